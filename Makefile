@@ -1,0 +1,83 @@
+# The commands of this repository. `make demo` and `make test` work in a fresh clone; both make the
+# two environments first. Two, because Airflow's Spark provider brings pyspark-client, which
+# overwrites half of pyspark's files in a shared one.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# The oldest supported Python where there is one, else whatever is there; tools/python_version.sh checks.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+export PYTHON
+
+AIRFLOW := .venv/bin/python
+SPARK := .venv-spark/bin/python
+PIP := -m pip --disable-pip-version-check
+
+.PHONY: help setup demo demo-stop test check judge bench promises stubs constraints clean
+
+help: ## these lines
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
+
+setup: .venv/ready .venv-spark/ready ## make .venv (Airflow) and .venv-spark (Spark)
+
+demo: setup ## a real metastore, Airflow and Spark: two weeks of flights, merged and compacted
+	$(AIRFLOW) -m demo run
+
+demo-stop: ## end every process the demo started
+	@if [ -x $(AIRFLOW) ]; then $(AIRFLOW) -m demo stop; else echo "nothing was set up"; fi
+
+test: setup ## all tiers but bench
+	@tools/system_packages.sh test
+	@tools/run_tests.sh
+
+check: setup ## style, types, import contracts, doctests and the fast tests
+	$(AIRFLOW) -m ruff format --check .
+	$(AIRFLOW) -m ruff check .
+	$(AIRFLOW) -m mypy
+	.venv/bin/lint-imports --no-logo --cache-dir build/import-linter
+	$(SPARK) -m pytest --quiet --doctest-modules tests $(wildcard $(addprefix airflow_hiveacid/,$(ROOMS)))
+
+# whose doctests need no Airflow
+ROOMS := format plan jobs metastore storage spark local
+
+judge: setup ## Hive's own engine and readers against what we write, and the reverse
+	$(SPARK) -m pytest -m "judge or interop" tests
+
+bench: setup ## measure, and write build/bench.json
+	$(SPARK) -m pytest -m bench --capture=no tests/bench
+
+promises: ## which promise is proven by which test, from the last run
+	@$(or $(wildcard $(SPARK)),$(PYTHON)) tools/promises.py
+
+stubs: ## generate the Thrift and the ORC footer classes again from our descriptions
+	tools/regenerate_stubs.sh
+	tools/generate_orc_proto.sh
+
+constraints: ## pin what both environments hold now
+	$(PYTHON) tools/constraints.py $(AIRFLOW) $(SPARK) > build/constraints.txt
+	mv build/constraints.txt constraints.txt
+
+clean: demo-stop ## remove what was built; the environments, too
+	rm -rf build dist .venv .venv-spark .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/ready: pyproject.toml constraints.txt
+	@tools/system_packages.sh base
+	@tools/python_version.sh "$(PYTHON)"
+	@echo "making .venv: Airflow and this provider (about 1 GB, some minutes the first time)"
+	test -x $(AIRFLOW) || "$(PYTHON)" -m venv .venv
+	$(AIRFLOW) $(PIP) install --quiet --constraint constraints.txt --upgrade pip
+	$(AIRFLOW) $(PIP) install --progress-bar off --constraint constraints.txt --editable '.[dev]' | tools/pip_lines.sh
+	$(AIRFLOW) $(PIP) check
+	@touch $@
+
+.venv-spark/ready: pyproject.toml constraints.txt
+	@tools/system_packages.sh base
+	@tools/python_version.sh "$(PYTHON)"
+	@echo "making .venv-spark: PySpark and the tests' libraries (about 1 GB, some minutes the first time)"
+	test -x $(SPARK) || "$(PYTHON)" -m venv .venv-spark
+	$(SPARK) $(PIP) install --quiet --constraint constraints.txt --upgrade pip
+	$(SPARK) $(PIP) install --progress-bar off --constraint constraints.txt --group spark-environment | tools/pip_lines.sh
+	$(SPARK) $(PIP) check
+	@touch $@

@@ -1,0 +1,383 @@
+"""Which files of a table or partition a reader reads: its base, deltas and originals, and why.
+
+Takes a listing of one root, the write IDs a reader may see and the transactions it may see; gives
+every directory with its files and what it is for that reader: live, obsolete, aborted or invisible.
+The choice itself is `selection`'s. Must not know file contents: whether a file lacks the ACID
+columns is only a guess from its name here.
+
+Example:
+    >>> listing = Listing(
+    ...     location="/t",
+    ...     files=(
+    ...         FileEntry(path="base_0000002/bucket_00000", size_bytes=9),
+    ...         FileEntry(path="delta_0000001_0000001_0000/bucket_00000", size_bytes=9),
+    ...         FileEntry(path="delta_0000003_0000003_0000/bucket_00000", size_bytes=9),
+    ...     ),
+    ... )
+    >>> state = resolve(listing, ValidWriteIdList.parse("db.t:3:9223372036854775807::"), None)
+    >>> for directory in state.directories:
+    ...     print(directory.text, "|", directory.why)
+    base_0000002 | live
+    delta_0000001_0000001_0000 | obsolete: covered by base_0000002
+    delta_0000003_0000003_0000 | live
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.names import (
+    COMPACTED_FORMAT,
+    FLUSH_LENGTH_SUFFIX,
+    METADATA_FILE,
+    BaseName,
+    BucketFileName,
+    DeltaName,
+    OriginalFileName,
+    is_hidden,
+    looks_like_directory_name,
+    parse_directory_name,
+    parse_file_name,
+)
+from airflow_hiveacid.format.selection import (
+    DirectoryStatus,
+    FoundBase,
+    FoundDelta,
+    Verdict,
+    select,
+    walk_order,
+)
+from airflow_hiveacid.format.snapshot import RangeVisibility, ValidTxnList, ValidWriteIdList
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from airflow_hiveacid.format.ids import WriteId
+
+# AcidMetaDataFile.DataFormat of Hive 4; 3.1 knows the first only.
+_DATA_FORMATS: Final = frozenset({COMPACTED_FORMAT, "truncated", "dropped"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileEntry:
+    """One file of a listing; `path` is relative to the root, components separated by `/`.
+
+    `modified_s` is seconds since 1970 UTC, None where the file system does not say.
+    """
+
+    path: str
+    size_bytes: int
+    modified_s: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The last component of the path."""
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """Everything below one table or partition root, hidden names included.
+
+    `directories` are relative paths and hold the empty ones too. `metadata` maps a directory's name
+    to the `dataFormat` of the `_metadata_acid` file in it, for those that have one.
+    """
+
+    location: str
+    files: tuple[FileEntry, ...]
+    directories: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcidDirectory:
+    """One base, delta or delete delta, as found and as judged.
+
+    `text` is the name on disk, which may be padded otherwise than `str(name)`. `files` are data
+    files with bytes in them, by path; in a base they include names that no rule knows, since Hive
+    reads them as data. `side_files` are the `_flush_length` files. `visibility` says whether rows
+    must be asked one by one (SOME) or not (ALL). `is_resolved` is False while a write ID in the
+    name is open or above the watermark. `superseded_by` names the live directory that made this one
+    obsolete. `modified_s` is the newest change of any file inside, hidden ones included.
+    """
+
+    name: BaseName | DeltaName
+    text: str
+    files: tuple[FileEntry, ...]
+    side_files: tuple[FileEntry, ...] = ()
+    is_compacted: bool = False
+    is_resolved: bool = True
+    visibility: RangeVisibility = RangeVisibility.ALL
+    status: DirectoryStatus = DirectoryStatus.LIVE
+    why: str = "live"
+    superseded_by: str | None = None
+    modified_s: float | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the data files."""
+        return sum(f.size_bytes for f in self.files)
+
+    @property
+    def is_base(self) -> bool:
+        """Whether this is a base."""
+        return isinstance(self.name, BaseName)
+
+    @property
+    def is_delete(self) -> bool:
+        """Whether this is a delete delta."""
+        return isinstance(self.name, DeltaName) and self.name.is_delete
+
+    @property
+    def high(self) -> WriteId:
+        """The highest write ID that the name covers, inclusive."""
+        return self.name.write_id if isinstance(self.name, BaseName) else self.name.high
+
+    @property
+    def may_be_raw(self) -> bool:
+        """Whether the files may lack the ACID columns, as after LOAD DATA; opening one tells.
+
+        Delete deltas, compactors' bases and deltas of several write IDs never do (isRawFormat).
+        """
+        if isinstance(self.name, DeltaName):
+            if self.name.is_delete or self.name.low != self.name.high:
+                return False
+        elif self.is_compacted:
+            return False
+        return any(isinstance(parse_file_name(f.name), OriginalFileName) for f in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownEntry:
+    """A file or directory that plays no part, and why."""
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcidState:
+    """What one reader reads of one root, and what the rest is.
+
+    `deltas` and `delete_deltas` are live and in Hive's order: low ascending, high descending,
+    statement ascending. `originals` are live files without ACID columns, by path; that order
+    defines their row IDs. `obsolete` holds directories by name, then originals by path. Hidden
+    names are in none of these.
+    """
+
+    location: str
+    base: AcidDirectory | None = None
+    deltas: tuple[AcidDirectory, ...] = ()
+    delete_deltas: tuple[AcidDirectory, ...] = ()
+    originals: tuple[FileEntry, ...] = ()
+    obsolete: tuple[AcidDirectory | FileEntry, ...] = ()
+    aborted: tuple[AcidDirectory, ...] = ()
+    invisible: tuple[AcidDirectory, ...] = ()
+    unknown: tuple[UnknownEntry, ...] = ()
+
+    @property
+    def live(self) -> tuple[AcidDirectory, ...]:
+        """Base, deltas and delete deltas that are read."""
+        base = () if self.base is None else (self.base,)
+        return (*base, *self.deltas, *self.delete_deltas)
+
+    @property
+    def obsolete_directories(self) -> tuple[AcidDirectory, ...]:
+        """The directories among `obsolete`."""
+        return tuple(o for o in self.obsolete if isinstance(o, AcidDirectory))
+
+    @property
+    def obsolete_originals(self) -> tuple[FileEntry, ...]:
+        """The original files among `obsolete`."""
+        return tuple(o for o in self.obsolete if isinstance(o, FileEntry))
+
+    @property
+    def directories(self) -> tuple[AcidDirectory, ...]:
+        """Every base, delta and delete delta, whatever its status, by name on disk."""
+        rest = (*self.obsolete_directories, *self.aborted, *self.invisible)
+        return tuple(sorted((*self.live, *rest), key=lambda d: d.text))
+
+    @property
+    def delta_count(self) -> int:
+        """Live delta and delete delta directories together, as Hive's initiator counts them."""
+        return len(self.deltas) + len(self.delete_deltas)
+
+    @property
+    def delta_bytes(self) -> int:
+        """Bytes of the live deltas and delete deltas."""
+        return sum(d.size_bytes for d in (*self.deltas, *self.delete_deltas))
+
+    @property
+    def base_bytes(self) -> int:
+        """Bytes of the base, or of the originals if there is none."""
+        if self.base is not None:
+            return self.base.size_bytes
+        return sum(f.size_bytes for f in self.originals)
+
+
+def resolve(listing: Listing, write_ids: ValidWriteIdList, txns: ValidTxnList | None) -> AcidState:
+    """Choose what a reader with these lists reads of one root.
+
+    Args:
+        listing: everything below the root, in any order.
+        write_ids: the reader's list; a compactor's or cleaner's list chooses what those may touch.
+        txns: decides on compactors' output (`_v` suffixes). Without it every compaction counts as
+            committed: Trino's rule, and right only while none is running or has failed.
+
+    Raises:
+        NotEnoughHistoryError: no base can be read, and the oldest one is a compactor's: what this
+            reader needs may be gone.
+        UnsupportedFileError: a directory is named like a base or delta and is none; Hive fails too.
+        CorruptFileError: a base is marked with a data format that no Hive writes.
+    """
+    found = _Found.of(listing)
+    bases = [
+        FoundBase(name=name, text=text, is_compacted=_is_compacted(text, name, listing))
+        for text, name in found.names.items()
+        if isinstance(name, BaseName)
+    ]
+    deltas = [
+        FoundDelta(name=name, text=text)
+        for text, name in found.names.items()
+        if isinstance(name, DeltaName)
+    ]
+    verdicts = select(bases, deltas, write_ids, txns, location=listing.location)
+    judged = {b.text: found.directory(b, verdicts[b.text]) for b in bases}
+    judged |= {d.text: found.directory(d, verdicts[d.text]) for d in sorted(deltas, key=walk_order)}
+    return _state(listing.location, found, tuple(judged.values()))
+
+
+def _state(location: str, found: _Found, directories: tuple[AcidDirectory, ...]) -> AcidState:
+    live = [d for d in directories if d.status is DirectoryStatus.LIVE]
+    base = next((d for d in live if d.is_base), None)
+    obsolete = _having(DirectoryStatus.OBSOLETE, directories)
+    originals = tuple(found.originals)
+    return AcidState(
+        location=location,
+        base=base,
+        deltas=tuple(d for d in live if not d.is_base and not d.is_delete),
+        delete_deltas=tuple(d for d in live if d.is_delete),
+        originals=tuple(f for f in originals if f.size_bytes > 0) if base is None else (),
+        obsolete=obsolete if base is None else (*obsolete, *originals),
+        aborted=_having(DirectoryStatus.ABORTED, directories),
+        invisible=_having(DirectoryStatus.INVISIBLE, directories),
+        unknown=tuple(sorted(found.unknown, key=lambda u: u.path)),
+    )
+
+
+def _having(
+    status: DirectoryStatus, directories: Iterable[AcidDirectory]
+) -> tuple[AcidDirectory, ...]:
+    return tuple(sorted((d for d in directories if d.status is status), key=lambda d: d.text))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Found:
+    """A listing sorted into directories; mutable because what is ignored is noted on the way."""
+
+    names: dict[str, BaseName | DeltaName] = field(default_factory=dict)
+    inside: dict[str, list[FileEntry]] = field(default_factory=dict)
+    originals: list[FileEntry] = field(default_factory=list)
+    unknown: list[UnknownEntry] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, listing: Listing) -> _Found:
+        found = cls()
+        for text in sorted(set(_top_directories(listing))):
+            name = parse_directory_name(text)
+            if name is not None:
+                found.names[text] = name
+            elif looks_like_directory_name(text):
+                raise UnsupportedFileError(
+                    path=f"{listing.location}/{text}",
+                    reason="it is named like a base or delta directory and is none, so Hive cannot"
+                    " read the table either. Move it away",
+                )
+        for file in sorted(listing.files, key=lambda f: f.path):
+            top, slash, _ = file.path.partition("/")
+            if slash and top in found.names:
+                found.inside.setdefault(top, []).append(file)
+            elif not _is_below_hidden(file):
+                found.add_original(file)
+        return found
+
+    def add_original(self, file: FileEntry) -> None:
+        self.originals.append(file)
+        if file.size_bytes == 0:
+            self.unknown.append(UnknownEntry(path=file.path, why="ignored: it is empty"))
+        elif not isinstance(parse_file_name(file.name), OriginalFileName):
+            self.unknown.append(
+                UnknownEntry(path=file.path, why="an original file whose name has no bucket")
+            )
+
+    def directory(self, found: FoundBase | FoundDelta, verdict: Verdict) -> AcidDirectory:
+        files = self.inside.get(found.text, [])
+        data: list[FileEntry] = []
+        side: list[FileEntry] = []
+        for file in files:
+            if _is_below_hidden(file):
+                continue
+            if file.name.endswith(FLUSH_LENGTH_SUFFIX):
+                side.append(file)
+                continue
+            why = _why_ignored(file, found.name)
+            if why is None:
+                data.append(file)
+            else:
+                self.unknown.append(UnknownEntry(path=file.path, why=f"ignored: {why}"))
+        return AcidDirectory(
+            name=found.name,
+            text=found.text,
+            files=tuple(data),
+            side_files=tuple(side),
+            is_compacted=isinstance(found, FoundBase) and found.is_compacted,
+            is_resolved=verdict.is_resolved,
+            visibility=verdict.visibility,
+            status=verdict.status,
+            why=verdict.why,
+            superseded_by=verdict.superseded_by,
+            modified_s=max((f.modified_s for f in files if f.modified_s is not None), default=None),
+        )
+
+
+def _top_directories(listing: Listing) -> Iterator[str]:
+    for path in listing.directories:
+        yield path.partition("/")[0]
+    for file in listing.files:
+        top, slash, _ = file.path.partition("/")
+        if slash:
+            yield top
+
+
+def _is_below_hidden(file: FileEntry) -> bool:
+    return any(map(is_hidden, file.path.split("/")))
+
+
+def _why_ignored(file: FileEntry, name: BaseName | DeltaName) -> str | None:
+    """Why a file inside a directory is no data, or None if it is."""
+    between = file.path.split("/")[1:-1]
+    if any(parse_directory_name(component) is not None for component in between):
+        # Left by a rename onto an existing directory; 3.1 and Trino pass over it (HIVE-25600).
+        return "it lies in a base or delta directory inside another one"
+    if file.size_bytes == 0:
+        return "it is empty"
+    if isinstance(name, BaseName):
+        return None  # Hive reads whatever lies in a base (ParsedBase.getFiles)
+    parsed = parse_file_name(file.name)
+    if isinstance(parsed, BucketFileName) or (parsed is not None and not name.is_delete):
+        return None
+    return "its name is not one of a data file"
+
+
+def _is_compacted(text: str, name: BaseName, listing: Listing) -> bool:
+    if name.visibility_txn_id is not None:
+        return True
+    data_format = listing.metadata.get(text)
+    if data_format is not None and data_format not in _DATA_FORMATS:
+        raise CorruptFileError(
+            path=f"{listing.location}/{text}/{METADATA_FILE}",
+            reason=f"it says the data format {data_format!r}, which no Hive writes",
+        )
+    return data_format == COMPACTED_FORMAT

@@ -1,0 +1,81 @@
+"""The integer in the `bucket` column: codec version, bucket ID and statement ID in 32 bits.
+
+Takes and gives integers only. Row identity is the raw integer; what `decode` finds in it only says
+which bucket file a row belongs to (BucketCodec of Hive).
+
+Example:
+    >>> encode(BucketId(3), StatementId(2))
+    537067522
+    >>> decode(BucketProperty(537067522)).bucket_id
+    3
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_hiveacid.format.errors import InvalidNameError
+from airflow_hiveacid.format.ids import BucketId, BucketProperty, StatementId
+
+MAX_BUCKET_ID: Final = 4095
+MAX_STATEMENT_ID: Final = 4095
+
+_VERSION_SHIFT: Final = 29
+_BUCKET_SHIFT: Final = 16
+_INT_MAX: Final = (1 << 31) - 1
+
+
+class BucketCodec(enum.IntEnum):
+    """The top three bits: V0 is the plain bucket ID of Hive before 3, V1 what Hive 3+ writes."""
+
+    V0 = 0
+    V1 = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketIdentity:
+    """What a bucket property says; V0 has statement 0."""
+
+    codec_version: BucketCodec
+    bucket_id: BucketId
+    statement_id: StatementId
+
+
+def encode(bucket_id: BucketId, statement_id: StatementId | None = None) -> BucketProperty:
+    """Pack a bucket and a statement with V1; a missing statement ID counts as 0.
+
+    Raises:
+        InvalidNameError: a number is outside 0..4095. Hive 4 lets buckets overflow into the
+        statement
+            bits; nothing else reads that, so it is refused here.
+    """
+    statement = 0 if statement_id is None else statement_id
+    if not 0 <= bucket_id <= MAX_BUCKET_ID:
+        raise InvalidNameError(name=str(bucket_id), what=f"bucket ID (0..{MAX_BUCKET_ID})")
+    if not 0 <= statement <= MAX_STATEMENT_ID:
+        raise InvalidNameError(name=str(statement), what=f"statement ID (0..{MAX_STATEMENT_ID})")
+    return BucketProperty(BucketCodec.V1 << _VERSION_SHIFT | bucket_id << _BUCKET_SHIFT | statement)
+
+
+def decode(bucket_property: BucketProperty) -> BucketIdentity:
+    """Unpack a bucket property; reserved bits, which Trino's writer can overflow into, are ignored.
+
+    Raises:
+        InvalidNameError: the version bits are neither 0 nor 1, or it is no signed 32-bit integer.
+    """
+    version = bucket_property >> _VERSION_SHIFT
+    if not 0 <= bucket_property <= _INT_MAX or version > BucketCodec.V1:
+        raise InvalidNameError(name=str(bucket_property), what="bucket property")
+    if version == BucketCodec.V0:
+        return BucketIdentity(
+            codec_version=BucketCodec.V0,
+            bucket_id=BucketId(bucket_property),
+            statement_id=StatementId(0),
+        )
+    return BucketIdentity(
+        codec_version=BucketCodec.V1,
+        bucket_id=BucketId(bucket_property >> _BUCKET_SHIFT & MAX_BUCKET_ID),
+        statement_id=StatementId(bucket_property & MAX_STATEMENT_ID),
+    )

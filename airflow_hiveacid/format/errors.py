@@ -1,0 +1,385 @@
+"""The whole error tree: what can go wrong, and whether trying again can help.
+
+    HiveAcidError
+    |- InputError                      what was asked for cannot be done; nothing was written
+    |  |- ConfigurationError           a connection, option or file system setting is wrong
+    |  |- ContractVersionError         operator and application speak different versions
+    |  |- InvalidNameError             not a table, partition or directory name
+    |  |- TableNotFoundError           |- PartitionNotFoundError
+    |  |- NotTransactionalError        |- InsertOnlyTableError       |- SortedTableError
+    |  |- UnsupportedTableError
+    |  |- UnknownColumnError           |- PartitionColumnUpdateError |- BucketColumnUpdateError
+    |  |- TypeMismatchError            |- ExpressionError            |- SourceNotFoundError
+    |  `- MergeCardinalityError        two source rows for one target row
+    |- MetastoreError
+    |  |- MetastoreUnavailableError    retryable
+    |  |- MetastoreVersionError        the server cannot do what is needed
+    |  `- MetastoreCallError           the server refused a call
+    |- TransactionError
+    |  |- TransactionAbortedError      retryable: reaped or killed
+    |  |- WriteConflictError           retryable: another writer committed first
+    |  |- LockNotAcquiredError         retryable: waited long enough
+    |  |- FencedError                  a newer copy of this task has taken over
+    |  `- CommitStateUnknownError      the answer to commit was lost; nothing may be undone
+    |- StorageError
+    |  |- LocationPermissionError      |- DirectoryExistsError
+    |  |- CorruptFileError             |- DanglingDeleteError
+    |  |- NotEnoughHistoryError        |- UnsupportedFileError
+    `- JobFailedError                  the Spark application ended without a typed error
+
+Every error carries its data in fields and its text in `str(error)`: what is wrong with which table,
+and what to do. An error crosses the seam as (class name, message); `error_class` finds the class
+again.
+"""
+
+from __future__ import annotations
+
+
+class HiveAcidError(Exception):
+    """Root of every error this package raises on purpose."""
+
+    retryable: bool = False
+    """Whether doing the same again, unchanged, may succeed."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # The default calls the class with the message alone, which keyword-only data refuses, so an
+        # error would not come back from another process.
+        return rebuild, (type(self).__name__, str(self)), self.__dict__
+
+
+class RetryableError(HiveAcidError):
+    """Mixed into errors after which the same work may simply be tried again."""
+
+    retryable = True
+
+
+class InputError(HiveAcidError):
+    """What was asked for cannot be done; nothing has been written."""
+
+
+class MetastoreError(HiveAcidError):
+    """The metastore could not be asked, or said no."""
+
+
+class TransactionError(HiveAcidError):
+    """A transaction could not go on."""
+
+
+class StorageError(HiveAcidError):
+    """Files are not as they must be."""
+
+
+class ConfigurationError(InputError):
+    """A connection, option or file system setting is wrong; the message says how to mend it."""
+
+
+class ContractVersionError(InputError):
+    """A job description or result was written by another version of this package."""
+
+    def __init__(self, *, found: object, supported: int, side: str, detail: str = "") -> None:
+        self.found, self.supported, self.side = found, supported, side
+        super().__init__(
+            f"job contract version {found!r} met version {supported}: the {side} is older."
+            f"{' ' + detail if detail else ''} Install the same release of"
+            " airflow-provider-hiveacid in the Airflow environment and in the --py-files zip."
+        )
+
+
+class InvalidNameError(InputError):
+    """A text is no table, partition, directory or file name of the format."""
+
+    def __init__(self, *, name: str, what: str) -> None:
+        self.name, self.what = name, what
+        super().__init__(f"{name!r} is not a valid {what}")
+
+
+class _TableError(InputError):
+    """Shared shape of errors about one table."""
+
+    def __init__(self, *, table: object, detail: str) -> None:
+        self.table = str(table)
+        super().__init__(f"table {table}: {detail}")
+
+
+class TableNotFoundError(_TableError):
+    """The metastore does not know the table."""
+
+    def __init__(self, *, table: object) -> None:
+        super().__init__(
+            table=table, detail="does not exist in the metastore; check the name and the connection"
+        )
+
+
+class PartitionNotFoundError(_TableError):
+    """The metastore does not know the partition."""
+
+    def __init__(self, *, table: object, partition: object) -> None:
+        self.partition = str(partition)
+        super().__init__(table=table, detail=f"has no partition {partition}")
+
+
+class NotTransactionalError(_TableError):
+    """The table is not transactional."""
+
+    def __init__(self, *, table: object) -> None:
+        super().__init__(
+            table=table,
+            detail="is not transactional; only tables with transactional=true can be changed or"
+            " compacted",
+        )
+
+
+class InsertOnlyTableError(_TableError):
+    """Rows of an insert-only table were to be changed."""
+
+    def __init__(self, *, table: object, operation: str) -> None:
+        self.operation = operation
+        super().__init__(
+            table=table,
+            detail=f"is insert-only, so {operation} is impossible: its rows have no identity."
+            " Use a full-ACID table (transactional_properties=default)",
+        )
+
+
+class SortedTableError(_TableError):
+    """The table has SORTED BY columns."""
+
+    def __init__(self, *, table: object, columns: tuple[str, ...]) -> None:
+        self.columns = columns
+        super().__init__(
+            table=table,
+            detail=f"is SORTED BY {', '.join(columns)}; full-ACID files are sorted by row identity,"
+            " so sorted tables cannot be written or compacted. Recreate it without SORTED BY",
+        )
+
+
+class UnsupportedTableError(_TableError):
+    """The table is of a kind this release does not handle; the message says what to do."""
+
+
+class UnknownColumnError(_TableError):
+    """A column was named that the table does not have."""
+
+    def __init__(self, *, table: object, column: str, known: tuple[str, ...]) -> None:
+        self.column, self.known = column, known
+        super().__init__(table=table, detail=f"has no column {column!r}; it has {', '.join(known)}")
+
+
+class PartitionColumnUpdateError(_TableError):
+    """A partition column was to be updated."""
+
+    def __init__(self, *, table: object, column: str) -> None:
+        self.column = column
+        super().__init__(
+            table=table,
+            detail=f"partition column {column!r} cannot be updated; delete the row and insert it"
+            " again",
+        )
+
+
+class BucketColumnUpdateError(_TableError):
+    """A bucket column was to be updated."""
+
+    def __init__(self, *, table: object, column: str) -> None:
+        self.column = column
+        super().__init__(
+            table=table,
+            detail=f"bucket column {column!r} cannot be updated; delete the row and insert it"
+            " again",
+        )
+
+
+class TypeMismatchError(_TableError):
+    """A value's type does not fit the column."""
+
+    def __init__(self, *, table: object, column: str, column_type: str, value_type: str) -> None:
+        self.column, self.column_type, self.value_type = column, column_type, value_type
+        super().__init__(
+            table=table,
+            detail=f"column {column!r} is {column_type}, the value is {value_type}, which does not"
+            " fit; cast it in the source",
+        )
+
+
+class ExpressionError(_TableError):
+    """A condition or expression cannot be resolved."""
+
+    def __init__(self, *, table: object, expression: str, reason: str) -> None:
+        self.expression, self.reason = expression, reason
+        super().__init__(table=table, detail=f"cannot use the expression {expression!r}: {reason}")
+
+
+class SourceNotFoundError(InputError):
+    """The source of an insert or merge does not exist or cannot be read."""
+
+    def __init__(self, *, source: str, reason: str) -> None:
+        self.source, self.reason = source, reason
+        super().__init__(f"source {source}: {reason}")
+
+
+class MergeCardinalityError(_TableError):
+    """More than one source row matched one target row."""
+
+    def __init__(self, *, table: object, count: int, example: str) -> None:
+        self.count, self.example = count, example
+        super().__init__(
+            table=table,
+            detail=f"{count} target row(s) are matched by more than one source row (first:"
+            f" {example}); nothing was written. Make the source unique on the join keys",
+        )
+
+
+class MetastoreUnavailableError(MetastoreError, RetryableError):
+    """No metastore of the list could be reached, or the connection broke or timed out."""
+
+    def __init__(self, *, uris: tuple[str, ...], method: str, reason: str) -> None:
+        self.uris, self.method, self.reason = uris, method, reason
+        super().__init__(
+            f"metastore {', '.join(uris)} did not answer {method}: {reason}. Check that it runs and"
+            " is reachable"
+        )
+
+
+class MetastoreVersionError(MetastoreError):
+    """The server is too old or too new for what is needed."""
+
+
+class MetastoreCallError(MetastoreError):
+    """The server refused a call."""
+
+    def __init__(self, *, method: str, reason: str) -> None:
+        self.method, self.reason = method, reason
+        super().__init__(f"the metastore refused {method}: {reason}")
+
+
+class TransactionAbortedError(TransactionError, RetryableError):
+    """The transaction was aborted by the server: it timed out or somebody aborted it."""
+
+    def __init__(self, *, txn_id: int, reason: str) -> None:
+        self.txn_id, self.reason = txn_id, reason
+        super().__init__(
+            f"transaction {txn_id} is aborted: {reason}. None of its changes are visible"
+        )
+
+
+class WriteConflictError(TransactionError, RetryableError):
+    """Another transaction changed the same partition and committed first."""
+
+    def __init__(self, *, txn_id: int, reason: str) -> None:
+        self.txn_id, self.reason = txn_id, reason
+        super().__init__(
+            f"transaction {txn_id} lost against another writer: {reason}. None of its changes are"
+            " visible"
+        )
+
+
+class LockNotAcquiredError(TransactionError, RetryableError):
+    """A lock was not granted within its bound; the waiting request was taken back."""
+
+    def __init__(
+        self, *, tables: tuple[str, ...], lock_id: int, waited_s: float, holders: str
+    ) -> None:
+        self.tables, self.lock_id, self.waited_s, self.holders = tables, lock_id, waited_s, holders
+        super().__init__(
+            f"no lock on {', '.join(tables)} after {waited_s:.1f} s (lock {lock_id}); held by:"
+            f" {holders or 'unknown'}. SHOW LOCKS tells more; raise lock_timeout_s or try again"
+            " later"
+        )
+
+
+class FencedError(TransactionError):
+    """A newer copy of the same task runs; this one has withdrawn."""
+
+    def __init__(self, *, job_key: str, txn_id: int, newer_txn_id: int) -> None:
+        self.job_key, self.txn_id, self.newer_txn_id = job_key, txn_id, newer_txn_id
+        super().__init__(
+            f"transaction {txn_id} of {job_key} has withdrawn: transaction {newer_txn_id} of the"
+            " same task is newer"
+        )
+
+
+class CommitStateUnknownError(TransactionError):
+    """The answer to commit was lost and its fate could not be found out; nothing was undone."""
+
+    def __init__(self, *, txn_id: int, reason: str) -> None:
+        self.txn_id, self.reason = txn_id, reason
+        super().__init__(
+            f"transaction {txn_id} may or may not be committed: {reason}. Nothing was deleted; run"
+            " the task again: it finds out by its job key and does not apply the change twice"
+        )
+
+
+class LocationPermissionError(StorageError):
+    """The location may not be read or written."""
+
+    def __init__(self, *, location: str, action: str, reason: str) -> None:
+        self.location, self.action, self.reason = location, action, reason
+        super().__init__(f"no permission to {action} {location}: {reason}")
+
+
+class DirectoryExistsError(StorageError):
+    """A directory that was to be published exists already."""
+
+    def __init__(self, *, path: str) -> None:
+        self.path = path
+        super().__init__(
+            f"{path} exists already; it was not touched. Is another compactor at work?"
+        )
+
+
+class CorruptFileError(StorageError):
+    """A file is not readable as what its name says it is."""
+
+    def __init__(self, *, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path} is damaged: {reason}. Nothing was written")
+
+
+class DanglingDeleteError(StorageError):
+    """A delete event points at a row that no live file can hold."""
+
+    def __init__(self, *, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path} holds delete events without their rows: {reason}")
+
+
+class NotEnoughHistoryError(StorageError):
+    """The snapshot is older than every base that is left."""
+
+    def __init__(self, *, location: str, high_watermark: int, oldest_base: str) -> None:
+        self.location, self.high_watermark, self.oldest_base = location, high_watermark, oldest_base
+        super().__init__(
+            f"{location}: not enough history for write ID {high_watermark}; the oldest base left is"
+            f" {oldest_base}. Read a newer snapshot"
+        )
+
+
+class UnsupportedFileError(StorageError):
+    """A file has a form this release does not handle."""
+
+    def __init__(self, *, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path} cannot be handled: {reason}")
+
+
+class JobFailedError(HiveAcidError):
+    """The Spark application ended without saying why in a typed way."""
+
+
+def error_class(name: str) -> type[HiveAcidError]:
+    """Find the class with this name in the tree; an unknown name gives `JobFailedError`."""
+    pending: list[type[HiveAcidError]] = [HiveAcidError]
+    while pending:
+        candidate = pending.pop()
+        if candidate.__name__ == name:
+            return candidate
+        pending.extend(candidate.__subclasses__())
+    return JobFailedError
+
+
+def rebuild(name: str, message: str) -> HiveAcidError:
+    """Make an error of the named class that carries only its message, as across the seam."""
+    cls = error_class(name)
+    error = cls.__new__(cls)
+    Exception.__init__(error, message)
+    return error

@@ -1,0 +1,303 @@
+"""Hive's type texts, such as `array<struct<a:decimal(10,2)>>`, read into values and printed again.
+
+Takes the type text of a metastore column; gives one frozen value per type. Must not know Arrow, ORC
+or Spark types: the rooms that hold those map from these.
+
+Example:
+    >>> str(parse_type("MAP<String, Decimal>"))
+    'map<string,decimal(10,0)>'
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import InvalidNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+TIMESTAMP_LOCAL: Final = "timestamp with local time zone"
+
+PRIMITIVE_NAMES: Final = frozenset(
+    {
+        "boolean",
+        "tinyint",
+        "smallint",
+        "int",
+        "bigint",
+        "float",
+        "double",
+        "string",
+        "binary",
+        "date",
+        "timestamp",
+        TIMESTAMP_LOCAL,
+    }
+)
+
+_ALIASES: Final[Mapping[str, str]] = {
+    "integer": "int",
+    "double precision": "double",
+    "timestamp without time zone": "timestamp",
+    "timestamplocaltz": TIMESTAMP_LOCAL,
+}
+MAX_PRECISION: Final = 38
+MAX_CHAR_LENGTH: Final = 255
+MAX_VARCHAR_LENGTH: Final = 65535
+
+
+class HiveType:
+    """Root of all types; `str()` prints Hive's own text."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PrimitiveType(HiveType):
+    """A type without arguments, by Hive's name; `PRIMITIVE_NAMES` lists them."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if self.name not in PRIMITIVE_NAMES:
+            raise InvalidNameError(name=self.name, what="primitive Hive type")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class DecimalType(HiveType):
+    """`decimal(precision,scale)`; 1 <= precision <= 38, 0 <= scale <= precision."""
+
+    precision: int = 10
+    scale: int = 0
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.precision <= MAX_PRECISION and 0 <= self.scale <= self.precision):
+            raise InvalidNameError(name=str(self), what="Hive type")
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision},{self.scale})"
+
+
+@dataclass(frozen=True, slots=True)
+class CharType(HiveType):
+    """`char(length)`: padded with blanks to 1..255 characters."""
+
+    length: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.length <= MAX_CHAR_LENGTH:
+            raise InvalidNameError(name=str(self), what="Hive type")
+
+    def __str__(self) -> str:
+        return f"char({self.length})"
+
+
+@dataclass(frozen=True, slots=True)
+class VarcharType(HiveType):
+    """`varchar(length)`: at most 1..65535 characters."""
+
+    length: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.length <= MAX_VARCHAR_LENGTH:
+            raise InvalidNameError(name=str(self), what="Hive type")
+
+    def __str__(self) -> str:
+        return f"varchar({self.length})"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType(HiveType):
+    """`array<element>`."""
+
+    element: HiveType
+
+    def __str__(self) -> str:
+        return f"array<{self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class MapType(HiveType):
+    """`map<key,value>`."""
+
+    key: HiveType
+    value: HiveType
+
+    def __str__(self) -> str:
+        return f"map<{self.key},{self.value}>"
+
+
+@dataclass(frozen=True, slots=True)
+class StructType(HiveType):
+    """`struct<name:type,...>`, fields in order; a name is kept as written."""
+
+    fields: tuple[tuple[str, HiveType], ...]
+
+    def __post_init__(self) -> None:
+        names = [name.lower() for name, _ in self.fields]
+        if len(set(names)) != len(names) or not all(map(_FIELD_NAME.fullmatch, names)):
+            raise InvalidNameError(name=str(self), what="Hive type (its field names)")
+
+    def __str__(self) -> str:
+        return f"struct<{','.join(f'{name}:{type_}' for name, type_ in self.fields)}>"
+
+
+@dataclass(frozen=True, slots=True)
+class UnionType(HiveType):
+    """`uniontype<type,...>`."""
+
+    options: tuple[HiveType, ...]
+
+    def __post_init__(self) -> None:
+        if not self.options:
+            raise InvalidNameError(name=str(self), what="Hive type")
+
+    def __str__(self) -> str:
+        return f"uniontype<{','.join(map(str, self.options))}>"
+
+
+_FIELD_NAME: Final = re.compile(r"[^:<>,`]+")
+_WORD: Final = re.compile(r"[a-z_][a-z0-9_]*(?: +[a-z]+)*")
+_NUMBER: Final = re.compile(r"[0-9]{1,6}")
+
+
+def parse_type(text: str) -> HiveType:
+    """Read a type text; case and blanks do not matter, aliases are those of Hive's grammar.
+
+    Raises:
+        InvalidNameError: it is no Hive type, or one that no table column can have.
+    """
+    parser = _Parser(text)
+    parsed = parser.type()
+    parser.end()
+    return parsed
+
+
+class _Parser:
+    """Recursive descent over one text; mutable because it carries the position."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def type(self) -> HiveType:
+        word = self._word()
+        if word in _ARGUMENTS:
+            return _ARGUMENTS[word](self)
+        if word in _CONTAINERS:
+            self._expect("<")
+            parsed = _CONTAINERS[word](self)
+            self._expect(">")
+            return parsed
+        name = _ALIASES.get(word, word)
+        if name not in PRIMITIVE_NAMES:
+            raise self._error()
+        return PrimitiveType(name)
+
+    def end(self) -> None:
+        self._skip()
+        if self._at != len(self._text):
+            raise self._error()
+
+    def decimal(self) -> HiveType:
+        return DecimalType(*self._numbers(0, 2))
+
+    def char(self) -> HiveType:
+        return CharType(*self._numbers(1, 1))
+
+    def varchar(self) -> HiveType:
+        return VarcharType(*self._numbers(1, 1))
+
+    def array(self) -> HiveType:
+        return ArrayType(self.type())
+
+    def map(self) -> HiveType:
+        key = self.type()
+        self._expect(",")
+        return MapType(key, self.type())
+
+    def struct(self) -> HiveType:
+        fields = [self._field()]
+        while self._took(","):
+            fields.append(self._field())
+        return StructType(tuple(fields))
+
+    def union(self) -> HiveType:
+        options = [self.type()]
+        while self._took(","):
+            options.append(self.type())
+        return UnionType(tuple(options))
+
+    def _field(self) -> tuple[str, HiveType]:
+        quoted = self._took("`")
+        name = self._match(_FIELD_NAME).strip()
+        if quoted:
+            self._expect("`")
+        self._expect(":")
+        return name, self.type()
+
+    def _numbers(self, at_least: int, at_most: int) -> list[int]:
+        numbers: list[int] = []
+        if self._took("("):
+            numbers.append(int(self._match(_NUMBER)))
+            while self._took(","):
+                numbers.append(int(self._match(_NUMBER)))
+            self._expect(")")
+        if not at_least <= len(numbers) <= at_most:
+            raise self._error()
+        return numbers
+
+    def _word(self) -> str:
+        self._skip()
+        match = _WORD.match(self._text.lower(), self._at)
+        if match is None:
+            raise self._error()
+        self._at = match.end()
+        return re.sub(" +", " ", match[0])
+
+    def _match(self, pattern: re.Pattern[str]) -> str:
+        self._skip()
+        match = pattern.match(self._text, self._at)
+        if match is None:
+            raise self._error()
+        self._at = match.end()
+        return match[0]
+
+    def _took(self, token: str) -> bool:
+        self._skip()
+        if not self._text.startswith(token, self._at):
+            return False
+        self._at += len(token)
+        return True
+
+    def _expect(self, token: str) -> None:
+        if not self._took(token):
+            raise self._error()
+
+    def _skip(self) -> None:
+        while self._at < len(self._text) and self._text[self._at].isspace():
+            self._at += 1
+
+    def _error(self) -> InvalidNameError:
+        return InvalidNameError(name=self._text, what=f"Hive type (at character {self._at + 1})")
+
+
+_ARGUMENTS: Final[Mapping[str, Callable[[_Parser], HiveType]]] = {
+    "decimal": _Parser.decimal,
+    "numeric": _Parser.decimal,
+    "dec": _Parser.decimal,
+    "char": _Parser.char,
+    "varchar": _Parser.varchar,
+}
+_CONTAINERS: Final[Mapping[str, Callable[[_Parser], HiveType]]] = {
+    "array": _Parser.array,
+    "map": _Parser.map,
+    "struct": _Parser.struct,
+    "uniontype": _Parser.union,
+}

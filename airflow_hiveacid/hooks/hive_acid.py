@@ -1,0 +1,226 @@
+"""Airflow's hook to a Hive metastore that holds ACID tables.
+
+Takes a connection of type `hive_acid_metastore`; gives metastore clients and thin calls over them.
+Connects when a method is called, never when the hook is made, and imports Thrift and Arrow only
+then: a scheduler loads this module for every DAG.
+
+Example:
+    with HiveAcidHook().metastore() as metastore:
+        table = metastore.get_table(TableRef.parse("demo.flights"))
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
+from airflow_hiveacid.format.table import PartitionName, TableRef
+from airflow_hiveacid.hooks.connection import ConnectionFields, MetastoreSettings, parse_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from contextlib import AbstractContextManager
+
+    from hmsclient import HMSClient
+
+    from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.format.snapshot import Snapshot
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.metastore.compaction_queue import (
+        CompactionEntry,
+        CompactionResponse,
+        CompactionType,
+    )
+    from airflow_hiveacid.metastore.locks import LockInfo, TableAccess
+    from airflow_hiveacid.metastore.transaction import Transaction
+    from airflow_hiveacid.metastore.txn_values import OpenTxn
+    from airflow_hiveacid.plan.thresholds import TableHealth
+
+DEFAULT_CONNECTION: Final = "hive_acid_default"
+
+
+class HiveAcidHook(BaseHook):
+    """The metastore behind one connection.
+
+    Args:
+        hive_acid_conn_id: the connection.
+    """
+
+    conn_name_attr = "hive_acid_conn_id"
+    default_conn_name = DEFAULT_CONNECTION
+    conn_type = "hive_acid_metastore"
+    hook_name = "Hive ACID metastore"
+
+    def __init__(self, hive_acid_conn_id: str = DEFAULT_CONNECTION) -> None:
+        super().__init__()
+        self.hive_acid_conn_id = hive_acid_conn_id
+
+    # ---- the connection --------------------------------------------------------------------------
+
+    @cached_property
+    def settings(self) -> MetastoreSettings:
+        """What the connection says, read and checked once.
+
+        Raises:
+            ConfigurationError: there is no such connection, or a field of it is wrong.
+        """
+        try:
+            connection = self.get_connection(self.hive_acid_conn_id)
+        except AirflowNotFoundException as exc:
+            raise self._missing() from exc
+        return parse_settings(ConnectionFields.of(connection))
+
+    async def fetch_settings(self) -> MetastoreSettings:
+        """The same for triggers: the triggerer answers asynchronous questions only.
+
+        Raises:
+            ConfigurationError: there is no such connection, or a field of it is wrong.
+        """
+        try:
+            connection = await self.aget_connection(self.hive_acid_conn_id)
+        except AirflowNotFoundException as exc:
+            raise self._missing() from exc
+        return parse_settings(ConnectionFields.of(connection))
+
+    def endpoint(self) -> MetastoreEndpoint:
+        """How to reach the metastore.
+
+        Raises:
+            ConfigurationError: there is no such connection, or a field of it is wrong.
+        """
+        return self.settings.endpoint
+
+    def get_conn(self) -> HMSClient:
+        """Hmsclient's client, connected; for catalog calls that this package does not wrap.
+
+        Its transaction calls are those of Hive 2.3 and of no use here. Close it after use.
+
+        Raises:
+            MetastoreUnavailableError: no server answers.
+        """
+        return self.metastore().hms()
+
+    def metastore(self) -> MetastoreClient:
+        """A client of our own, which connects at its first call. Use it in a `with` statement.
+
+        Raises:
+            ConfigurationError: there is no such connection, or a field of it is wrong.
+        """
+        from airflow_hiveacid.metastore.client import connect  # noqa: PLC0415 - brings Thrift
+
+        return connect(self.endpoint())
+
+    def test_connection(self) -> tuple[bool, str]:
+        """What Airflow's Test button shows: whether the metastore can be used, or what is wrong."""
+        from airflow_hiveacid.hooks.preflight import inspect_metastore  # noqa: PLC0415 - brings Thrift
+
+        try:
+            return True, inspect_metastore(self.endpoint())
+        except HiveAcidError as error:
+            return False, f"{type(error).__name__}: {error}"
+
+    # ---- transactions ----------------------------------------------------------------------------
+
+    def transaction(
+        self,
+        job_key: str,
+        *,
+        reads: Sequence[TableAccess] = (),
+        writes: Sequence[TableAccess] = (),
+        lock_timeout_s: float | None = None,
+    ) -> AbstractContextManager[Transaction]:
+        """A transaction: opened, locked and kept alive; committed at the end, aborted on an error.
+
+        Args:
+            job_key: whoever begins later under the same key ends this one.
+            reads: what is read.
+            writes: what is written; each table gets a write ID.
+            lock_timeout_s: longest wait for the locks; default is the connection's.
+
+        Raises:
+            LockNotAcquiredError: the locks were not granted in time.
+            TransactionError: the transaction ended otherwise.
+        """
+        from airflow_hiveacid.metastore.transaction import begin  # noqa: PLC0415 - brings Thrift
+
+        return begin(
+            self.metastore(),
+            job_key=job_key,
+            reads=reads,
+            writes=writes,
+            lock_timeout_s=lock_timeout_s or self.settings.lock_timeout_s,
+        )
+
+    def snapshot(self, tables: Iterable[str]) -> Snapshot:
+        """What a reader of these tables may see now: write IDs and transactions, taken at once.
+
+        Raises:
+            MetastoreUnavailableError: no server answers.
+        """
+        from airflow_hiveacid.format.snapshot import Snapshot  # noqa: PLC0415
+
+        with self.metastore() as metastore:
+            txns = metastore.valid_txns()
+            write_ids = metastore.valid_write_ids([TableRef.parse(t) for t in tables], txns)
+        return Snapshot(txn_id=None, txns=txns, tables=write_ids)
+
+    def open_transactions(self) -> tuple[OpenTxn, ...]:
+        """Every transaction that the metastore keeps, open and aborted, oldest first."""
+        with self.metastore() as metastore:
+            return metastore.open_txns_info()
+
+    def heartbeat(self, txn_id: TxnId) -> None:
+        """Say that a transaction is alive.
+
+        Raises:
+            TransactionAbortedError: it is not.
+        """
+        with self.metastore() as metastore:
+            metastore.heartbeat(txn_id)
+
+    def abort(self, txn_id: TxnId) -> bool:
+        """Abort a transaction; answers whether it is aborted now (False: it has ended before)."""
+        with self.metastore() as metastore:
+            return metastore.abort_txn(txn_id)
+
+    def locks(self, table: str | None = None) -> tuple[LockInfo, ...]:
+        """Locks on a table and its partitions, or all locks."""
+        with self.metastore() as metastore:
+            return metastore.show_locks(TableRef.parse(table) if table else None)
+
+    # ---- compaction ------------------------------------------------------------------------------
+
+    def request_compaction(
+        self, table: str, compaction_type: CompactionType, partition: str | None = None
+    ) -> CompactionResponse:
+        """Put a compaction into the metastore's own queue, for a worker to find."""
+        name = PartitionName.parse(partition) if partition else None
+        with self.metastore() as metastore:
+            return metastore.request_compaction(TableRef.parse(table), name, compaction_type)
+
+    def compactions(self, table: str | None = None) -> tuple[CompactionEntry, ...]:
+        """The metastore's compaction queue and history, of one table or of all."""
+        with self.metastore() as metastore:
+            return metastore.show_compactions(TableRef.parse(table) if table else None)
+
+    def table_health(self, table: str, partition: str | None = None) -> tuple[TableHealth, ...]:
+        """What a table's directories look like: one value per partition, or for the one named.
+
+        Raises:
+            InputError: table or partition do not exist, or the table is not transactional.
+            StorageError: the directories cannot be listed.
+        """
+        from airflow_hiveacid.hooks.health import measure  # noqa: PLC0415 - brings Thrift and Arrow
+
+        return measure(self.endpoint(), table, partition)
+
+    def _missing(self) -> ConfigurationError:
+        return ConfigurationError(
+            f"there is no connection {self.hive_acid_conn_id!r}; create one of type"
+            f" {self.conn_type} or set hive_acid_conn_id"
+        )

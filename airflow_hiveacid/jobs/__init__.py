@@ -1,0 +1,1 @@
+"""The contract across the seam between Airflow and Spark."""

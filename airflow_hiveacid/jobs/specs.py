@@ -1,0 +1,248 @@
+"""What the operator asks of the Spark application: one frozen, versioned value per job.
+
+Goes in as JSON (a file shipped with the application), is read once at the application's start.
+Holds no secret. The standard library is enough to read it, so both sides of the seam do.
+
+Example:
+    >>> spec = JobSpec(
+    ...     job_key="dag/run/task",
+    ...     metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
+    ...     job=DeleteSpec(target="db.t", where="id = 1"),
+    ... )
+    >>> JobSpec.parse(spec.dump()) == spec
+    True
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from airflow_hiveacid.format.errors import ContractVersionError
+from airflow_hiveacid.jobs.codec import (
+    CONTRACT_VERSION,
+    Side,
+    from_json,
+    read_object,
+    to_json,
+)
+from airflow_hiveacid.jobs.endpoint import (
+    MetastoreEndpoint,  # noqa: TC001 - the codec reads hints at run time
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSpec:
+    """Where rows come from: files, an ACID table, or values; exactly one of the three.
+
+    `query` is a Spark SQL SELECT over the view `source`; without it the rows go on as they are.
+    """
+
+    format: str | None = None
+    location: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    table: str | None = None
+    columns: tuple[str, ...] = ()
+    values: tuple[tuple[str | int | float | bool | None, ...], ...] | None = None
+    query: str | None = None
+
+
+class InsertMode(enum.Enum):
+    """What happens to the rows that are there."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsertSpec:
+    """INSERT INTO or INSERT OVERWRITE.
+
+    `columns` names the target columns in the source's order; empty means by name, and missing ones
+    are NULL. `partition` fixes partition columns (static partition). OVERWRITE replaces the
+    partitions that the rows fall into; with a full static partition, that one even if there are no
+    rows; in an unpartitioned table, everything.
+    """
+
+    target: str
+    source: SourceSpec
+    mode: InsertMode = InsertMode.APPEND
+    columns: tuple[str, ...] = ()
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+
+
+class MergeWhen(enum.Enum):
+    """Which rows a clause is about."""
+
+    MATCHED = "matched"
+    NOT_MATCHED = "not_matched"
+    NOT_MATCHED_BY_SOURCE = "not_matched_by_source"
+
+
+class MergeAction(enum.Enum):
+    """What a clause does."""
+
+    UPDATE = "update"
+    DELETE = "delete"
+    INSERT = "insert"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeClause:
+    """One WHEN clause; the first whose condition holds is applied.
+
+    `set` maps target columns to Spark SQL expressions over `t` (target) and `s` (source). None
+    means every target column that the source has too, from the source (`UPDATE SET *`, `INSERT *`).
+    """
+
+    when: MergeWhen
+    action: MergeAction
+    condition: str | None = None
+    set: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeSpec:
+    """MERGE INTO target t USING source s ON the key columns are equal [AND condition]."""
+
+    target: str
+    source: SourceSpec
+    keys: tuple[str, ...]
+    clauses: tuple[MergeClause, ...]
+    condition: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateSpec:
+    """UPDATE target SET column = expression WHERE condition."""
+
+    target: str
+    set: Mapping[str, str]
+    where: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteSpec:
+    """DELETE FROM target WHERE condition; no condition deletes every row."""
+
+    target: str
+    where: str | None = None
+
+
+class CompactionChoice(enum.Enum):
+    """Which compaction is asked for."""
+
+    AUTO = "auto"
+    MINOR = "minor"
+    MAJOR = "major"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactSpec:
+    """Compact a table or one partition (`month=1`); AUTO decides by the thresholds.
+
+    `delta_count` fires at that many delta directories, `delta_ratio` at that share of the base's
+    bytes.
+    """
+
+    target: str
+    partition: str | None = None
+    choice: CompactionChoice = CompactionChoice.AUTO
+    delta_count: int = 10
+    delta_ratio: float = 0.1
+    plan_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanSpec:
+    """Remove what no reader can need: obsolete and aborted directories, old staging leftovers.
+
+    `retention_s` keeps obsolete directories that long after they were replaced. `orphan_age_s` is
+    how old a staging directory must be to count as left over.
+    """
+
+    target: str
+    partition: str | None = None
+    retention_s: float = 0.0
+    orphan_age_s: float = 86400.0
+    dry_run: bool = False
+
+
+Job = InsertSpec | MergeSpec | UpdateSpec | DeleteSpec | CompactSpec | CleanSpec
+
+JOB_KINDS: Final[Mapping[str, type[Job]]] = {
+    "insert": InsertSpec,
+    "merge": MergeSpec,
+    "update": UpdateSpec,
+    "delete": DeleteSpec,
+    "compact": CompactSpec,
+    "clean": CleanSpec,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """One job, whole: what to do, where the metastore is, and under which key it counts once.
+
+    `job_key` is `dag_id/run_id/task_id/map_index`, without the try number: a retry carries the
+    same. `result_uri` is where the application writes its `JobResult`; None writes none.
+    """
+
+    job_key: str
+    metastore: MetastoreEndpoint
+    job: Job
+    lock_timeout_s: float = 300.0
+    heartbeat_s: float | None = None
+    result_uri: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """The job's name: `merge`, `compact` and so on."""
+        return next(kind for kind, cls in JOB_KINDS.items() if type(self.job) is cls)
+
+    def dump(self) -> str:
+        """Write the spec as JSON text."""
+        body = to_json(self)
+        if not isinstance(body, dict):
+            raise TypeError("a spec is an object")
+        return json.dumps({"version": CONTRACT_VERSION, "kind": self.kind, **body})
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a spec.
+
+        Raises:
+            ContractVersionError: another version wrote it, or a field is unknown or missing.
+        """
+        data = read_object(text, reader=Side.APPLICATION)
+        kind, job = data.pop("kind", None), data.pop("job", None)
+        if kind not in JOB_KINDS:
+            raise ContractVersionError(
+                found=CONTRACT_VERSION,
+                supported=CONTRACT_VERSION,
+                side=Side.APPLICATION.value,
+                detail=f"It does not know the job {kind!r}.",
+            )
+        envelope = from_json(_Envelope, data, reader=Side.APPLICATION)
+        return cls(
+            job=from_json(JOB_KINDS[kind], job, reader=Side.APPLICATION, path="job"),
+            job_key=envelope.job_key,
+            metastore=envelope.metastore,
+            lock_timeout_s=envelope.lock_timeout_s,
+            heartbeat_s=envelope.heartbeat_s,
+            result_uri=envelope.result_uri,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Envelope:
+    """A JobSpec without its job, which is read by kind."""
+
+    job_key: str
+    metastore: MetastoreEndpoint
+    lock_timeout_s: float
+    heartbeat_s: float | None
+    result_uri: str | None

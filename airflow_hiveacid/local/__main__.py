@@ -1,0 +1,120 @@
+"""Knows the commands `up`, `down` and `status` for a real metastore on this machine.
+
+    python -m airflow_hiveacid.local up --version 4.0.1 --port 9083
+    python -m airflow_hiveacid.local status
+    python -m airflow_hiveacid.local down
+
+Progress goes to standard error. `up` prints the metastore's URI on standard output and ends with 0
+once it answers; `status` ends with 0 when it answers and 3 when it does not, as `systemctl` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.local.errors import LocalServerError
+from airflow_hiveacid.local.metastore import LocalMetastore
+from airflow_hiveacid.local.releases import HIVE_4, RELEASES
+from airflow_hiveacid.local.site import LocalMetastoreConfig
+from airflow_hiveacid.local.stack import has_postgres, postgres_below, start_on_postgres
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_NOT_RUNNING: Final = 3
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns the exit status."""
+    options = _parser().parse_args(argv)
+    try:
+        status: int = options.run(options)
+    except LocalServerError as error:
+        _say(f"error: {error}")
+        return 1
+    return status
+
+
+def _up(options: argparse.Namespace) -> int:
+    config = _config(options)
+    # A directory that was started on PostgreSQL stays on it, asked for or not.
+    if options.database == "postgresql" or has_postgres(config):
+        metastore, _ = start_on_postgres(config, _say)
+    else:
+        metastore = LocalMetastore(config, progress=_say)
+        metastore.start()
+    _say(f"warehouse {metastore.warehouse}")
+    _say(f"log       {metastore.log_file}")
+    sys.stdout.write(f"{metastore.uri}\n")
+    return 0
+
+
+def _down(options: argparse.Namespace) -> int:
+    config = _config(options)
+    metastore = LocalMetastore(config, progress=_say)
+    if not metastore.is_running():
+        _say(f"no {metastore.label} runs in {metastore.config.data_dir}")
+    metastore.stop()
+    if has_postgres(config):
+        postgres_below(config, _say).stop()
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    metastore = LocalMetastore(_config(options), progress=_say)
+    pid = metastore.pid
+    if pid is None:
+        sys.stdout.write(f"{metastore.label} in {metastore.config.data_dir}: not running\n")
+        return _NOT_RUNNING
+    state = "answers" if metastore.is_answering() else "does not answer"
+    sys.stdout.write(f"{metastore.label} at {metastore.uri}: {state} (process {pid})\n")
+    return 0 if state == "answers" else _NOT_RUNNING
+
+
+def _config(options: argparse.Namespace) -> LocalMetastoreConfig:
+    folder = options.dir or Path("build") / "local" / options.version
+    return LocalMetastoreConfig(
+        version=options.version,
+        data_dir=folder.resolve(),
+        port=getattr(options, "port", 0),
+        txn_timeout_s=getattr(options, "txn_timeout", 300.0),
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m airflow_hiveacid.local",
+        description="A real Hive metastore on this machine.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="up | down | status")
+    up = commands.add_parser("up", help="start it, or find the one that runs")
+    up.add_argument("--port", type=int, default=0, help="0 takes a free port (default)")
+    up.add_argument("--txn-timeout", type=float, default=300.0, metavar="SECONDS")
+    up.add_argument(
+        "--database",
+        choices=("derby", "postgresql"),
+        default="derby",
+        help="postgresql starts a private server from Debian's package",
+    )
+    up.set_defaults(run=_up)
+    down = commands.add_parser("down", help="stop the one that was started here")
+    down.set_defaults(run=_down)
+    status = commands.add_parser("status", help="say whether it answers, and where")
+    status.set_defaults(run=_status)
+    versions = [release.version for release in RELEASES]
+    for command in (up, down, status):
+        command.add_argument("--version", choices=versions, default=HIVE_4.version)
+        command.add_argument("--dir", type=Path, help="data directory (build/local/VERSION)")
+    return parser
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+"""Knows how to get a metastore release onto this machine: class path and schema scripts.
+
+Takes a `HiveRelease`, gives a `Distribution`. Maven resolves a generated pom into its own local
+repository; the resulting class path and the unpacked schema scripts stay in a cache folder outside
+of any data directory, so that the second start needs neither Maven nor a network. The folder's name
+carries a digest of the pom: a changed pin is a new folder, never a half-updated one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.local.errors import DownloadError, MissingProgramError
+from airflow_hiveacid.local.progress import Progress, log_progress, tail
+from airflow_hiveacid.local.releases import (
+    DEPENDENCY_PLUGIN,
+    HiveRelease,
+    pom,
+    scripts_coordinates,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CACHE_VARIABLE: Final = "HIVEACID_CACHE"
+_REPORT_EVERY_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distribution:
+    """A release that is ready to run.
+
+    Attributes:
+        release: What it is.
+        class_path: Existing jars, in the order Maven gave.
+        home: Folder above `scripts/metastore`; the server calls it METASTORE_HOME.
+    """
+
+    release: HiveRelease
+    class_path: tuple[Path, ...]
+    home: Path
+
+
+def cache_dir() -> Path:
+    """Returns the cache folder: $HIVEACID_CACHE, else the user's cache folder."""
+    named = os.environ.get(CACHE_VARIABLE)
+    if named:
+        return Path(named).expanduser().resolve()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "airflow_hiveacid"
+
+
+def fetch(
+    release: HiveRelease, *, cache: Path | None = None, progress: Progress = log_progress
+) -> Distribution:
+    """Returns the release's files, downloading what is missing (some 150 MB the first time).
+
+    Safe to call from several processes at once: the others wait for the first.
+
+    Raises:
+        MissingProgramError: Maven is needed and not installed.
+        DownloadError: Maven failed.
+    """
+    digest = hashlib.sha256(pom(release).encode()).hexdigest()[:12]
+    folder = (cache or cache_dir()) / f"metastore-{release.version}-{digest}"
+    found = _ready(release, folder)
+    if found is not None:
+        return found
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder, progress):
+        found = _ready(release, folder)  # whoever held the lock may have done the work
+        if found is not None:
+            return found
+        _resolve(release, folder, progress)
+        _unpack_scripts(release, folder, progress)
+        found = _ready(release, folder)
+    if found is None:
+        log = folder / "maven.log"
+        raise DownloadError(f"Hive metastore {release.version}", log, tail(log))
+    return found
+
+
+def _ready(release: HiveRelease, folder: Path) -> Distribution | None:
+    listing, home = folder / "classpath", folder / "home"
+    if not listing.is_file() or not (home / "scripts" / "metastore").is_dir():
+        return None
+    jars = tuple(Path(entry) for entry in listing.read_text().strip().split(os.pathsep))
+    # Maven's repository is not ours: whoever empties it makes the cached class path void.
+    if not all(jar.is_file() for jar in jars):
+        return None
+    return Distribution(release=release, class_path=jars, home=home)
+
+
+def _resolve(release: HiveRelease, folder: Path, progress: Progress) -> None:
+    (folder / "pom.xml").write_text(pom(release))
+    scratch = folder / "classpath.new"
+    _maven(
+        folder,
+        [f"{DEPENDENCY_PLUGIN}:build-classpath", f"-Dmdep.outputFile={scratch}"],
+        f"the jars of Hive metastore {release.version}",
+        progress,
+    )
+    scratch.replace(folder / "classpath")
+
+
+def _unpack_scripts(release: HiveRelease, folder: Path, progress: Progress) -> None:
+    scratch = folder / "unpacked"
+    shutil.rmtree(scratch, ignore_errors=True)
+    _maven(
+        folder,
+        [
+            f"{DEPENDENCY_PLUGIN}:unpack",
+            f"-Dartifact={scripts_coordinates(release)}",
+            f"-DoutputDirectory={scratch}",
+            "-Dmdep.unpack.includes=**/scripts/**",
+            # The plugin's own markers would make it skip an unpack whose result was removed.
+            f"-DmarkersDirectory={scratch / 'markers'}",
+        ],
+        f"the schema scripts of Hive metastore {release.version}",
+        progress,
+    )
+    home = folder / "home"
+    shutil.rmtree(home, ignore_errors=True)
+    for scripts in scratch.glob("*/scripts/metastore"):
+        scripts.parent.parent.rename(home)
+        break
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _maven(folder: Path, arguments: list[str], what: str, progress: Progress) -> None:
+    program = shutil.which("mvn")
+    if program is None:
+        raise MissingProgramError("mvn", "install Maven (Debian: apt-get install maven)")
+    log = folder / "maven.log"
+    progress(f"fetching {what} with Maven")
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [program, "--batch-mode", "-f", str(folder / "pom.xml"), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+        )
+        try:
+            status = _wait(process, log, what, progress)
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+    if status != 0:
+        raise DownloadError(what, log, tail(log))
+
+
+def _wait(process: subprocess.Popen[bytes], log: Path, what: str, progress: Progress) -> int:
+    reported = 0
+    while True:
+        try:
+            return process.wait(timeout=_REPORT_EVERY_S)
+        except subprocess.TimeoutExpired:
+            files = log.read_text(errors="replace").count("Downloaded from ")
+            if files != reported:
+                reported = files
+                progress(f"fetching {what}: {files} files downloaded")
+
+
+@contextmanager
+def _alone(folder: Path, progress: Progress) -> Iterator[None]:
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress("another process fetches the same files; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

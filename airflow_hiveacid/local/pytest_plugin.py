@@ -1,0 +1,70 @@
+"""Knows fixtures that hand a real Hive metastore to tests: this project's and its users'.
+
+Opt in from the root `conftest.py`:
+
+    pytest_plugins = ["airflow_hiveacid.local.pytest_plugin"]
+
+One server per version is started when the first test asks for it and serves the whole session, so
+tests keep apart by database names. The first run on a machine downloads the server with Maven.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from airflow_hiveacid.local.metastore import LocalMetastore
+from airflow_hiveacid.local.releases import HIVE_3, HIVE_4, HiveRelease
+from airflow_hiveacid.local.site import LocalMetastoreConfig
+from airflow_hiveacid.local.stack import metastore_on_postgres
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Short, so that a test can wait for the server to give up on a silent client; heartbeats at half
+# of it still have room on a busy machine.
+_TXN_TIMEOUT_S: Final = 20.0
+_HOUSEKEEPING_S: Final = 2.0
+
+
+@pytest.fixture(scope="session")
+def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalMetastore]:
+    """A Hive 4.0.1 metastore on Derby, for the session; transactions time out after 20 s."""
+    with _serving(HIVE_4, tmp_path_factory) as metastore:
+        yield metastore
+
+
+@pytest.fixture(scope="session")
+def hive_metastore_3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalMetastore]:
+    """A Hive 3.1.3 metastore on Derby, for the session; transactions time out after 20 s."""
+    with _serving(HIVE_3, tmp_path_factory) as metastore:
+        yield metastore
+
+
+@pytest.fixture(scope="session")
+def hive_metastore_on_postgres(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[LocalMetastore]:
+    """A Hive 4.0.1 metastore on PostgreSQL, for tests of concurrency: Derby serialises calls."""
+    with metastore_on_postgres(_config(HIVE_4, tmp_path_factory)) as metastore:
+        yield metastore
+
+
+@contextmanager
+def _serving(
+    release: HiveRelease, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalMetastore]:
+    with LocalMetastore(_config(release, tmp_path_factory)) as metastore:
+        yield metastore
+
+
+def _config(release: HiveRelease, tmp_path_factory: pytest.TempPathFactory) -> LocalMetastoreConfig:
+    return LocalMetastoreConfig(
+        version=release.version,
+        data_dir=tmp_path_factory.mktemp(f"metastore-{release.version}"),
+        txn_timeout_s=_TXN_TIMEOUT_S,
+        housekeeping_interval_s=_HOUSEKEEPING_S,
+        ends_with_parent=True,
+    )

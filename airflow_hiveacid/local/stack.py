@@ -1,0 +1,86 @@
+"""Knows how a metastore on this machine and the database below it belong together.
+
+A database that PostgreSQL keeps for a metastore whose schema was cut short cannot be told from a
+good one by its files, as Derby's can: here it is dropped and made again.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.local.metastore import LocalMetastore
+from airflow_hiveacid.local.postgres import LocalPostgres, LocalPostgresConfig
+from airflow_hiveacid.local.progress import Progress, log_progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from airflow_hiveacid.local.site import LocalMetastoreConfig
+
+_DATABASE: Final = "metastore"
+_FOLDER: Final = "postgres"
+
+
+def postgres_below(
+    config: LocalMetastoreConfig, progress: Progress = log_progress
+) -> LocalPostgres:
+    """Returns the PostgreSQL server that lives inside the metastore's data directory."""
+    return LocalPostgres(
+        LocalPostgresConfig(data_dir=_folder(config), ends_with_parent=config.ends_with_parent),
+        progress=progress,
+    )
+
+
+def has_postgres(config: LocalMetastoreConfig) -> bool:
+    """Tells whether the data directory was started with a PostgreSQL server of its own."""
+    return _folder(config).is_dir()
+
+
+def start_on_postgres(
+    config: LocalMetastoreConfig, progress: Progress = log_progress
+) -> tuple[LocalMetastore, LocalPostgres]:
+    """Starts PostgreSQL and, on a database of it, the metastore; `config.database` is replaced.
+
+    Raises:
+        LocalServerError: As `LocalPostgres.start` and `LocalMetastore.start`.
+    """
+    postgres = postgres_below(config, progress)
+    postgres.start()
+    try:
+        metastore = LocalMetastore(
+            replace(config, database=postgres.database(_DATABASE)), progress=progress
+        )
+        if not metastore.is_running():
+            _prepare_database(postgres, metastore)
+        metastore.start()
+    except BaseException:
+        postgres.stop()
+        raise
+    return metastore, postgres
+
+
+@contextmanager
+def metastore_on_postgres(
+    config: LocalMetastoreConfig, progress: Progress = log_progress
+) -> Iterator[LocalMetastore]:
+    """Runs both for the length of a block, and removes PostgreSQL's files after it."""
+    metastore, postgres = start_on_postgres(config, progress)
+    try:
+        yield metastore
+    finally:
+        metastore.stop()
+        postgres.destroy()
+
+
+def _prepare_database(postgres: LocalPostgres, metastore: LocalMetastore) -> None:
+    if metastore.is_schema_ready and postgres.has_database(_DATABASE):
+        return
+    metastore.discard_schema_marker()
+    postgres.create_database(_DATABASE, fresh=True)
+
+
+def _folder(config: LocalMetastoreConfig) -> Path:
+    return config.data_dir / _FOLDER

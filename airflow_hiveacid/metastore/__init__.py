@@ -1,0 +1,1 @@
+"""The Hive metastore: catalog, transactions, locks, heartbeats, compaction queue."""

@@ -1,0 +1,184 @@
+"""What a table definition says: from the metastore's structs to our values, and back for new ones.
+
+Takes and gives values; asks nobody. The one place that knows Hive's class names for ORC and the
+parameters that make a table transactional.
+
+Example:
+    >>> transactional_kind({"transactional": "TRUE", "transactional_properties": "insert_only"})
+    <TransactionalKind.INSERT_ONLY: 'insert_only'>
+"""
+
+from __future__ import annotations
+
+import getpass
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import UnsupportedTableError
+from airflow_hiveacid.format.table import (
+    NULL_PARTITION,
+    Column,
+    PartitionInfo,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
+from airflow_hiveacid.metastore.gen.tables.ttypes import (
+    FieldSchema,
+    Order,
+    SerDeInfo,
+    StorageDescriptor,
+    Table,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow_hiveacid.metastore.wire import Struct
+
+STATISTICS_FLAG: Final = "COLUMN_STATS_ACCURATE"
+"""Table or partition parameter in which Hive marks statistics as right (StatsSetupConst)."""
+
+_ORC_INPUT: Final = "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat"
+_ORC_OUTPUT: Final = "org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat"
+_ORC_SERDE: Final = "org.apache.hadoop.hive.ql.io.orc.OrcSerde"
+_MANAGED: Final = "MANAGED_TABLE"
+_VIEWS: Final[Mapping[str, str]] = {
+    "VIRTUAL_VIEW": "a view; name the tables it selects from",
+    "MATERIALIZED_VIEW": "a materialized view, which only Hive may change",
+}
+# A table without the parameter was made by a Hive that knew only the first hash (Hive 3's
+# Table.getBucketingVersion).
+_OLDEST_BUCKETING: Final = "1"
+_KIND_PARAMETERS: Final[Mapping[TransactionalKind, Mapping[str, str]]] = {
+    TransactionalKind.NONE: {},
+    TransactionalKind.FULL_ACID: {"transactional": "true", "transactional_properties": "default"},
+    TransactionalKind.INSERT_ONLY: {
+        "transactional": "true",
+        "transactional_properties": "insert_only",
+    },
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTable:
+    """A managed ORC table to be made. `location` None leaves the place to the metastore.
+
+    `num_buckets` is 0 for an unbucketed table. `parameters` are added to those that follow from the
+    kind.
+    """
+
+    ref: TableRef
+    columns: tuple[Column, ...]
+    partition_columns: tuple[Column, ...] = ()
+    kind: TransactionalKind = TransactionalKind.FULL_ACID
+    bucket_columns: tuple[str, ...] = ()
+    num_buckets: int = 0
+    bucketing_version: int = 2
+    sort_columns: tuple[str, ...] = ()
+    location: str | None = None
+    owner: str | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+def transactional_kind(parameters: Mapping[str, str]) -> TransactionalKind:
+    """What the parameters say (AcidUtils.isTransactionalTable, isInsertOnlyTable)."""
+    if parameters.get("transactional", "").lower() != "true":
+        return TransactionalKind.NONE
+    if parameters.get("transactional_properties", "").lower() == "insert_only":
+        return TransactionalKind.INSERT_ONLY
+    return TransactionalKind.FULL_ACID
+
+
+def table_info(table: Struct) -> TableInfo:
+    """Make our value of a Table struct.
+
+    Raises:
+        UnsupportedTableError: it is a view.
+    """
+    ref = TableRef(table.dbName.lower(), table.tableName.lower())
+    if table.tableType in _VIEWS:
+        raise UnsupportedTableError(table=ref, detail=f"is {_VIEWS[table.tableType]}")
+    parameters = dict(table.parameters or {})
+    storage = table.sd
+    bucket_columns = tuple(name.lower() for name in storage.bucketCols or ())
+    return TableInfo(
+        ref=ref,
+        location=storage.location or "",
+        columns=_columns(storage.cols),
+        partition_columns=_columns(table.partitionKeys),
+        kind=transactional_kind(parameters),
+        is_orc=storage.inputFormat == _ORC_INPUT,
+        bucket_columns=bucket_columns,
+        num_buckets=storage.numBuckets if bucket_columns else 0,
+        bucketing_version=int(parameters.get("bucketing_version", _OLDEST_BUCKETING)),
+        sort_columns=tuple(order.col.lower() for order in storage.sortCols or ()),
+        parameters=parameters,
+    )
+
+
+def partition_info(table: TableInfo, partition: Struct) -> PartitionInfo:
+    """Make our value of a Partition struct."""
+    values = [None if value == NULL_PARTITION else value for value in partition.values]
+    return PartitionInfo(name=table.partition_name(values), location=partition.sd.location)
+
+
+def by_name(partitions: Sequence[PartitionInfo]) -> tuple[PartitionInfo, ...]:
+    """Sorted by the text of the name, so that the order does not depend on the server."""
+    return tuple(sorted(partitions, key=lambda p: str(p.name)))
+
+
+def whole_table(table: TableInfo) -> tuple[PartitionInfo, ...]:
+    """The one "partition" of an unpartitioned table."""
+    return (PartitionInfo(name=PartitionName(), location=table.location),)
+
+
+def table_struct(new: NewTable) -> Table:
+    """Make the Table struct of a new table."""
+    owner = new.owner or getpass.getuser()
+    return Table(
+        tableName=new.ref.name,
+        dbName=new.ref.db,
+        owner=owner,
+        createTime=int(time.time()),
+        lastAccessTime=0,
+        retention=0,
+        sd=StorageDescriptor(
+            cols=_fields(new.columns),
+            location=new.location,
+            inputFormat=_ORC_INPUT,
+            outputFormat=_ORC_OUTPUT,
+            compressed=False,
+            numBuckets=new.num_buckets or -1,
+            serdeInfo=SerDeInfo(
+                serializationLib=_ORC_SERDE, parameters={"serialization.format": "1"}
+            ),
+            bucketCols=list(new.bucket_columns),
+            sortCols=[Order(col=name, order=1) for name in new.sort_columns],
+            parameters={},
+        ),
+        partitionKeys=_fields(new.partition_columns),
+        parameters={
+            "bucketing_version": str(new.bucketing_version),
+            **_KIND_PARAMETERS[new.kind],
+            **new.parameters,
+        },
+        tableType=_MANAGED,
+    )
+
+
+def without_statistics(parameters: Mapping[str, str] | None) -> dict[str, str] | None:
+    """The parameters without the mark that statistics are right; None if they bear none."""
+    if not parameters or STATISTICS_FLAG not in parameters:
+        return None
+    return {name: value for name, value in parameters.items() if name != STATISTICS_FLAG}
+
+
+def _columns(fields: Sequence[Struct] | None) -> tuple[Column, ...]:
+    return tuple(Column(name=f.name.lower(), type=f.type) for f in fields or ())
+
+
+def _fields(columns: Sequence[Column]) -> list[FieldSchema]:
+    return [FieldSchema(name=c.name.lower(), type=c.type, comment="") for c in columns]

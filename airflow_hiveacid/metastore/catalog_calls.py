@@ -1,0 +1,304 @@
+"""The catalog half of the port over Thrift: databases, tables, partitions.
+
+Names, lists and removals go through hmsclient, whose Hive 2.3 stubs are right about them on 3.1 and
+4.x. Whole definitions go through our own stubs (see idl/tables.thrift). Never `get_table`: Hive
+4.0.1 has removed it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import TableNotFoundError, UnsupportedTableError
+from airflow_hiveacid.metastore import catalog
+from airflow_hiveacid.metastore.connection import Connection, Faults, Repeat
+from airflow_hiveacid.metastore.gen.faults.ttypes import NoSuchObjectException
+from airflow_hiveacid.metastore.gen.tables.ttypes import (
+    AlterPartitionsRequest,
+    AlterTableRequest,
+    ClientCapabilities,
+    ClientCapability,
+    CreateTableRequest,
+    Database,
+    EnvironmentContext,
+    GetTableRequest,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from airflow_hiveacid.format.ids import WriteId
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TableRef
+    from airflow_hiveacid.metastore.wire import Struct
+
+# HiveServer2 announces these when it makes ACID tables (HiveConf.METASTORE_CLIENT_CAPABILITIES).
+_WRITER_CAPABILITIES: Final = [
+    "HIVEFULLACIDWRITE",
+    "HIVEFULLACIDREAD",
+    "HIVEMANAGEDINSERTWRITE",
+    "HIVEMANAGEDINSERTREAD",
+    "HIVEBUCKET2",
+]
+_IDENTIFIER: Final = "airflow-provider-hiveacid"
+# Bounds one answer; a partition is a few kilobytes.
+_PARTITIONS_PER_CALL: Final = 500
+_ALL: Final = -1
+# Else the server lists the directories and counts files, in the middle of our call.
+_KEEP_STATISTICS: Final = {"DO_NOT_UPDATE_STATS": "true"}
+
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True, slots=True)
+class _WriteContext:
+    """Under which write statistics are changed: 4.x refuses it without (verifyStatsChangeCtx)."""
+
+    write_id: WriteId
+    write_ids: str
+
+
+class CatalogCalls:
+    """Mixed into the client, which gives the connection."""
+
+    _connection: Connection
+
+    def list_databases(self) -> tuple[str, ...]:
+        """See CatalogPort."""
+        names: list[str] = self._connection.catalog_call("get_all_databases", repeat=Repeat.SAFE)
+        return tuple(sorted(names))
+
+    def list_tables(self, db: str) -> tuple[str, ...]:
+        """See CatalogPort."""
+        names: list[str] = self._connection.catalog_call("get_all_tables", db, repeat=Repeat.SAFE)
+        return tuple(sorted(names))
+
+    def create_database(self, name: str, location: str | None = None) -> None:
+        """See CatalogPort."""
+        if name.lower() in self.list_databases():
+            return
+        database = Database(
+            name=name.lower(),
+            description="",
+            locationUri=location,
+            parameters={},
+            managedLocationUri=location,
+        )
+        self._connection.call("create_database", database, repeat=Repeat.NEVER)
+
+    def drop_database(self, name: str) -> None:
+        """See CatalogPort."""
+        if name.lower() in self.list_databases():
+            arguments = (name.lower(), True, False)  # delete the data, do not drop its tables
+            self._connection.catalog_call("drop_database", *arguments, repeat=Repeat.NEVER)
+
+    def get_table(self, ref: TableRef) -> TableInfo:
+        """See CatalogPort."""
+        return catalog.table_info(self._raw_table(ref))
+
+    def create_table(self, table: catalog.NewTable) -> TableInfo:
+        """See CatalogPort."""
+        struct = catalog.table_struct(table)
+        if self._connection.generation is MetastoreGeneration.V3:
+            self._connection.call("create_table", struct, repeat=Repeat.NEVER)
+        else:
+            request = CreateTableRequest(
+                table=struct,
+                processorCapabilities=_WRITER_CAPABILITIES,
+                processorIdentifier=_IDENTIFIER,
+            )
+            self._connection.call("create_table_req", request, repeat=Repeat.NEVER)
+        return self.get_table(table.ref)
+
+    def drop_table(self, ref: TableRef, *, delete_data: bool = True) -> None:
+        """See CatalogPort."""
+        self._raw_table(ref)  # hmsclient's exception for a missing table is another class than ours
+        self._connection.catalog_call(
+            "drop_table", ref.db, ref.name, delete_data, repeat=Repeat.NEVER
+        )
+
+    def set_table_parameters(self, ref: TableRef, parameters: Mapping[str, str | None]) -> None:
+        """See CatalogPort."""
+        table = self._raw_table(ref)
+        merged = {**(table.parameters or {}), **parameters}
+        table.parameters = {name: value for name, value in merged.items() if value is not None}
+        self._send_table(ref, table)
+
+    def list_partitions(self, table: TableInfo) -> tuple[PartitionInfo, ...]:
+        """See CatalogPort."""
+        if not table.is_partitioned:
+            return catalog.whole_table(table)
+        raw = self._raw_partitions(table.ref, self._partition_names(table.ref))
+        return catalog.by_name(tuple(catalog.partition_info(table, p) for p in raw))
+
+    def get_partitions(
+        self, table: TableInfo, names: Sequence[PartitionName]
+    ) -> tuple[PartitionInfo, ...]:
+        """See CatalogPort."""
+        if not table.is_partitioned:
+            return catalog.whole_table(table)
+        raw = self._raw_partitions(table.ref, [str(name) for name in names])
+        return catalog.by_name(tuple(catalog.partition_info(table, p) for p in raw))
+
+    def add_partitions(
+        self, table: TableInfo, names: Sequence[PartitionName]
+    ) -> tuple[PartitionInfo, ...]:
+        """See CatalogPort."""
+        if table.is_partitioned:
+            # Not get_partitions: 4.0.1 runs into an SQL error, and a slow detour, when none is
+            # there.
+            there = set(self._partition_names(table.ref))
+            missing = [name for name in dict.fromkeys(names) if str(name) not in there]
+            if missing:
+                self._add(table, missing)
+        return self.get_partitions(table, names)
+
+    def forget_statistics(
+        self,
+        table: TableInfo,
+        partitions: Sequence[PartitionName],
+        *,
+        write_id: WriteId,
+        write_ids: ValidWriteIdList,
+    ) -> int:
+        """See CatalogPort."""
+        context = _WriteContext(write_id, write_ids.with_own(write_id).text())
+        if table.is_partitioned:
+            return self._forget_partitions(table.ref, partitions, context)
+        raw = self._raw_table(table.ref)
+        kept = catalog.without_statistics(raw.parameters)
+        if kept is None:
+            return 0
+        raw.parameters = kept
+        self._send_table(table.ref, raw, context)
+        return 1
+
+    def _forget_partitions(
+        self, ref: TableRef, names: Sequence[PartitionName], context: _WriteContext
+    ) -> int:
+        changed = []
+        for partition in self._raw_partitions(ref, [str(name) for name in names]):
+            kept = catalog.without_statistics(partition.parameters)
+            if kept is not None:
+                partition.parameters = kept
+                changed.append(partition)
+        for chunk in _chunks(changed):
+            self._send_partitions(ref, chunk, context)
+        return len(changed)
+
+    def _partition_names(self, ref: TableRef) -> list[str]:
+        names: list[str] = self._connection.catalog_call(
+            "get_partition_names", ref.db, ref.name, _ALL, repeat=Repeat.SAFE
+        )
+        return names
+
+    def _raw_table(self, ref: TableRef) -> Struct:
+        request = GetTableRequest(
+            dbName=ref.db,
+            tblName=ref.name,
+            capabilities=ClientCapabilities(values=[ClientCapability.INSERT_ONLY_TABLES]),
+        )
+        faults: Faults = {NoSuchObjectException: lambda _: TableNotFoundError(table=ref)}
+        return self._connection.call(
+            "get_table_req", request, repeat=Repeat.SAFE, faults=faults
+        ).table
+
+    def _raw_partitions(self, ref: TableRef, names: Sequence[str]) -> Iterator[Struct]:
+        faults: Faults = {NoSuchObjectException: lambda _: TableNotFoundError(table=ref)}
+        for chunk in _chunks(names):
+            yield from self._connection.call(
+                "get_partitions_by_names",
+                ref.db,
+                ref.name,
+                list(chunk),
+                repeat=Repeat.SAFE,
+                faults=faults,
+            )
+
+    def _add(self, table: TableInfo, names: Sequence[PartitionName]) -> None:
+        # A megabyte of stubs, which most connections never need.
+        from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415
+
+        storage = self._connection.catalog_call(
+            "get_table_req",
+            ttypes.GetTableRequest(
+                table.ref.db,
+                table.ref.name,
+                ttypes.ClientCapabilities([ClientCapability.INSERT_ONLY_TABLES]),
+            ),
+            repeat=Repeat.SAFE,
+        ).table.sd
+        parts = []
+        for name in names:
+            own = ttypes.StorageDescriptor(**vars(storage))
+            own.location = table.default_partition_location(name)
+            parts.append(
+                ttypes.Partition(
+                    values=name.directory_values,
+                    dbName=table.ref.db,
+                    tableName=table.ref.name,
+                    sd=own,
+                    parameters={},
+                )
+            )
+        for chunk in _chunks(parts):
+            request = ttypes.AddPartitionsRequest(
+                dbName=table.ref.db,
+                tblName=table.ref.name,
+                parts=list(chunk),
+                ifNotExists=True,
+                needResult=False,
+            )
+            self._connection.catalog_call("add_partitions_req", request, repeat=Repeat.SAFE)
+
+    def _send_table(
+        self,
+        ref: TableRef,
+        table: Struct,
+        context: _WriteContext | None = None,
+    ) -> None:
+        if table.sd.skewedInfo is not None and table.sd.skewedInfo.skewedColNames:
+            raise UnsupportedTableError(
+                table=ref, detail="is SKEWED BY; its definition cannot be changed without loss"
+            )
+        environment = EnvironmentContext(properties=_KEEP_STATISTICS)
+        if self._connection.generation is MetastoreGeneration.V3:
+            arguments = (ref.db, ref.name, table, environment)
+            self._connection.call(
+                "alter_table_with_environment_context", *arguments, repeat=Repeat.NEVER
+            )
+            return
+        request = AlterTableRequest(
+            dbName=ref.db, tableName=ref.name, table=table, environmentContext=environment
+        )
+        if context is not None:
+            request.writeId, request.validWriteIdList = context.write_id, context.write_ids
+        self._connection.call("alter_table_req", request, repeat=Repeat.NEVER)
+
+    def _send_partitions(
+        self, ref: TableRef, partitions: Sequence[Struct], context: _WriteContext
+    ) -> None:
+        environment = EnvironmentContext(properties=_KEEP_STATISTICS)
+        if self._connection.generation is MetastoreGeneration.V3:
+            arguments = (ref.db, ref.name, list(partitions), environment)
+            self._connection.call(
+                "alter_partitions_with_environment_context", *arguments, repeat=Repeat.SAFE
+            )
+            return
+        request = AlterPartitionsRequest(
+            dbName=ref.db,
+            tableName=ref.name,
+            partitions=list(partitions),
+            environmentContext=environment,
+            writeId=context.write_id,
+            validWriteIdList=context.write_ids,
+        )
+        self._connection.call("alter_partitions_req", request, repeat=Repeat.SAFE)
+
+
+def _chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+    for start in range(0, len(items), _PARTITIONS_PER_CALL):
+        yield items[start : start + _PARTITIONS_PER_CALL]

@@ -1,0 +1,96 @@
+"""The real metastore: `MetastorePort` over one Thrift connection.
+
+Takes an endpoint, gives a client that connects at its first call. Not thread-safe: `clone` makes
+another connection for another thread.
+
+Example:
+    with connect(MetastoreEndpoint(uris=("thrift://hms:9083",))) as client:
+        table = client.get_table(TableRef.parse("demo.flights"))
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Self
+
+from airflow_hiveacid.metastore.catalog_calls import CatalogCalls
+from airflow_hiveacid.metastore.connection import Connection
+from airflow_hiveacid.metastore.lock_calls import LockCalls
+from airflow_hiveacid.metastore.queue_calls import QueueCalls
+from airflow_hiveacid.metastore.transaction_calls import TransactionCalls
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from hmsclient import HMSClient
+
+    from airflow_hiveacid.format.conflicts import MetastoreGeneration
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+
+
+def connect(endpoint: MetastoreEndpoint) -> MetastoreClient:
+    """Make a client; nothing is sent before its first call.
+
+    Raises:
+        ConfigurationError: an address has the wrong form, or there is none.
+    """
+    return MetastoreClient(endpoint)
+
+
+class MetastoreClient(CatalogCalls, TransactionCalls, LockCalls, QueueCalls):
+    """One connection to a metastore; see MetastorePort for what each method promises."""
+
+    def __init__(self, endpoint: MetastoreEndpoint) -> None:
+        self._connection = Connection(endpoint)
+
+    @property
+    def endpoint(self) -> MetastoreEndpoint:
+        """Where this client connects."""
+        return self._connection.endpoint
+
+    @property
+    def generation(self) -> MetastoreGeneration:
+        """See MetastorePort."""
+        return self._connection.generation
+
+    @property
+    def txn_timeout_s(self) -> float:
+        """See MetastorePort."""
+        return self._connection.txn_timeout_s
+
+    def config_value(self, name: str, default: str) -> str:
+        """See MetastorePort."""
+        return self._connection.config_value(name, default)
+
+    def hms(self) -> HMSClient:
+        """Hmsclient's own client on this connection, for catalog calls that the port lacks.
+
+        Ask again after an error: a new connection has a new one. Not for transactions: its Hive 2.3
+        stubs know no write IDs.
+        """
+        return self._connection.hms()
+
+    def clone(self, *, call_timeout_s: float | None = None) -> Self:
+        """See MetastorePort."""
+        endpoint = self._connection.endpoint
+        if call_timeout_s is not None:
+            bound_s = min(call_timeout_s, endpoint.call_timeout_s)
+            endpoint = dataclasses.replace(endpoint, call_timeout_s=bound_s)
+        return type(self)(endpoint)
+
+    def close(self) -> None:
+        """See MetastorePort."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        """See MetastorePort."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """See MetastorePort."""
+        self.close()

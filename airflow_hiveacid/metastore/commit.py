@@ -1,0 +1,138 @@
+"""Commits, and finds out what became of a commit whose answer was lost.
+
+The one place that sends `commit_txn`. A lost answer is never followed by an abort: the commit may
+have happened. The metastore itself knows: a write ID that is no longer open and was not aborted has
+been committed.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import (
+    CommitStateUnknownError,
+    HiveAcidError,
+    MetastoreError,
+    TransactionAbortedError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow_hiveacid.format.ids import TxnId, WriteId
+    from airflow_hiveacid.format.table import TableRef
+    from airflow_hiveacid.metastore.clock import Clock
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+_FIRST_PAUSE_S: Final = 0.1
+_LONGEST_PAUSE_S: Final = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+class Fate(enum.Enum):
+    """What has become of a transaction."""
+
+    OPEN = "open"
+    ABORTED = "aborted"
+    COMMITTED = "committed"
+
+
+def commit(
+    client: MetastorePort,
+    txn_id: TxnId,
+    write_ids: Mapping[TableRef, WriteId],
+    *,
+    patience_s: float,
+    clock: Clock,
+) -> None:
+    """Commit; on a lost answer, find out within `patience_s` what happened.
+
+    `patience_s` must be shorter than the server takes to forget an aborted transaction, since a
+    forgotten one looks committed.
+
+    Raises:
+        WriteConflictError: another transaction changed the same and was first.
+        TransactionAbortedError: it had been aborted before.
+        CommitStateUnknownError: it may be committed or not; nothing may be undone.
+    """
+    try:
+        # Always with conflict detection: our writers share their locks.
+        client.commit_txn(txn_id, shared_write=True)
+    except MetastoreError as error:
+        # An "internal error" is no answer either: it may have come after the database's commit.
+        _log.warning("the answer to commit was lost txn_id=%s: %s", txn_id, error)
+        _settle(client, txn_id, write_ids, deadline_s=clock.monotonic() + patience_s, clock=clock)
+
+
+def fate_of(client: MetastorePort, txn_id: TxnId, write_ids: Mapping[TableRef, WriteId]) -> Fate:
+    """Ask a fresh snapshot what became of a transaction; soon, since aborted ones are forgotten.
+
+    Raises:
+        MetastoreError: the metastore did not answer, or not clearly.
+    """
+    txns = client.valid_txns()
+    if not write_ids:
+        if txn_id in txns.open:
+            return Fate.OPEN
+        return Fate.ABORTED if txns.is_aborted(txn_id) else Fate.COMMITTED
+    lists = client.valid_write_ids(write_ids, txns)
+    if any(write_id in lists[ref].open for ref, write_id in write_ids.items()):
+        return Fate.OPEN
+    if all(lists[ref].is_visible(write_id) for ref, write_id in write_ids.items()):
+        return Fate.COMMITTED
+    return Fate.ABORTED
+
+
+def _settle(
+    client: MetastorePort,
+    txn_id: TxnId,
+    write_ids: Mapping[TableRef, WriteId],
+    *,
+    deadline_s: float,
+    clock: Clock,
+) -> None:
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        try:
+            _settle_once(client, txn_id, write_ids)
+        except MetastoreError as error:
+            if clock.monotonic() >= deadline_s:
+                raise CommitStateUnknownError(txn_id=txn_id, reason=str(error)) from error
+            _log.warning("cannot yet tell whether txn_id=%s is committed: %s", txn_id, error)
+        else:
+            return
+        clock.sleep(pause_s)
+        pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+
+def _settle_once(
+    client: MetastorePort, txn_id: TxnId, write_ids: Mapping[TableRef, WriteId]
+) -> None:
+    fate = fate_of(client, txn_id, write_ids)
+    if fate is Fate.OPEN:
+        # The request did not arrive. If it is still on its way, the server makes one of the two.
+        try:
+            client.commit_txn(txn_id, shared_write=True)
+        except TransactionAbortedError as error:
+            # 3.1 forgets a committed transaction at once: "unknown" may mean the first one won.
+            if fate_of(client, txn_id, write_ids) is not Fate.COMMITTED:
+                raise
+            _log.info("committed by the first request txn_id=%s (%s)", txn_id, error)
+    elif fate is Fate.ABORTED:
+        raise TransactionAbortedError(
+            txn_id=txn_id, reason="it was aborted before the commit arrived"
+        )
+    _log.info("the commit has happened after all txn_id=%s", txn_id)
+
+
+def abort_quietly(client: MetastorePort, txn_id: TxnId) -> None:
+    """Abort on the way out of an error, which is the one worth raising."""
+    try:
+        client.abort_txn(txn_id)
+    except HiveAcidError as error:
+        _log.warning("cannot abort txn_id=%s, the server will after its timeout: %s", txn_id, error)
+    else:
+        _log.info("aborted txn_id=%s", txn_id)

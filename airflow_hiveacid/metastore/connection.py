@@ -1,0 +1,279 @@
+"""One connection to one of a metastore's servers: when to reconnect, and when not to repeat a call.
+
+Takes an endpoint; gives the answers of calls, or errors of our own tree. Transport faults and
+unknown methods are mapped here, faults that a call declares are mapped by the caller's table of
+exception classes, never by their text. Must not know what any call means.
+
+Example:
+    connection = Connection(endpoint)
+    connection.call("get_open_txns", repeat=Repeat.SAFE)
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+
+from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
+from thrift.protocol.TProtocol import TProtocolException
+from thrift.Thrift import TApplicationException, TException
+from thrift.transport.TTransport import TTransportException
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    HiveAcidError,
+    MetastoreCallError,
+    MetastoreUnavailableError,
+    MetastoreVersionError,
+)
+from airflow_hiveacid.metastore import settings
+from airflow_hiveacid.metastore.gen.service import Metastore
+from airflow_hiveacid.metastore.gen.transactions.ttypes import (
+    GetOpenTxnsRequest,
+    GetValidWriteIdsRequest,
+)
+from airflow_hiveacid.metastore.transport import ConnectError, open_transport, parse_uri
+
+if TYPE_CHECKING:
+    from hmsclient import HMSClient
+    from thrift.protocol.TProtocol import TProtocolBase
+
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+    from airflow_hiveacid.metastore.wire import Struct
+
+Faults = Mapping[type[TException], Callable[[str], HiveAcidError]]
+"""What each declared exception of a call means: a maker of our error from the server's text."""
+
+_NO_FAULTS: Final[Faults] = {}
+# What a broken connection raises. A server that closes in the middle of an answer shows as EOFError
+# in the compiled protocol.
+_BROKEN: Final = (TTransportException, OSError, EOFError)
+
+_log = logging.getLogger(__name__)
+
+
+class Repeat(enum.Enum):
+    """Whether a call may be sent again when its answer was lost (RetrySemantics of Hive).
+
+    SAFE: the second time changes nothing. NEVER: it would take a second lock, claim a second entry,
+    or fail because the first time succeeded.
+    """
+
+    SAFE = "safe"
+    NEVER = "never"
+
+
+class _Call(NamedTuple):
+    """One call: what to send, and what to make of a refusal."""
+
+    method: str
+    arguments: tuple[object, ...]
+    repeat: Repeat
+    faults: Faults
+
+
+class Connection:
+    """The connection in use, made at the first call and again after a break. Not thread-safe.
+
+    Servers are tried in the order of the endpoint; after a break the next one is tried first.
+    Mutable: it follows the life of a socket.
+    """
+
+    def __init__(self, endpoint: MetastoreEndpoint) -> None:
+        if not endpoint.uris:
+            raise ConfigurationError(
+                "the metastore endpoint has no address; give thrift://host:port"
+            )
+        self.endpoint = endpoint
+        self._addresses = tuple(parse_uri(uri) for uri in endpoint.uris)
+        self._first = 0
+        self._protocol: TProtocolBase | None = None
+        self._stubs: Struct = None
+        self._hms: HMSClient | None = None
+        self._generation: MetastoreGeneration | None = None
+
+    def call(
+        self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS
+    ) -> Struct:
+        """Make one call through our own stubs.
+
+        Raises:
+            MetastoreUnavailableError: no server answered; a NEVER call may have been done.
+            MetastoreVersionError: the server does not know the method.
+            MetastoreCallError: the server refused and `faults` has no better error.
+        """
+        for argument in arguments:
+            _validate(argument)
+        return self._call(self._own_stubs, _Call(method, arguments, repeat, faults))
+
+    def catalog_call(
+        self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS
+    ) -> Struct:
+        """Make one call through hmsclient, over the same connection. Raises as `call` does."""
+        return self._call(self.hms, _Call(method, arguments, repeat, faults))
+
+    def hms(self) -> HMSClient:
+        """Hmsclient's client on this connection. It is of no use after a break: ask again."""
+        protocol = self._connected()
+        if self._hms is None:
+            # A megabyte of stubs, which most connections never need.
+            from hmsclient import HMSClient  # noqa: PLC0415
+
+            self._hms = HMSClient(iprot=protocol)
+        return self._hms
+
+    @property
+    def generation(self) -> MetastoreGeneration:
+        """Which generation the server is of, found out once per connection by a call 3.1 lacks.
+
+        Raises:
+            MetastoreVersionError: the server is older than 3.0: it knows no write IDs.
+        """
+        if self._generation is None:
+            self._connected()
+            self._generation = self._probe()
+        return self._generation
+
+    def config_value(self, name: str, default: str) -> str:
+        """A setting of the server, which tells only what begins with hive, hdfs or metastore."""
+        value: str | None = self.call("get_config_value", name, default, repeat=Repeat.SAFE)
+        return default if value is None else value
+
+    @property
+    def txn_timeout_s(self) -> float:
+        """Seconds of silence after which the server gives a transaction up."""
+        for name in settings.TXN_TIMEOUT_NAMES:
+            text = self.config_value(name, "")
+            if text:
+                return settings.seconds(text, default_unit="s")
+        return settings.seconds(settings.DEFAULT_TXN_TIMEOUT, default_unit="s")
+
+    def close(self) -> None:
+        """Close the socket; the next call opens it again."""
+        protocol, self._protocol = self._protocol, None
+        self._stubs = self._hms = self._generation = None
+        if protocol is not None:
+            try:
+                protocol.trans.close()
+            except OSError as error:
+                _log.debug("closing a broken connection: %s", error)
+
+    def _call(self, stubs: Callable[[], Struct], call: _Call) -> Struct:
+        attempts_left = 0 if call.repeat is Repeat.NEVER else len(self._addresses)
+        while True:
+            method = getattr(stubs(), call.method)
+            try:
+                return method(*call.arguments)
+            except _BROKEN as error:
+                self._next_server()
+                if not attempts_left:
+                    raise self._unavailable(call.method, str(error)) from error
+                _log.warning("the metastore hung up in %s, trying again: %s", call.method, error)
+            except TException as error:
+                self._refused(call, error)
+            except BaseException:
+                # Interrupted in the middle: the answer would be taken for that of the next call.
+                self.close()
+                raise
+            attempts_left -= 1
+
+    def _refused(self, call: _Call, error: TException) -> NoReturn:
+        for kind, make in call.faults.items():
+            if isinstance(error, kind):
+                raise make(_text(error)) from error
+        if isinstance(error, TProtocolException):
+            self.close()
+            reason = f"it does not speak Thrift's binary protocol here ({error}); TLS or not?"
+            raise self._unavailable(call.method, reason) from error
+        unknown = TApplicationException.UNKNOWN_METHOD
+        if isinstance(error, TApplicationException) and error.type == unknown:
+            raise MetastoreVersionError(
+                f"the metastore does not know the call {call.method}, which newer ones do"
+            ) from error
+        raise MetastoreCallError(method=call.method, reason=_text(error)) from error
+
+    def _own_stubs(self) -> Struct:
+        protocol = self._connected()
+        if self._stubs is None:
+            self._stubs = Metastore.Client(protocol)
+        return self._stubs
+
+    def _connected(self) -> TProtocolBase:
+        if self._protocol is not None and not self._protocol.trans.isOpen():
+            self.close()  # the server went away while nobody was calling
+        if self._protocol is None:
+            self._protocol = self._connect()
+        return self._protocol
+
+    def _connect(self) -> TProtocolBase:
+        reasons: list[str] = []
+        for step in range(len(self._addresses)):
+            at = (self._first + step) % len(self._addresses)
+            address = self._addresses[at]
+            try:
+                transport = open_transport(self.endpoint, address)
+                protocol = TBinaryProtocolAccelerated(transport, fallback=True)
+                self._announce_user(protocol)
+            except ConnectError as error:
+                reasons.append(str(error))
+                continue
+            self._first = at
+            return protocol
+        raise self._unavailable("connect", "; ".join(reasons))
+
+    def _announce_user(self, protocol: TProtocolBase) -> None:
+        if self.endpoint.user is None:
+            return
+        try:
+            Metastore.Client(protocol).set_ugi(self.endpoint.user, [])
+        except (*_BROKEN, TProtocolException) as error:
+            protocol.trans.close()
+            raise ConnectError(f"set_ugi was not answered: {error}") from error
+        except TException as error:
+            protocol.trans.close()
+            raise MetastoreCallError(method="set_ugi", reason=_text(error)) from error
+
+    def _next_server(self) -> None:
+        self.close()
+        self._first = (self._first + 1) % len(self._addresses)
+
+    def _probe(self) -> MetastoreGeneration:
+        # 4.0.1 stumbles over a missing list as soon as there are transactions to list.
+        if self._knows("get_open_txns_req", GetOpenTxnsRequest(excludeTxnTypes=[])):
+            return MetastoreGeneration.V4
+        request = GetValidWriteIdsRequest(fullTableNames=[], validTxnList="0:0::")
+        if self._knows("get_valid_write_ids", request):
+            return MetastoreGeneration.V3
+        raise MetastoreVersionError(
+            f"metastore {', '.join(self.endpoint.uris)} is older than Hive 3.0 and knows no write"
+            " IDs; Hive 3.1 or 4.x is needed"
+        )
+
+    def _knows(self, method: str, request: object) -> bool:
+        try:
+            self.call(method, request, repeat=Repeat.SAFE)
+        except MetastoreVersionError:
+            return False
+        except MetastoreCallError as error:
+            # Refused, hence known, which is all that was asked.
+            _log.debug("probing %s: %s", method, error)
+        return True
+
+    def _unavailable(self, method: str, reason: str) -> MetastoreUnavailableError:
+        return MetastoreUnavailableError(uris=self.endpoint.uris, method=method, reason=reason)
+
+
+def _validate(argument: object) -> None:
+    # Generated code writes a struct without its required fields; the server then drops the
+    # connection.
+    check = getattr(argument, "validate", None)
+    if check is not None:
+        check()
+
+
+def _text(error: TException) -> str:
+    message = getattr(error, "message", None)
+    return str(message or error or type(error).__name__)

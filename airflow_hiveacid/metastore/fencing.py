@@ -1,0 +1,158 @@
+"""Which copy of a job may go on: the newest. Told by what a lock says of its owner.
+
+A scheduler starts a task again when it has lost sight of it; the first copy may still be running.
+Both carry the same job key, and `show_locks` is the one place where the metastore repeats what a
+client said of itself (`open_txns` takes agentInfo and forgets it).
+
+Why looking once, after one's own lock request, is enough: of two copies the one that asked for its
+lock second sees the other, unless that one has ended; and what it committed is in the snapshot,
+which is taken later. A copy that had to open a second transaction keeps its rank: the ID of its
+first one.
+
+Example:
+    >>> seal = Seal(job_key="dag/run/task/-1", first_txn_id=TxnId(7))
+    >>> seal.agent_info
+    'dag/run/task/-1#b7a5d4e0c5c4dd2f0c9c4d4d0f5d4f7c@7'
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import FencedError, MetastoreError
+from airflow_hiveacid.format.ids import TxnId
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from airflow_hiveacid.format.errors import TransactionAbortedError
+
+    from airflow_hiveacid.format.table import TableRef
+    from airflow_hiveacid.metastore.locks import LockInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+# HIVE_LOCKS.HL_AGENT_INFO of Hive's schema.
+_LONGEST: Final = 128
+_DIGEST_CHARACTERS: Final = 32
+_SEAL: Final = re.compile(r"#([0-9a-f]{32})@(\d+)\Z")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seal:
+    """What a copy of a job writes on its locks: the job key, also as a digest, and its rank."""
+
+    job_key: str
+    first_txn_id: TxnId
+
+    @property
+    def digest(self) -> str:
+        """Stands for the whole job key, however long."""
+        return job_digest(self.job_key)
+
+    @property
+    def agent_info(self) -> str:
+        """The text on the lock: as much of the job key as there is room for, digest and rank."""
+        tail = f"#{self.digest}@{self.first_txn_id}"
+        # Some databases keep the column in a one-byte character set.
+        readable = self.job_key.encode("ascii", "replace").decode("ascii")
+        return readable[: _LONGEST - len(tail)] + tail
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rival:
+    """A transaction of another copy of the same job, and the rank of that copy."""
+
+    txn_id: TxnId
+    first_txn_id: TxnId
+
+
+def job_digest(job_key: str) -> str:
+    """32 hexadecimal digits that stand for a job key."""
+    return hashlib.sha256(job_key.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+
+
+def copies_of(job_key: str, locks: Iterable[LockInfo]) -> tuple[Rival, ...]:
+    """Every transaction that holds or waits for a lock under this job key, ascending."""
+    digest = job_digest(job_key)
+    found: dict[TxnId, Rival] = {}
+    for lock in locks:
+        match = _SEAL.search(lock.agent_info)
+        if match and match[1] == digest and lock.txn_id is not None:
+            rival = Rival(txn_id=lock.txn_id, first_txn_id=TxnId(int(match[2])))
+            found[lock.txn_id] = rival
+    return tuple(found[txn_id] for txn_id in sorted(found))
+
+
+def older(seal: Seal, copies: Iterable[Rival]) -> tuple[Rival, ...]:
+    """The copies that began before us: they have to end."""
+    return tuple(c for c in copies if c.first_txn_id < seal.first_txn_id)
+
+
+def newer(seal: Seal, copies: Iterable[Rival]) -> tuple[Rival, ...]:
+    """The copies that began after us: we have to end."""
+    return tuple(c for c in copies if c.first_txn_id > seal.first_txn_id)
+
+
+def find_copies(client: MetastorePort, job_key: str, refs: Iterable[TableRef]) -> tuple[Rival, ...]:
+    """Every transaction of this job with locks on one of the tables, ascending."""
+    locks = [lock for ref in sorted(set(refs)) for lock in client.show_locks(ref)]
+    return copies_of(job_key, locks)
+
+
+def fence(client: MetastorePort, seal: Seal, txn_id: TxnId, refs: Iterable[TableRef]) -> None:
+    """Abort every older copy of the job; call it once our own lock request stands.
+
+    Raises:
+        FencedError: a newer copy has asked for its locks; ours is the one to end.
+    """
+    copies = find_copies(client, seal.job_key, refs)
+    ahead = newer(seal, copies)
+    if ahead:
+        raise FencedError(job_key=seal.job_key, txn_id=txn_id, newer_txn_id=ahead[-1].txn_id)
+    for rival in older(seal, copies):
+        is_aborted = client.abort_txn(rival.txn_id)
+        _log.warning(
+            "an older copy of the job is %s job_key=%s txn_id=%s older_txn_id=%s",
+            "aborted" if is_aborted else "over",
+            seal.job_key,
+            txn_id,
+            rival.txn_id,
+        )
+
+
+def raise_if_fenced(
+    client: MetastorePort,
+    seal: Seal,
+    error: TransactionAbortedError,
+    refs: Iterable[TableRef],
+) -> None:
+    """Tell a transaction that a newer copy of the job aborted from one that may be tried again.
+
+    Raises:
+        FencedError: there is such a copy. Returns if there is none, or if nobody can say.
+    """
+    try:
+        ahead = newer(seal, find_copies(client, seal.job_key, refs))
+    except MetastoreError as unknown:
+        _log.debug("cannot look for a newer copy: %s", unknown)
+        return
+    if ahead:
+        raise FencedError(
+            job_key=seal.job_key, txn_id=error.txn_id, newer_txn_id=ahead[-1].txn_id
+        ) from error
+
+
+def abort_job(client: MetastorePort, job_key: str) -> tuple[TxnId, ...]:
+    """Abort every transaction of a job that has locks, whoever runs it; answers which.
+
+    For whoever kills a task from outside. A transaction that has not yet asked for its locks cannot
+    be told from others; it ends when its heartbeats do.
+    """
+    copies = copies_of(job_key, client.show_locks())
+    return tuple(copy.txn_id for copy in copies if client.abort_txn(copy.txn_id))

@@ -1,0 +1,1 @@
+"""Stubs of the metastore, generated from ../idl; never edited."""

@@ -1,0 +1,103 @@
+"""Waiting for a lock, with a bound, and giving the place in the queue back at its end.
+
+Takes a lock request; gives the lock, granted, or an error that names who holds it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.conflicts import LockState
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
+    LockNotAcquiredError,
+    TransactionAbortedError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_hiveacid.metastore.clock import Clock
+    from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+# Hive's client doubles its pause from 50 ms too, but up to 15 s and more; a short job should not
+# sleep longer than its work takes.
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 2.0
+_MOST_HOLDERS: Final = 5
+
+_log = logging.getLogger(__name__)
+
+
+def acquire(
+    client: MetastorePort,
+    request: LockRequest,
+    *,
+    timeout_s: float,
+    clock: Clock,
+    on_enqueued: Callable[[], None],
+) -> LockResponse:
+    """Ask for locks and wait until all are granted.
+
+    `on_enqueued` is called once, when the request stands and before any waiting.
+
+    Raises:
+        LockNotAcquiredError: not granted within `timeout_s`; the request is taken back.
+        TransactionAbortedError: the transaction was aborted meanwhile.
+    """
+    began_s = clock.monotonic()
+    answer = client.lock(request)
+    on_enqueued()
+    pause_s = _FIRST_PAUSE_S
+    while answer.state is LockState.WAITING:
+        left_s = began_s + timeout_s - clock.monotonic()
+        if left_s <= 0:
+            break
+        clock.sleep(min(pause_s, left_s))
+        pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+        answer = client.check_lock(answer.lock_id, request.txn_id)
+    waited_s = clock.monotonic() - began_s
+    if answer.state is LockState.ABORT:
+        raise TransactionAbortedError(
+            txn_id=request.txn_id, reason=f"aborted while waiting for lock {answer.lock_id}"
+        )
+    if answer.state is not LockState.ACQUIRED:
+        raise _give_up(client, request, answer, waited_s)
+    _log.info("locked txn_id=%s lock_id=%s waited_s=%.2f", request.txn_id, answer.lock_id, waited_s)
+    return answer
+
+
+def _give_up(
+    client: MetastorePort, request: LockRequest, answer: LockResponse, waited_s: float
+) -> LockNotAcquiredError:
+    holders = answer.message or _holders(client, request)
+    try:
+        client.unlock(answer.lock_id)
+    except HiveAcidError as error:
+        # The abort of the transaction, which follows, takes the request back as well.
+        _log.warning("cannot take back lock_id=%s: %s", answer.lock_id, error)
+    return LockNotAcquiredError(
+        tables=_tables(request), lock_id=answer.lock_id, waited_s=waited_s, holders=holders
+    )
+
+
+def _tables(request: LockRequest) -> tuple[str, ...]:
+    return tuple(sorted({str(component.table) for component in request.components}))
+
+
+def _holders(client: MetastorePort, request: LockRequest) -> str:
+    refs = sorted({component.table for component in request.components})
+    try:
+        locks = [lock for ref in refs for lock in client.show_locks(ref)]
+    except HiveAcidError as error:
+        return f"unknown ({error})"
+    others = [lock for lock in locks if lock.txn_id != request.txn_id]
+    first = sorted(others, key=_granted_first)[:_MOST_HOLDERS]
+    more = f" and {len(others) - len(first)} more" if len(others) > len(first) else ""
+    return "; ".join(map(str, first)) + more
+
+
+def _granted_first(lock: LockInfo) -> tuple[bool, int]:
+    return lock.state is not LockState.ACQUIRED, lock.lock_id

@@ -1,0 +1,192 @@
+"""Which locks a job asks for, and what the metastore tells of locks.
+
+Takes what a job does to which tables and partitions, gives one lock request with all its
+components. Pure values and rules; asks nobody.
+
+Example:
+    >>> access = TableAccess(table=table, operations=frozenset({DataOperation.DELETE}))
+    >>> components_for([], [access], MetastoreGeneration.V4)[0].is_dynamic_partition_write
+    True
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.conflicts import (
+    DataOperation,
+    LockLevel,
+    LockState,
+    LockType,
+    MetastoreGeneration,
+    lock_type_for,
+    recorded_as,
+)
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, TransactionalKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from airflow_hiveacid.format.ids import LockId, TxnId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableAccess:
+    """What a job does to one table.
+
+    `partitions` are the ones it touches, when that is known before the work; None when the rows
+    decide. An unpartitioned table has None.
+    """
+
+    table: TableInfo
+    operations: frozenset[DataOperation]
+    partitions: tuple[PartitionName, ...] | None = None
+
+    @property
+    def ref(self) -> TableRef:
+        """The table's name."""
+        return self.table.ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockComponent:
+    """A lock on one table or partition for one operation.
+
+    `partition` is None for the whole table. `is_transactional` is false for a table without
+    transactions. With `is_dynamic_partition_write` the partitions are told later, by
+    `add_dynamic_partitions`.
+    """
+
+    table: TableRef
+    lock_type: LockType
+    operation: DataOperation
+    partition: PartitionName | None = None
+    is_transactional: bool = True
+    is_dynamic_partition_write: bool = False
+
+    @property
+    def level(self) -> LockLevel:
+        """TABLE or PARTITION."""
+        return LockLevel.TABLE if self.partition is None else LockLevel.PARTITION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockRequest:
+    """Everything one transaction locks: granted as a whole or not at all.
+
+    `agent_info` is at most 128 characters; the metastore shows it with the lock.
+    """
+
+    txn_id: TxnId
+    components: tuple[LockComponent, ...]
+    agent_info: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockResponse:
+    """How a lock request stands. `message` is the server's reason, if it gives one (4.x)."""
+
+    lock_id: LockId
+    state: LockState
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockInfo:
+    """One component of somebody's lock request, as `show_locks` tells it.
+
+    Names are as the server spells them; `table` and `partition` are None above their level.
+    `acquired_s` is seconds since 1970 by the server's clock. `blocked_by` is the lock that a
+    waiting one waits for.
+    """
+
+    lock_id: LockId
+    txn_id: TxnId | None
+    db: str
+    table: str | None
+    partition: str | None
+    state: LockState
+    lock_type: LockType
+    user: str
+    host: str
+    agent_info: str
+    acquired_s: float | None = None
+    blocked_by: LockId | None = None
+
+    def __str__(self) -> str:
+        name = ".".join(n for n in (self.db, self.table) if n)
+        where = f"{name}/{self.partition}" if self.partition else name
+        return (
+            f"{self.lock_type.value} on {where} by transaction {self.txn_id} of"
+            f" {self.user}@{self.host} ({self.agent_info or 'no agent info'}, {self.state.value})"
+        )
+
+
+def components_for(
+    reads: Sequence[TableAccess], writes: Sequence[TableAccess], generation: MetastoreGeneration
+) -> tuple[LockComponent, ...]:
+    """List the components of one request, each once, in the order of table and partition.
+
+    A write whose partitions are known locks them; else it locks the table and says that partitions
+    follow. Reads lock the partitions they name, or the table.
+    """
+    found = [c for a in reads for c in _read_components(a, generation)]
+    found += [c for a in writes for c in _write_components(a, generation)]
+    return tuple(sorted(dict.fromkeys(found), key=_order))
+
+
+def named_behind_table_lock(
+    writes: Sequence[TableAccess], components: Sequence[LockComponent]
+) -> tuple[TableAccess, ...]:
+    """Accesses whose partitions are known and yet locked through their table.
+
+    The metastore has to be told of these partitions as of any that turn up late.
+    """
+    through_table = {c.table for c in components if c.is_dynamic_partition_write}
+    return tuple(a for a in writes if a.partitions and a.ref in through_table)
+
+
+def _read_components(
+    access: TableAccess, generation: MetastoreGeneration
+) -> Iterator[LockComponent]:
+    transactional = access.table.kind is not TransactionalKind.NONE
+    for partition in access.partitions or (None,):
+        yield LockComponent(
+            table=access.ref,
+            lock_type=lock_type_for(DataOperation.SELECT, generation),
+            operation=DataOperation.SELECT,
+            partition=partition if access.table.is_partitioned else None,
+            is_transactional=transactional,
+        )
+
+
+def _write_components(
+    access: TableAccess, generation: MetastoreGeneration
+) -> Iterator[LockComponent]:
+    partitions: Iterable[PartitionName | None] = (None,)
+    if access.table.is_partitioned and _can_lock_partitions(access, generation):
+        partitions = access.partitions or (None,)
+    for partition in partitions:
+        for operation in access.operations:
+            yield LockComponent(
+                table=access.ref,
+                lock_type=lock_type_for(operation, generation),
+                operation=recorded_as(operation),
+                partition=partition,
+                is_dynamic_partition_write=access.table.is_partitioned and partition is None,
+            )
+
+
+def _can_lock_partitions(access: TableAccess, generation: MetastoreGeneration) -> bool:
+    # 3.1 lowers the whole name of a partition that is locked (TxnHandler.normalizeCase), but not of
+    # one that add_dynamic_partitions names: mixed-case values would be recorded under two names,
+    # and neither conflicts nor compactions of the partition would be noticed.
+    if generation is not MetastoreGeneration.V3:
+        return True
+    return all(str(p) == str(p).lower() for p in access.partitions or ())
+
+
+def _order(component: LockComponent) -> tuple[str, str, str, str]:
+    partition = "" if component.partition is None else str(component.partition)
+    return str(component.table), partition, component.operation.value, component.lock_type.value

@@ -1,0 +1,268 @@
+"""How a transaction begins: open, heartbeat, write IDs, locks, fence, snapshot, in this order.
+
+Takes a client and a `Plan`; gives an `Opened` transaction whose locks are granted and whose
+snapshot is taken, or leaves nothing behind. Must not know how a transaction ends well.
+
+A writer that somebody overtook between its opening and its snapshot would lose at commit, after all
+its work: the metastore counts every change committed after the opening as a conflict, also one that
+our snapshot has seen. So it begins anew, which costs milliseconds (Driver.validateTxnList does so
+too).
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import ConfigurationError, TransactionAbortedError
+from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
+from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.metastore.commit import abort_quietly
+from airflow_hiveacid.metastore.fencing import Seal, fence, raise_if_fenced
+from airflow_hiveacid.metastore.heartbeat import Heartbeat
+from airflow_hiveacid.metastore.lock_wait import acquire
+from airflow_hiveacid.metastore.locks import (
+    LockComponent,
+    LockRequest,
+    TableAccess,
+    components_for,
+    named_behind_table_lock,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from airflow_hiveacid.format.table import TableRef
+    from airflow_hiveacid.metastore.clock import Clock
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.txn_values import TxnType
+
+# hive.txn.retrysnapshot.max.count of Hive 4.
+_MOST_REOPENINGS: Final = 5
+_SHORTEST_CALL_S: Final = 1.0
+_ANONYMOUS: Final = "airflow-provider-hiveacid"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a transaction is for. See `transaction.begin` for the fields."""
+
+    job_key: str | None
+    reads: tuple[TableAccess, ...]
+    writes: tuple[TableAccess, ...]
+    lock_timeout_s: float
+    heartbeat_s: float | None
+    txn_type: TxnType
+    first_txn_id: TxnId | None
+    clock: Clock
+    on_step: Callable[[str], None]
+
+    @property
+    def written(self) -> tuple[TableRef, ...]:
+        """Tables that get a write ID, in the order in which they get it."""
+        return tuple(sorted({access.ref for access in self.writes}))
+
+    @property
+    def seen(self) -> tuple[TableRef, ...]:
+        """Tables of the snapshot: all that have write IDs."""
+        everything = (*self.reads, *self.writes)
+        transactional = (a for a in everything if a.table.kind is not TransactionalKind.NONE)
+        return tuple(sorted({access.ref for access in transactional}))
+
+    @property
+    def changed(self) -> tuple[TableRef, ...]:
+        """Tables in which a conflict is possible: those that are not only inserted into."""
+        return tuple(sorted({a.ref for a in self.writes if a.operations != {DataOperation.INSERT}}))
+
+    @property
+    def fenced(self) -> tuple[TableRef, ...]:
+        """Tables on whose locks another copy of the job is looked for."""
+        return self.written or tuple(sorted({access.ref for access in self.reads}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A transaction that has its locks and its snapshot.
+
+    `seal` is None for a job without a key. `undo` ends the heartbeats and aborts when it is closed.
+    """
+
+    txn_id: TxnId
+    first_txn_id: TxnId
+    seal: Seal | None
+    write_ids: Mapping[TableRef, WriteId]
+    lock_id: LockId
+    snapshot: Snapshot
+    heartbeat: Heartbeat
+    undo: ExitStack
+
+
+def open_and_lock(client: MetastorePort, plan: Plan) -> Opened:
+    """Begin a transaction.
+
+    Raises:
+        LockNotAcquiredError: the locks were not granted in time.
+        FencedError: a newer copy of the job is at work.
+        TransactionAbortedError: the server or somebody else aborted it meanwhile.
+        ConfigurationError: the heartbeat is slower than the server's patience.
+    """
+    interval_s = _interval_s(client, plan)
+    deadline_s = plan.clock.monotonic() + plan.lock_timeout_s
+    first_txn_id = plan.first_txn_id
+    for reopening in range(_MOST_REOPENINGS + 1):
+        before = _write_ids_of(client, plan.changed)
+        txn_id = client.open_txn(plan.txn_type)
+        first_txn_id = txn_id if first_txn_id is None else first_txn_id
+        opening = _Opening(client=client, plan=plan, txn_id=txn_id, first_txn_id=first_txn_id)
+        opened = opening.run(interval_s=interval_s, deadline_s=deadline_s)
+        is_last = reopening == _MOST_REOPENINGS or plan.clock.monotonic() >= deadline_s
+        if is_last or not _is_overtaken(before, opened.snapshot):
+            return opened
+        _log.info("overtaken before the snapshot, beginning anew txn_id=%s", txn_id)
+        opened.undo.close()
+    raise AssertionError(_MOST_REOPENINGS)  # the last round has returned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opening:
+    """One transaction on its way to its snapshot."""
+
+    client: MetastorePort
+    plan: Plan
+    txn_id: TxnId
+    first_txn_id: TxnId
+
+    def run(self, *, interval_s: float, deadline_s: float) -> Opened:
+        with ExitStack() as undo:
+            undo.callback(abort_quietly, self.client, self.txn_id)
+            _log.info("opened txn_id=%s job_key=%s", self.txn_id, self.plan.job_key)
+            heartbeat = Heartbeat(
+                self.client.clone(call_timeout_s=max(interval_s, _SHORTEST_CALL_S)),
+                self.txn_id,
+                interval_s=interval_s,
+                clock=self.plan.clock,
+            )
+            undo.callback(heartbeat.stop)
+            heartbeat.start()
+            self.plan.on_step("opened")
+            write_ids = self._allocate()
+            lock_id = self._lock(timeout_s=max(0.0, deadline_s - self.plan.clock.monotonic()))
+            self._register(write_ids)
+            self.plan.on_step("fenced")
+            return Opened(
+                txn_id=self.txn_id,
+                first_txn_id=self.first_txn_id,
+                seal=self._seal,
+                write_ids=write_ids,
+                lock_id=lock_id,
+                snapshot=self._see(),
+                heartbeat=heartbeat,
+                undo=undo.pop_all(),
+            )
+
+    @property
+    def _seal(self) -> Seal | None:
+        if self.plan.job_key is None:
+            return None
+        return Seal(job_key=self.plan.job_key, first_txn_id=self.first_txn_id)
+
+    @property
+    def _components(self) -> tuple[LockComponent, ...]:
+        return components_for(self.plan.reads, self.plan.writes, self.client.generation)
+
+    def _allocate(self) -> dict[TableRef, WriteId]:
+        write_ids = {}
+        for ref in self.plan.written:
+            write_id = write_ids[ref] = self.client.allocate_write_id(self.txn_id, ref)
+            _log.info("allocated table=%s txn_id=%s write_id=%s", ref, self.txn_id, write_id)
+        self.plan.on_step("allocated")
+        return write_ids
+
+    def _lock(self, *, timeout_s: float) -> LockId:
+        seal = self._seal
+        agent_info = _ANONYMOUS if seal is None else seal.agent_info
+        try:
+            # Fencing comes before waiting too: an older copy may hold what we would wait for.
+            answer = acquire(
+                self.client,
+                LockRequest(txn_id=self.txn_id, components=self._components, agent_info=agent_info),
+                timeout_s=timeout_s,
+                clock=self.plan.clock,
+                on_enqueued=self._fence,
+            )
+            self.plan.on_step("locked")
+            self._fence()
+        except TransactionAbortedError as error:
+            if seal is not None:
+                raise_if_fenced(self.client, seal, error, self.plan.fenced)
+            raise
+        return answer.lock_id
+
+    def _fence(self) -> None:
+        if self._seal is not None:
+            fence(self.client, self._seal, self.txn_id, self.plan.fenced)
+
+    def _register(self, write_ids: Mapping[TableRef, WriteId]) -> None:
+        for access in named_behind_table_lock(self.plan.writes, self._components):
+            for operation in sorted(access.operations, key=lambda o: o.value):
+                self.client.add_dynamic_partitions(
+                    self.txn_id,
+                    write_ids[access.ref],
+                    access.ref,
+                    access.partitions or (),
+                    operation,
+                )
+
+    def _see(self) -> Snapshot:
+        """Take the newest snapshot there is.
+
+        Not cut at our own transaction, as a query of Hive's would be: a newer copy of the job may
+        have committed while this one slept, and what it wrote has to be seen.
+        """
+        txns = self.client.valid_txns()
+        if self.txn_id not in txns.open:
+            raise TransactionAbortedError(
+                txn_id=self.txn_id, reason="the metastore no longer lists it as open"
+            )
+        tables = self.client.valid_write_ids(self.plan.seen, txns)
+        # Where the server keeps this history, its cleaner looks at nothing else.
+        lowest = {
+            ref: write_ids.min_open_write_id or WriteId(write_ids.high_watermark + 1)
+            for ref, write_ids in tables.items()
+        }
+        self.client.add_write_ids_to_min_history(self.txn_id, lowest)
+        self.plan.on_step("snapshot")
+        return Snapshot(txn_id=self.txn_id, txns=txns, tables=tables)
+
+
+def _interval_s(client: MetastorePort, plan: Plan) -> float:
+    timeout_s = client.txn_timeout_s
+    if plan.heartbeat_s is None:
+        return timeout_s / 2
+    if not 0 < plan.heartbeat_s < timeout_s:
+        raise ConfigurationError(
+            f"heartbeat_s={plan.heartbeat_s:g} does not fit: the metastore gives a transaction up"
+            f" after {timeout_s:g} s of silence; leave it out to beat at half of that"
+        )
+    return plan.heartbeat_s
+
+
+def _write_ids_of(
+    client: MetastorePort, refs: tuple[TableRef, ...]
+) -> Mapping[TableRef, ValidWriteIdList]:
+    return client.valid_write_ids(refs, client.valid_txns()) if refs else {}
+
+
+def _is_overtaken(before: Mapping[TableRef, ValidWriteIdList], snapshot: Snapshot) -> bool:
+    return any(_has_news(old, snapshot.tables[ref]) for ref, old in before.items())
+
+
+def _has_news(before: ValidWriteIdList, after: ValidWriteIdList) -> bool:
+    later = range(before.high_watermark + 1, after.high_watermark + 1)
+    return any(after.is_visible(WriteId(w)) for w in (*before.open, *later))

@@ -1,0 +1,281 @@
+"""What the rest of the package may ask of a metastore, in values of our own.
+
+The one border behind which Thrift lives. `client.connect` gives the real one; unit tests use a fake
+that passes the same contract tests. All methods raise `MetastoreUnavailableError` when no server
+answers and `MetastoreCallError` when one refuses; each says what else it raises.
+
+Implementations are not thread-safe: one per thread, by `clone`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, Self
+
+from airflow_hiveacid.metastore.txn_values import TxnType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from types import TracebackType
+
+    from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
+    from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
+    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TableRef
+    from airflow_hiveacid.metastore.catalog import NewTable
+    from airflow_hiveacid.metastore.compaction_queue import (
+        ClaimedCompaction,
+        CompactionEntry,
+        CompactionResponse,
+        CompactionType,
+    )
+    from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse
+    from airflow_hiveacid.metastore.txn_values import OpenTxn
+
+
+class CatalogPort(Protocol):
+    """Databases, tables, partitions."""
+
+    def list_databases(self) -> tuple[str, ...]:
+        """Names of all databases, sorted."""
+
+    def list_tables(self, db: str) -> tuple[str, ...]:
+        """Names of all tables of a database, sorted; none for an unknown database."""
+
+    def create_database(self, name: str, location: str | None = None) -> None:
+        """Make a database unless it is there. `location` is where its managed tables go."""
+
+    def drop_database(self, name: str) -> None:
+        """Remove an empty database; nothing if there is none."""
+
+    def get_table(self, ref: TableRef) -> TableInfo:
+        """Read a table's definition.
+
+        Raises:
+            TableNotFoundError: there is no such table.
+        """
+
+    def create_table(self, table: NewTable) -> TableInfo:
+        """Make a table and read it back.
+
+        Raises:
+            MetastoreCallError: it exists, or the server does not accept the definition.
+        """
+
+    def drop_table(self, ref: TableRef, *, delete_data: bool = True) -> None:
+        """Remove a table.
+
+        Raises:
+            TableNotFoundError: there is no such table.
+        """
+
+    def set_table_parameters(self, ref: TableRef, parameters: Mapping[str, str | None]) -> None:
+        """Set parameters of a table, and remove those given as None; all else stays.
+
+        Raises:
+            TableNotFoundError: there is no such table.
+        """
+
+    def list_partitions(self, table: TableInfo) -> tuple[PartitionInfo, ...]:
+        """All partitions, sorted by name; one for an unpartitioned table.
+
+        Raises:
+            TableNotFoundError: there is no such table.
+        """
+
+    def get_partitions(
+        self, table: TableInfo, names: Sequence[PartitionName]
+    ) -> tuple[PartitionInfo, ...]:
+        """Those of the named partitions that exist, sorted by name."""
+
+    def add_partitions(
+        self, table: TableInfo, names: Sequence[PartitionName]
+    ) -> tuple[PartitionInfo, ...]:
+        """Make the named partitions where they are missing; answers all of them, sorted by name."""
+
+    def forget_statistics(
+        self,
+        table: TableInfo,
+        partitions: Sequence[PartitionName],
+        *,
+        write_id: WriteId,
+        write_ids: ValidWriteIdList,
+    ) -> int:
+        """Mark the statistics of a table, or of these partitions, as out of date; answers how many.
+
+        Hive answers count(*), min and max from statistics that are marked as right, so whoever
+        writes has to unmark them before its rows become visible.
+        """
+
+
+class TransactionPort(Protocol):
+    """Transactions, write IDs, snapshots."""
+
+    def open_txn(self, txn_type: TxnType = TxnType.DEFAULT) -> TxnId:
+        """Open a transaction. When the answer is lost, one stays open until it times out."""
+
+    def commit_txn(self, txn_id: TxnId, *, shared_write: bool = True) -> None:
+        """Commit. `shared_write=False` tells 4.x that exclusive locks make a conflict impossible.
+
+        Never sent twice: after `MetastoreUnavailableError` it may have happened or not.
+
+        Raises:
+            WriteConflictError: another transaction changed the same and was first.
+            TransactionAbortedError: it was aborted, or nothing is known of it.
+        """
+
+    def abort_txn(self, txn_id: TxnId) -> bool:
+        """Abort; aborting twice is fine.
+
+        Returns:
+            Whether it is aborted now. False: nothing is known of it, so it has ended before.
+        """
+
+    def heartbeat(self, txn_id: TxnId) -> None:
+        """Say that the transaction is alive.
+
+        Raises:
+            TransactionAbortedError: it was aborted, or nothing is known of it.
+        """
+
+    def allocate_write_id(self, txn_id: TxnId, ref: TableRef) -> WriteId:
+        """The transaction's write ID for a table; the same one if asked again.
+
+        Raises:
+            TransactionAbortedError: it was aborted, or nothing is known of it.
+        """
+
+    def valid_txns(self) -> ValidTxnList:
+        """All open and aborted transactions, one's own included, up to the newest."""
+
+    def valid_write_ids(
+        self, refs: Iterable[TableRef], txns: ValidTxnList
+    ) -> dict[TableRef, ValidWriteIdList]:
+        """The write IDs of each table that are visible under a transaction list."""
+
+    def add_write_ids_to_min_history(
+        self, txn_id: TxnId, lowest: Mapping[TableRef, WriteId]
+    ) -> None:
+        """Tell a 4.x server from which write ID on a reader needs the files; nothing on 3.1."""
+
+    def add_dynamic_partitions(
+        self,
+        txn_id: TxnId,
+        write_id: WriteId,
+        ref: TableRef,
+        names: Sequence[PartitionName],
+        operation: DataOperation,
+    ) -> None:
+        """Tell which partitions a transaction writes.
+
+        Raises:
+            TransactionAbortedError: it was aborted, or nothing is known of it.
+        """
+
+    def open_txns_info(self) -> tuple[OpenTxn, ...]:
+        """All open and aborted transactions with their owners, ascending."""
+
+
+class LockPort(Protocol):
+    """Locks of transactions."""
+
+    def lock(self, request: LockRequest) -> LockResponse:
+        """Ask for locks, once: on a lost answer the lock exists and only abort removes it.
+
+        Raises:
+            TransactionAbortedError: the transaction was aborted, or nothing is known of it.
+        """
+
+    def check_lock(self, lock_id: LockId, txn_id: TxnId) -> LockResponse:
+        """Look whether a waiting lock is granted now; counts as a heartbeat.
+
+        Raises:
+            TransactionAbortedError: the transaction was aborted and its locks are gone.
+        """
+
+    def unlock(self, lock_id: LockId) -> None:
+        """Take a waiting lock back. A granted one stays until its transaction ends, silently."""
+
+    def show_locks(
+        self, ref: TableRef | None = None, *, txn_id: TxnId | None = None
+    ) -> tuple[LockInfo, ...]:
+        """All locks, or those on a table and its partitions, or of a transaction."""
+
+
+class QueuePort(Protocol):
+    """The compaction queue. Claiming and marking need 4.x: else MetastoreVersionError."""
+
+    def request_compaction(
+        self,
+        ref: TableRef,
+        partition: PartitionName | None,
+        compaction_type: CompactionType,
+        *,
+        pool: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> CompactionResponse:
+        """Put an entry into the queue unless one waits there. Pools exist on 4.x."""
+
+    def show_compactions(self, ref: TableRef | None = None) -> tuple[CompactionEntry, ...]:
+        """The queue and its history, of one table or of all, in the server's order.
+
+        Tables whose names only a quoted identifier can spell are left out.
+        """
+
+    def find_next_compaction(
+        self, worker_id: str, *, worker_version: str, pool: str | None = None
+    ) -> ClaimedCompaction | None:
+        """Claim the oldest waiting entry of the pool, or of none; None when nothing waits."""
+
+    def update_compactor_state(self, claim: ClaimedCompaction, txn_id: TxnId) -> None:
+        """Say which transaction works on the entry, and up to which write ID."""
+
+    def set_job_id(self, claim: ClaimedCompaction, job_id: str) -> None:
+        """Say under which ID the work runs on its cluster."""
+
+    def mark_compacted(self, claim: ClaimedCompaction) -> None:
+        """The result is in place; before commit. Then the cleaner's turn comes."""
+
+    def mark_cleaned(self, claim: ClaimedCompaction) -> None:
+        """Everything obsolete up to `highest_write_id` is removed. Never sent twice."""
+
+    def mark_failed(self, claim: ClaimedCompaction) -> None:
+        """The work failed, for the reason in `error_message`. Never sent twice."""
+
+    def mark_refused(self, claim: ClaimedCompaction) -> None:
+        """The work will not be done, for the reason in `error_message`. Never sent twice."""
+
+
+class MetastorePort(CatalogPort, TransactionPort, LockPort, QueuePort, Protocol):
+    """One connection to a metastore."""
+
+    @property
+    def generation(self) -> MetastoreGeneration:
+        """Which generation the server is of.
+
+        Raises:
+            MetastoreVersionError: it is older than 3.0.
+        """
+
+    @property
+    def txn_timeout_s(self) -> float:
+        """Seconds of silence after which the server gives a transaction up."""
+
+    def config_value(self, name: str, default: str) -> str:
+        """A setting of the server, `default` where it has none."""
+
+    def clone(self, *, call_timeout_s: float | None = None) -> Self:
+        """A second connection to the same metastore, for another thread; its calls wait less."""
+
+    def close(self) -> None:
+        """Close the connection; the next call opens it again."""
+
+    def __enter__(self) -> Self:
+        """The port itself."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""

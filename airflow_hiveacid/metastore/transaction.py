@@ -1,0 +1,300 @@
+"""One transaction, from open to commit or abort: the only place that ends one.
+
+Takes a client, what the job reads and writes, and the job's key; gives a `Transaction` that holds
+its locks, stays alive, and sees one frozen snapshot. In order: open, heartbeat, allocate write IDs,
+lock, fence, snapshot, the body, commit. Write IDs come before the locks, because the server copies
+them while it enqueues a lock; the snapshot comes after the locks, because whoever held them before
+us has to be in it.
+
+Files belong to others. They stage where no reader looks, and call `register_partitions` before they
+move anything into place.
+
+Example:
+    with begin(client, job_key=key, writes=[access], lock_timeout_s=60) as txn:
+        stage_files(txn.write_ids[ref], txn.snapshot)
+        txn.register_partitions(ref, names, {DataOperation.INSERT})
+        publish_files()
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from airflow_hiveacid.format.conflicts import DataOperation, recorded_as
+from airflow_hiveacid.format.errors import (
+    InsertOnlyTableError,
+    NotTransactionalError,
+    TransactionAbortedError,
+)
+from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.metastore.clock import SystemClock
+from airflow_hiveacid.metastore.commit import commit
+from airflow_hiveacid.metastore.fencing import raise_if_fenced
+from airflow_hiveacid.metastore.opening import Opened, Plan, open_and_lock
+from airflow_hiveacid.metastore.txn_values import TxnType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from airflow_hiveacid.format.ids import TxnId, WriteId
+    from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
+    from airflow_hiveacid.metastore.clock import Clock
+    from airflow_hiveacid.metastore.locks import TableAccess
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+STEPS: Final = ("opened", "allocated", "locked", "fenced", "snapshot", "body_done", "committed")
+"""What `on_step` is told, in this order; the first five again when a transaction begins anew."""
+
+# Of the server's time-out. Shorter, so that what is open stays open while we ask about it.
+_PATIENCE: Final = 0.5
+
+_log = logging.getLogger(__name__)
+
+
+class Transaction:
+    """An open transaction with its locks and its one snapshot. Not thread-safe.
+
+    Mutable: it remembers which partitions were written and whether it has ended.
+    """
+
+    def __init__(self, client: MetastorePort, plan: Plan, opened: Opened) -> None:
+        self._client = client
+        self._plan = plan
+        self._opened = opened
+        self._written: dict[TableRef, set[PartitionName]] = {
+            access.ref: set(access.partitions or ()) for access in plan.writes
+        }
+        self._is_ended = False
+
+    @property
+    def txn_id(self) -> TxnId:
+        """The transaction's ID."""
+        return self._opened.txn_id
+
+    @property
+    def first_txn_id(self) -> TxnId:
+        """The rank among copies of the job; for `begin`, if the same process tries again."""
+        return self._opened.first_txn_id
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What this job sees, frozen. Its own writes count as open in it."""
+        return self._opened.snapshot
+
+    @property
+    def snapshot_with_own(self) -> Snapshot:
+        """The same, and what this transaction has written itself."""
+        tables = {
+            ref: write_ids.with_own(self.write_ids[ref]) if ref in self.write_ids else write_ids
+            for ref, write_ids in self.snapshot.tables.items()
+        }
+        return Snapshot(txn_id=self.txn_id, txns=self.snapshot.txns, tables=tables)
+
+    @property
+    def write_ids(self) -> Mapping[TableRef, WriteId]:
+        """The write ID for each table written."""
+        return MappingProxyType(dict(self._opened.write_ids))
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether `abandon` was called."""
+        return self._is_ended
+
+    def step(self, name: str) -> None:
+        """Say that the job has come to a border of its own."""
+        self._plan.on_step(name)
+
+    def ensure_alive(self) -> None:
+        """Make sure that the work still counts; cheap unless beats have failed.
+
+        Raises:
+            TransactionAbortedError: the server has given the transaction up.
+            FencedError: it did so because a newer copy of the job asked for it.
+        """
+        try:
+            if self._opened.heartbeat.lost is not None:
+                raise self._opened.heartbeat.lost
+            if self._opened.heartbeat.silent_s >= self._client.txn_timeout_s:
+                # Nothing was heard for so long that it may have been aborted without our knowing.
+                self._client.heartbeat(self.txn_id)
+        except TransactionAbortedError as error:
+            self._raise_why(error)
+
+    def register_partitions(
+        self,
+        ref: TableRef,
+        names: Collection[PartitionName],
+        operations: Collection[DataOperation],
+    ) -> None:
+        """Tell the metastore which partitions are written, before any file is moved into place.
+
+        Until then a 3.1 server does not know that this transaction writes anything. If it were
+        aborted it would be forgotten, and its write ID would count as committed (seen live): files
+        already in place would turn into rows. Conflicts and compactions go by this record as well.
+
+        Raises:
+            TransactionAbortedError: the server has given the transaction up.
+            ValueError: a partition is not covered by the locks.
+        """
+        self._check_locked(ref, names)
+        ordered = sorted(set(names), key=str)
+        for operation in sorted({recorded_as(o) for o in operations}, key=lambda o: o.value):
+            try:
+                self._client.add_dynamic_partitions(
+                    self.txn_id, self.write_ids[ref], ref, ordered, operation
+                )
+            except TransactionAbortedError as error:
+                self._raise_why(error)
+        self._written[ref].update(ordered)
+
+    def abandon(self) -> None:
+        """Abort it and leave the body as if all were well: there turned out to be nothing to do."""
+        self._is_ended = True
+        self._opened.undo.close()
+
+    def settle(self) -> None:
+        """Do what has to be done between the work and the commit."""
+        self.ensure_alive()
+        for access in self._plan.writes:
+            if access.table.is_partitioned and not self._written[access.ref]:
+                # 4.x noted the whole table when it was locked; nothing was written, so nothing may
+                # be left for a cleaner, which would look for a partition without a name
+                # (HIVE-21052).
+                self._client.add_dynamic_partitions(
+                    self.txn_id, self.write_ids[access.ref], access.ref, (), DataOperation.UPDATE
+                )
+            else:
+                self._forget_statistics(access.table)
+        self._plan.on_step("body_done")
+
+    def commit(self) -> None:
+        """Commit; called by `begin` alone."""
+        try:
+            commit(
+                self._client,
+                self.txn_id,
+                self.write_ids,
+                patience_s=self._client.txn_timeout_s * _PATIENCE,
+                clock=self._plan.clock,
+            )
+        except TransactionAbortedError as error:
+            self._raise_why(error)
+        finally:
+            self._is_ended = True
+            self._opened.heartbeat.stop()
+        _log.info("committed txn_id=%s", self.txn_id)
+        self._plan.on_step("committed")
+
+    def roll_back(self) -> None:
+        """Abort after an error; called by `begin` alone."""
+        if not self._is_ended:
+            self.abandon()
+
+    def _forget_statistics(self, table: TableInfo) -> None:
+        count = self._client.forget_statistics(
+            table,
+            sorted(self._written[table.ref], key=str),
+            write_id=self.write_ids[table.ref],
+            write_ids=self.snapshot.write_ids(table.ref),
+        )
+        if count:
+            _log.info("statistics marked as out of date table=%s count=%s", table.ref, count)
+
+    def _check_locked(self, ref: TableRef, names: Collection[PartitionName]) -> None:
+        named = [a.partitions for a in self._plan.writes if a.ref == ref]
+        if not named:
+            raise ValueError(f"table {ref} is not among the tables this transaction writes")
+        if any(not partitions for partitions in named):
+            return  # the lock is on the whole table
+        locked = {name for partitions in named for name in partitions or ()}
+        strangers = sorted(str(name) for name in names if name not in locked)
+        if strangers:
+            raise ValueError(f"table {ref}: no lock on partitions {', '.join(strangers)}")
+
+    def _raise_why(self, error: TransactionAbortedError) -> NoReturn:
+        if self._opened.seal is not None:
+            raise_if_fenced(self._client, self._opened.seal, error, self._plan.fenced)
+        raise error
+
+
+@contextmanager
+def begin(  # noqa: PLR0913 -- one keyword for each thing a transaction is made of
+    client: MetastorePort,
+    *,
+    job_key: str | None,
+    reads: Sequence[TableAccess] = (),
+    writes: Sequence[TableAccess] = (),
+    lock_timeout_s: float,
+    heartbeat_s: float | None = None,
+    txn_type: TxnType = TxnType.DEFAULT,
+    first_txn_id: TxnId | None = None,
+    clock: Clock | None = None,
+    on_step: Callable[[str], None] = lambda _: None,
+) -> Iterator[Transaction]:
+    """Run a body inside one transaction: commit when it returns, abort when it raises.
+
+    A transaction without writes takes shared read locks, holds the cleaner back while it lasts, and
+    is committed too.
+
+    Args:
+        client: Used by this thread alone until the body ends; the heartbeats use a clone.
+        job_key: Names the task whatever its try; of several copies with the same key only the
+            newest goes on. None: nobody looks.
+        reads: Tables read, apart from those written.
+        writes: Tables written.
+        lock_timeout_s: Bound of all waiting for locks together.
+        heartbeat_s: Seconds between heartbeats; None is half of the server's time-out.
+        txn_type: What a 4.x server is told that the transaction is for.
+        first_txn_id: The rank of an earlier transaction of this same process, if it tries again.
+        clock: Time; None is this machine's.
+        on_step: Told the name of each step in `STEPS` as soon as it is done, `body_done` right
+            before the commit. What it raises aborts the transaction.
+
+    Raises:
+        LockNotAcquiredError: the locks were not granted in time; nothing is left behind.
+        FencedError: a newer copy of the job is at work.
+        TransactionAbortedError: somebody aborted it, or the server heard too little of it.
+        WriteConflictError: another transaction changed the same partition and committed first.
+        CommitStateUnknownError: the answer to the commit was lost and nobody could tell.
+        NotTransactionalError, InsertOnlyTableError: a table cannot be written like this.
+    """
+    for access in writes:
+        _check_writable(access)
+    if not reads and not writes:
+        raise ValueError("a transaction reads or writes at least one table")
+    plan = Plan(
+        job_key=job_key,
+        reads=tuple(reads),
+        writes=tuple(writes),
+        lock_timeout_s=lock_timeout_s,
+        heartbeat_s=heartbeat_s,
+        txn_type=txn_type,
+        first_txn_id=first_txn_id,
+        clock=SystemClock() if clock is None else clock,
+        on_step=on_step,
+    )
+    txn = Transaction(client, plan, open_and_lock(client, plan))
+    try:
+        yield txn
+        if not txn.is_ended:
+            txn.settle()
+    except BaseException:
+        txn.roll_back()
+        raise
+    # Outside the try: a commit whose answer is lost must never be followed by an abort.
+    if not txn.is_ended:
+        txn.commit()
+
+
+def _check_writable(access: TableAccess) -> None:
+    kind = access.table.kind
+    if kind is TransactionalKind.NONE:
+        raise NotTransactionalError(table=access.ref)
+    changes = access.operations & {DataOperation.UPDATE, DataOperation.DELETE}
+    if kind is TransactionalKind.INSERT_ONLY and changes:
+        names = " and ".join(sorted(operation.name for operation in changes))
+        raise InsertOnlyTableError(table=access.ref, operation=names)

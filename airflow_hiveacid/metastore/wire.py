@@ -1,0 +1,60 @@
+"""Which number on the wire stands for which of our enum members, and how Hive writes times.
+
+Example:
+    >>> seconds_of(1500), seconds_of(0)
+    (1.5, None)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+from airflow_hiveacid.format.conflicts import DataOperation, LockLevel, LockState, LockType
+from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.metastore.gen.compaction.ttypes import CompactionType as WireCompactionType
+from airflow_hiveacid.metastore.gen.locks.ttypes import DataOperationType
+from airflow_hiveacid.metastore.gen.locks.ttypes import LockLevel as WireLockLevel
+from airflow_hiveacid.metastore.gen.locks.ttypes import LockState as WireLockState
+from airflow_hiveacid.metastore.gen.locks.ttypes import LockType as WireLockType
+
+Struct: TypeAlias = Any
+"""A generated struct, or what a generated method answers: generated code has no types."""
+
+OPERATION_NUMBERS: Final = {
+    DataOperation.SELECT: DataOperationType.SELECT,
+    DataOperation.INSERT: DataOperationType.INSERT,
+    DataOperation.UPDATE: DataOperationType.UPDATE,
+    DataOperation.DELETE: DataOperationType.DELETE,
+    # To the metastore an overwrite is an update (AcidUtils.makeLockComponents).
+    DataOperation.OVERWRITE: DataOperationType.UPDATE,
+}
+LOCK_TYPE_NUMBERS: Final = {
+    LockType.SHARED_READ: WireLockType.SHARED_READ,
+    LockType.SHARED_WRITE: WireLockType.SHARED_WRITE,
+    LockType.EXCLUSIVE: WireLockType.EXCLUSIVE,
+    LockType.EXCL_WRITE: WireLockType.EXCL_WRITE,
+}
+LOCK_LEVEL_NUMBERS: Final = {
+    LockLevel.DB: WireLockLevel.DB,
+    LockLevel.TABLE: WireLockLevel.TABLE,
+    LockLevel.PARTITION: WireLockLevel.PARTITION,
+}
+COMPACTION_TYPE_NUMBERS: Final = {
+    CompactionType.MINOR: WireCompactionType.MINOR,
+    CompactionType.MAJOR: WireCompactionType.MAJOR,
+    CompactionType.REBALANCE: WireCompactionType.REBALANCE,
+    CompactionType.ABORT_TXN_CLEANUP: WireCompactionType.ABORT_TXN_CLEANUP,
+}
+LOCK_TYPES: Final = {number: kind for kind, number in LOCK_TYPE_NUMBERS.items()}
+LOCK_STATES: Final = {
+    WireLockState.ACQUIRED: LockState.ACQUIRED,
+    WireLockState.WAITING: LockState.WAITING,
+    WireLockState.ABORT: LockState.ABORT,
+    WireLockState.NOT_ACQUIRED: LockState.NOT_ACQUIRED,
+}
+COMPACTION_TYPES: Final = {number: kind for kind, number in COMPACTION_TYPE_NUMBERS.items()}
+
+
+def seconds_of(milliseconds: int | None) -> float | None:
+    """A time of Hive's in seconds since 1970; unset and 0 are None."""
+    return milliseconds / 1000 if milliseconds else None

@@ -1,0 +1,307 @@
+"""The operators: one per job, each naming its arguments and building its spec, and nothing else.
+
+A constructor only assigns, since templates are not rendered yet; `build_job` reads the rendered
+arguments. Mappings and lists are used throughout because Airflow renders templates inside them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow_hiveacid.jobs.specs import (
+    CleanSpec,
+    CompactionChoice,
+    CompactSpec,
+    DeleteSpec,
+    InsertMode,
+    InsertSpec,
+    MergeSpec,
+    UpdateSpec,
+)
+from airflow_hiveacid.operators import arguments
+from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class HiveAcidMergeOperator(HiveAcidSparkOperator):
+    """MERGE a source into a table in one transaction.
+
+    Args:
+        table: `db.table`, full ACID.
+        source: where the rows come from: `{"format": "parquet", "location": ...}`,
+            `{"table": ...}` or `{"values": [...], "columns": [...]}`, each with an optional Spark
+            SQL `query` over the view `source`.
+        keys: columns that match a source row with a target row.
+        clauses: WHEN clauses, the first that holds applies: `{"when": "matched" | "not_matched" |
+            "not_matched_by_source", "action": "update" | "delete" | "insert"}` with optional
+            `"condition"` and `"set"`, SQL over `t` (target) and `s` (source).
+        condition: further condition of ON, such as `t.month = 1`, which also prunes partitions.
+    """
+
+    template_fields: Sequence[str] = (
+        *HiveAcidSparkOperator.template_fields,
+        "table",
+        "source",
+        "keys",
+        "clauses",
+        "condition",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        "conf": "json",
+        "source": "json",
+        "clauses": "json",
+        "condition": "sql",
+    }
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        source: Mapping[str, Any],
+        keys: Sequence[str],
+        clauses: Sequence[Mapping[str, Any]],
+        condition: str | None = None,
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.source = source
+        self.keys = keys
+        self.clauses = clauses
+        self.condition = condition
+
+    def build_job(self) -> MergeSpec:
+        """The merge that the rendered arguments describe."""
+        return MergeSpec(
+            target=arguments.table_name(self.table),
+            source=arguments.source_spec(self.source),
+            keys=arguments.names(self.keys, "keys"),
+            clauses=tuple(
+                arguments.merge_clause(clause, f"clauses[{i}]")
+                for i, clause in enumerate(self.clauses)
+            ),
+            condition=arguments.condition(self.condition, "condition"),
+        )
+
+
+class HiveAcidInsertOperator(HiveAcidSparkOperator):
+    """INSERT INTO or INSERT OVERWRITE a table.
+
+    Args:
+        table: `db.table`.
+        source: as for `HiveAcidMergeOperator`.
+        mode: `append` or `overwrite`.
+        columns: target columns in the source's order; empty means by name.
+        partition: values of partition columns that all rows get (static partition).
+    """
+
+    template_fields: Sequence[str] = (
+        *HiveAcidSparkOperator.template_fields,
+        "table",
+        "source",
+        "mode",
+        "columns",
+        "partition",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {"conf": "json", "source": "json"}
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        source: Mapping[str, Any],
+        mode: str = InsertMode.APPEND.value,
+        columns: Sequence[str] = (),
+        partition: Mapping[str, str | None] | None = None,
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.source = source
+        self.mode = mode
+        self.columns = columns
+        self.partition = partition
+
+    def build_job(self) -> InsertSpec:
+        """The insert that the rendered arguments describe."""
+        return InsertSpec(
+            target=arguments.table_name(self.table),
+            source=arguments.source_spec(self.source),
+            mode=arguments.choice(InsertMode, self.mode, "mode"),
+            columns=arguments.names(self.columns, "columns"),
+            partition=dict(self.partition or {}),
+        )
+
+
+class HiveAcidUpdateOperator(HiveAcidSparkOperator):
+    """UPDATE rows of a table.
+
+    Args:
+        table: `db.table`, full ACID.
+        assignments: columns and the Spark SQL expressions they get.
+        where: condition; None means every row, a blank text is refused.
+    """
+
+    template_fields: Sequence[str] = (
+        *HiveAcidSparkOperator.template_fields,
+        "table",
+        "assignments",
+        "where",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        "conf": "json",
+        "assignments": "json",
+        "where": "sql",
+    }
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        assignments: Mapping[str, str],
+        where: str | None = None,
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.assignments = assignments
+        self.where = where
+
+    def build_job(self) -> UpdateSpec:
+        """The update that the rendered arguments describe."""
+        return UpdateSpec(
+            target=arguments.table_name(self.table),
+            set=arguments.assignments(self.assignments, "assignments"),
+            where=arguments.condition(self.where, "where"),
+        )
+
+
+class HiveAcidDeleteOperator(HiveAcidSparkOperator):
+    """DELETE rows of a table.
+
+    Args:
+        table: `db.table`, full ACID.
+        where: condition; None means every row, a blank text is refused.
+    """
+
+    template_fields: Sequence[str] = (*HiveAcidSparkOperator.template_fields, "table", "where")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"conf": "json", "where": "sql"}
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        where: str | None = None,
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.where = where
+
+    def build_job(self) -> DeleteSpec:
+        """The delete that the rendered arguments describe."""
+        return DeleteSpec(
+            target=arguments.table_name(self.table),
+            where=arguments.condition(self.where, "where"),
+        )
+
+
+class HiveAcidCompactOperator(HiveAcidSparkOperator):
+    """Compact a table or one of its partitions.
+
+    Args:
+        table: `db.table`.
+        partition: `month=1`, or None for every partition.
+        choice: `auto` (by the thresholds), `minor` or `major`.
+        delta_count: `auto` acts at this many delta directories.
+        delta_ratio: `auto` acts when deltas hold this share of the base's bytes.
+        plan_only: say what would be done, and do nothing.
+    """
+
+    template_fields: Sequence[str] = (
+        *HiveAcidSparkOperator.template_fields,
+        "table",
+        "partition",
+        "choice",
+        "delta_count",
+        "delta_ratio",
+    )
+
+    def __init__(  # noqa: PLR0913 - every one is a choice of its own
+        self,
+        *,
+        table: str,
+        partition: str | None = None,
+        choice: str = CompactionChoice.AUTO.value,
+        delta_count: int | str = 10,
+        delta_ratio: float | str = 0.1,
+        plan_only: bool = False,
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.partition = partition
+        self.choice = choice
+        self.delta_count = delta_count
+        self.delta_ratio = delta_ratio
+        self.plan_only = plan_only
+
+    def build_job(self) -> CompactSpec:
+        """The compaction that the rendered arguments describe."""
+        return CompactSpec(
+            target=arguments.table_name(self.table),
+            partition=arguments.partition_name(self.partition),
+            choice=arguments.choice(CompactionChoice, self.choice, "choice"),
+            delta_count=arguments.whole_number(self.delta_count, "delta_count"),
+            delta_ratio=arguments.number(self.delta_ratio, "delta_ratio"),
+            plan_only=self.plan_only,
+        )
+
+
+class HiveAcidCleanOperator(HiveAcidSparkOperator):
+    """Remove directories that no reader can need any more, and what dead writers left behind.
+
+    Args:
+        table: `db.table`.
+        partition: `month=1`, or None for every partition.
+        retention_s: how long replaced directories stay after they were replaced.
+        orphan_age_s: how old a staging directory must be to count as left behind.
+        plan_only: list exactly what would go, and remove nothing.
+    """
+
+    template_fields: Sequence[str] = (
+        *HiveAcidSparkOperator.template_fields,
+        "table",
+        "partition",
+        "retention_s",
+        "orphan_age_s",
+    )
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        partition: str | None = None,
+        retention_s: float | str = 0.0,
+        orphan_age_s: float | str = 86400.0,
+        plan_only: bool = False,  # `dry_run` is the name of an operator's method in Airflow
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.partition = partition
+        self.retention_s = retention_s
+        self.orphan_age_s = orphan_age_s
+        self.plan_only = plan_only
+
+    def build_job(self) -> CleanSpec:
+        """The cleaning that the rendered arguments describe."""
+        return CleanSpec(
+            target=arguments.table_name(self.table),
+            partition=arguments.partition_name(self.partition),
+            retention_s=arguments.number(self.retention_s, "retention_s"),
+            orphan_age_s=arguments.number(self.orphan_age_s, "orphan_age_s"),
+            dry_run=self.plan_only,
+        )

@@ -1,0 +1,74 @@
+"""How a killed task leaves nothing running: its processes end, its transaction is aborted.
+
+Called from a signal handler with five seconds to live, so every wait is short, a failure is logged
+and never raised, and nothing asks Airflow for a connection.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import psutil  # type: ignore[import-untyped]  # comes with Airflow, without types
+
+from airflow_hiveacid.format.errors import HiveAcidError
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+
+    from airflow_hiveacid.jobs.specs import JobSpec
+
+_CONNECT_S: Final = 1.0
+_CALL_S: Final = 2.0
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def stop_processes(process: subprocess.Popen[str] | None) -> Iterator[None]:
+    """After the block, end every process that the given one had started.
+
+    The Spark provider kills `spark-submit` alone. The Python driver below it would live on until it
+    next speaks to its JVM, heartbeat included, and might even publish.
+    """
+    children: list[psutil.Process] = []
+    if process is not None and process.poll() is None:
+        try:
+            children = psutil.Process(process.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            _log.debug("spark-submit has just ended")
+    try:
+        yield
+    finally:
+        for child in children:
+            try:
+                child.kill()
+            except psutil.NoSuchProcess:
+                _log.debug("process %s has ended by itself", child.pid)
+
+
+def abort_job(spec: JobSpec) -> None:
+    """Abort the transactions of a job, whichever copy holds them; their locks tell them."""
+    from airflow_hiveacid.metastore.client import connect  # noqa: PLC0415 - brings Thrift
+    from airflow_hiveacid.metastore.fencing import copies_of  # noqa: PLC0415 - as above
+
+    endpoint = replace(
+        spec.metastore,
+        connect_timeout_s=min(_CONNECT_S, spec.metastore.connect_timeout_s),
+        call_timeout_s=min(_CALL_S, spec.metastore.call_timeout_s),
+    )
+    try:
+        with connect(endpoint) as client:
+            for copy in copies_of(spec.job_key, client.show_locks()):
+                client.abort_txn(copy.txn_id)
+                _log.info("aborted txn_id=%s of killed job_key=%s", copy.txn_id, spec.job_key)
+    except HiveAcidError as error:
+        _log.warning(
+            "cannot abort the transaction of job_key=%s: %s. The metastore will, after its own"
+            " time-out",
+            spec.job_key,
+            error,
+        )

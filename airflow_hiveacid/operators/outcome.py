@@ -1,0 +1,61 @@
+"""What a Spark application's end means for the task: a result, or the exception Airflow acts on.
+
+Takes the result that the application left, its exit code and the failure of the submission; gives a
+`JobResult` or raises.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_hiveacid.format.errors import JobFailedError
+from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.specs import JobSpec
+
+
+def judge(
+    spec: JobSpec,
+    result: JobResult | None,
+    *,
+    exit_code: int | None,
+    failure: Exception | None,
+) -> JobResult:
+    """Return the result of a job that did its work; raise for every other end.
+
+    Args:
+        spec: what was asked for.
+        result: what the application left, if anything.
+        exit_code: of the process that was run here, if it is known.
+        failure: what the Spark provider raised, if it did.
+
+    Raises:
+        AirflowFailException: the application refused before it could read where its result goes.
+        HiveAcidError: the typed error of the job, or JobFailedError if it left none.
+    """
+    if result is None:
+        _raise_without_result(spec, exit_code, failure)
+    if (result.job_key, result.kind) != (spec.job_key, spec.kind):
+        raise JobFailedError(
+            f"the result found belongs to {result.kind} {result.job_key}, not to {spec.kind}"
+            f" {spec.job_key}; give each Airflow installation a result_dir of its own"
+        ) from failure
+    if result.error is not None:
+        raise result.error.rebuild() from failure
+    if result.status is JobStatus.FAILED:
+        raise JobFailedError(f"{spec.kind} of {result.table} failed without an error") from failure
+    return result
+
+
+def _raise_without_result(
+    spec: JobSpec, exit_code: int | None, failure: Exception | None
+) -> NoReturn:
+    ended = "" if exit_code is None else f" (exit code {exit_code})"
+    message = f"the Spark application for {spec.kind} left no result{ended}; see the log above"
+    if exit_code == ExitCode.BAD_INPUT:
+        # It could not read its job, which names the result: another contract version, for one.
+        raise AirflowFailException(message) from failure
+    raise JobFailedError(message) from failure

@@ -1,0 +1,347 @@
+"""How a task runs one packaged Spark application and gets its result back.
+
+Takes a job from a subclass; ships it as a JSON file beside the application and the zip of our
+code, lets the Spark provider submit, and answers what the application wrote. The driver owns the
+metastore transaction, so nothing of the table is touched here, except to abort when the task is
+killed.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from abc import abstractmethod
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Asset, conf
+from airflow.sdk.exceptions import AirflowException
+
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    HiveAcidError,
+    JobFailedError,
+    StorageError,
+)
+from airflow_hiveacid.hooks.failures import raise_for_airflow
+from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs.packager import application_path, cached_archive
+from airflow_hiveacid.jobs.specs import JobSpec
+from airflow_hiveacid.operators import arguments
+from airflow_hiveacid.operators.kill import abort_job, stop_processes
+from airflow_hiveacid.operators.outcome import judge
+from airflow_hiveacid.operators.result_file import ResultFile
+from airflow_hiveacid.operators.spark_target import SparkTarget, spark_on_path
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator, Sequence
+
+    from airflow.sdk import Context
+
+    from airflow_hiveacid.hooks.connection import MetastoreSettings
+    from airflow_hiveacid.jobs.codec import JsonValue
+    from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.jobs.specs import Job
+
+RESULT_URI_KEY: Final = "hiveacid_result_uri"
+"""Where a resumable submission's result goes, in the task's state store."""
+
+_SIZING: Final = (
+    "total_executor_cores",
+    "executor_cores",
+    "executor_memory",
+    "driver_memory",
+    "num_executors",
+    "archives",
+    "repositories",
+    "yarn_queue",
+)
+
+
+class HiveAcidSparkOperator(SparkSubmitOperator):
+    """Run one Hive ACID job with `spark-submit`; the base of every operator of this package.
+
+    Everything that `SparkSubmitOperator` takes may be given too. What it returns, and so pushes to
+    XCom, is the `JobResult` as JSON: rows by kind, files, bytes, write IDs, seconds.
+
+    Args:
+        hive_acid_conn_id: connection of type `hive_acid_metastore`.
+        spark_conn_id: connection of type `spark`. It must exist.
+        spark_bin_dir: directory of `spark-submit`; by default option `spark_bin_dir` of section
+            `[hiveacid]`, then PATH.
+        lock_timeout_s: longest wait for locks; by default the connection's.
+        heartbeat_s: seconds between heartbeats; by default half the metastore's own time-out.
+        result_dir: URI of a directory for results in cluster deploy mode; by default the
+            connection's.
+        driver_memory: like the other sizing arguments of `SparkSubmitOperator`, templated.
+    """
+
+    template_fields: Sequence[str] = (
+        *SparkSubmitOperator.template_fields,
+        *_SIZING,
+        "deploy_mode",
+        "hive_acid_conn_id",
+        "spark_bin_dir",
+        "lock_timeout_s",
+        "result_dir",
+    )
+
+    def __init__(  # noqa: PLR0913 - named one by one so that default_args reach them
+        self,
+        *,
+        hive_acid_conn_id: str = HiveAcidHook.default_conn_name,
+        spark_conn_id: str = "spark_default",
+        spark_bin_dir: str | None = None,
+        lock_timeout_s: float | str | None = None,
+        heartbeat_s: float | None = None,
+        result_dir: str | None = None,
+        name: str = "",
+        total_executor_cores: int | str | None = None,
+        executor_cores: int | str | None = None,
+        executor_memory: str | None = None,
+        driver_memory: str | None = None,
+        num_executors: int | str | None = None,
+        archives: str | None = None,
+        repositories: str | None = None,
+        yarn_queue: str | None = None,
+        deploy_mode: str | None = None,
+        **kwargs: Any,  # noqa: ANN401 - passed on to the Spark provider's operator
+    ) -> None:
+        super().__init__(conn_id=spark_conn_id, name=name, **kwargs)
+        self.hive_acid_conn_id = hive_acid_conn_id
+        self.spark_bin_dir = spark_bin_dir
+        self.lock_timeout_s = lock_timeout_s
+        self.heartbeat_s = heartbeat_s
+        self.result_dir = result_dir
+        self.total_executor_cores = total_executor_cores
+        self.executor_cores = executor_cores
+        self.executor_memory = executor_memory
+        self.driver_memory = driver_memory
+        self.num_executors = num_executors
+        self.archives = archives
+        self.repositories = repositories
+        self.yarn_queue = yarn_queue
+        self.deploy_mode = deploy_mode
+        self._spec: JobSpec | None = None
+        self._is_killed = False
+
+    @abstractmethod
+    def build_job(self) -> Job:
+        """The job that the rendered arguments describe.
+
+        Raises:
+            InputError: an argument is wrong.
+        """
+
+    def execute(self, context: Context) -> dict[str, JsonValue]:  # type: ignore[override]  # it answers None
+        """Run the job and answer its result as JSON.
+
+        Raises:
+            AirflowFailException: the input was refused; retrying cannot help.
+            HiveAcidError: the job failed; retrying may help and never applies a change twice.
+        """
+        try:
+            result = self._run(context)
+        except HiveAcidError as error:
+            raise_for_airflow(error)
+        self.log.info(
+            "%s of %s: %s rows=%s write_ids=%s files=%d bytes=%d seconds=%.1f",
+            result.kind,
+            result.table,
+            result.status.value,
+            result.rows,
+            dict(result.write_ids),
+            result.files,
+            result.size_bytes,
+            result.seconds,
+        )
+        self._describe_outlets(context, result)
+        return result.to_json()
+
+    def on_kill(self) -> None:
+        """Stop the driver, then abort whatever transaction this job has open.
+
+        Airflow calls this in a signal handler and kills the task a few seconds later, so nothing
+        here asks Airflow for anything, and every wait is short.
+        """
+        self._is_killed = True
+        if self._hook is not None:
+            with stop_processes(self._process()):
+                super().on_kill()
+        if self._spec is not None:
+            abort_job(self._spec)
+
+    def submit_job(self, context: Context) -> str | None:
+        """Note where the result will be, then submit; for submissions that can be resumed."""
+        if self._spec is not None and (store := context.get("task_state_store")) is not None:
+            store.set(RESULT_URI_KEY, self._spec.result_uri)
+        return super().submit_job(context)
+
+    def _run(self, context: Context) -> JobResult:
+        settings = HiveAcidHook(self.hive_acid_conn_id).settings
+        target = SparkTarget.resolve(self._conn_id, self.deploy_mode, self.conf or {})
+        with tempfile.TemporaryDirectory(prefix="hiveacid-") as scratch:
+            directory = Path(scratch)
+            place = self._result_file(settings, target, directory)
+            spec = self._build_spec(context, settings, place)
+            spec_file = directory / f"{spec.kind}-{uuid.uuid4().hex}.json"
+            spec_file.write_text(spec.dump(), encoding="utf-8")
+            self._spec = spec
+            with self._submission(target, spec, spec_file), spark_on_path(self._bin_dir()):
+                failure = self._submit(context)
+            result = self._collect(context, target, failure)
+        if self._is_killed:
+            raise JobFailedError(
+                "the task was killed: its Spark driver is stopped, its transaction aborted"
+            ) from failure
+        return judge(spec, result, exit_code=self._exit_code(target), failure=failure)
+
+    def _build_spec(
+        self, context: Context, settings: MetastoreSettings, result_file: ResultFile
+    ) -> JobSpec:
+        lock_timeout_s = settings.lock_timeout_s
+        if self.lock_timeout_s is not None:
+            lock_timeout_s = arguments.number(self.lock_timeout_s, "lock_timeout_s")
+        return JobSpec(
+            job_key=job_key(context),
+            metastore=settings.endpoint,
+            job=self.build_job(),
+            lock_timeout_s=lock_timeout_s,
+            heartbeat_s=self.heartbeat_s,
+            result_uri=result_file.uri,
+        )
+
+    def _result_file(
+        self, settings: MetastoreSettings, target: SparkTarget, directory: Path
+    ) -> ResultFile:
+        if target.is_cluster:
+            return ResultFile.shared(self.result_dir or settings.result_dir)
+        return ResultFile.local(directory)
+
+    def _bin_dir(self) -> str | None:
+        configured: str | None = conf.get("hiveacid", "spark_bin_dir", fallback=None)
+        return self.spark_bin_dir or configured
+
+    @contextmanager
+    def _submission(self, target: SparkTarget, spec: JobSpec, spec_file: Path) -> Iterator[None]:
+        """Set what the parent class reads, and set it back, so that another try starts afresh."""
+        archive = str(cached_archive())
+        changes: dict[str, Any] = {
+            "application": str(application_path(spec.kind)),
+            # A driver on this machine reads the file where it is: YARN's client mode does not
+            # show shipped files to the driver.
+            "application_args": ["--spec", spec_file.name if target.is_cluster else str(spec_file)],
+            "py_files": ",".join(filter(None, [archive, self.py_files])),
+            "name": self.name or f"hiveacid-{spec.kind}-{spec.job.target}",
+            "_hook": None,
+            "_deploy_mode": target.deploy_mode,
+            **{f"_{name}": getattr(self, name) for name in _SIZING},
+        }
+        if target.is_cluster:
+            changes["files"] = ",".join(filter(None, [str(spec_file), self.files]))
+        if target.is_yarn_cluster:
+            changes |= self._yarn_tracking(target)
+        before = {name: getattr(self, name) for name in changes if name != "_hook"}
+        for name, value in changes.items():
+            setattr(self, name, value)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                setattr(self, name, value)
+
+    def _yarn_tracking(self, target: SparkTarget) -> dict[str, Any]:
+        # The parent refuses a durable submission that it cannot ask YARN about.
+        if target.has_resource_manager_address:
+            return {"_yarn_track_via_rm_api": True}
+        if self.durable:
+            self.log.info(
+                "connection %s has no yarn_resourcemanager_webapp_address: a lost worker's driver"
+                " cannot be found again; the retry fences it through the metastore",
+                target.conn_id,
+            )
+        return {"durable": False}
+
+    def _submit(self, context: Context) -> Exception | None:
+        """Let the Spark provider submit; answer its failure, which a typed error may explain."""
+        if self._is_killed:
+            return None
+        try:
+            super().execute(context)
+        except FileNotFoundError as exc:
+            raise ConfigurationError(
+                f"cannot run {exc.filename}: it is not on PATH. Set spark_bin_dir (operator"
+                " argument, or option of section [hiveacid]) to the directory of spark-submit"
+            ) from exc
+        except (AirflowException, RuntimeError) as exc:
+            return exc
+        finally:
+            # The Spark provider leaves the pipe to its process open.
+            if (process := self._process()) is not None and process.stdout is not None:
+                process.stdout.close()
+        return None
+
+    def _collect(
+        self, context: Context, target: SparkTarget, failure: Exception | None
+    ) -> JobResult | None:
+        """Read what the job left; afterwards a cleared task may submit again."""
+        store = context.get("task_state_store") if target.is_cluster and self.durable else None
+        uri = (store.get(RESULT_URI_KEY) if store else None) or (
+            self._spec and self._spec.result_uri
+        )
+        file = ResultFile(uri=str(uri))
+        result = file.read()
+        ended = result is not None or failure is None
+        if store and ended:
+            # Without this, a task that is cleared after its success would be answered by the
+            # driver of its last run instead of being submitted.
+            store.delete(self.external_id_key)
+            store.delete(RESULT_URI_KEY)
+        if target.is_cluster and ended:
+            self._tidy(file)
+        return result
+
+    def _tidy(self, file: ResultFile) -> None:
+        try:
+            file.remove()
+        except StorageError as error:
+            self.log.warning("the result is read but cannot be removed: %s", error)
+
+    def _process(self) -> subprocess.Popen[str] | None:
+        # No public way leads to the process.
+        return None if self._hook is None else self._hook._submit_sp  # noqa: SLF001
+
+    def _exit_code(self, target: SparkTarget) -> int | None:
+        process = self._process()
+        return None if process is None or target.is_cluster else process.returncode
+
+    def _describe_outlets(self, context: Context, result: JobResult) -> None:
+        events = context["outlet_events"]
+        for outlet in self.outlets:
+            if isinstance(outlet, Asset):
+                events[outlet].extra.update(
+                    {
+                        "table": result.table,
+                        "status": result.status.value,
+                        "txn_id": result.txn_id,
+                        "write_id": result.write_ids.get(result.table),
+                        "rows": result.to_json()["rows"],
+                        "partitions": list(result.partitions),
+                    }
+                )
+
+
+def job_key(context: Context) -> str:
+    """What makes this task instance one job: the same for every try.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> ti = SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=-1, try_number=2)
+        >>> job_key({"ti": ti})
+        'd/r/t/-1'
+    """
+    ti = context["ti"]
+    return f"{ti.dag_id}/{ti.run_id}/{ti.task_id}/{ti.map_index}"

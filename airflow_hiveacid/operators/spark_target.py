@@ -1,0 +1,130 @@
+"""What a Spark connection means for one submission, and where its `spark-submit` is found.
+
+Takes an Airflow connection and the operator's own settings; gives a frozen value, so that the
+operator decides before it submits: where the driver runs, whether the submission can be resumed.
+
+Example:
+    >>> SparkTarget(conn_id="s", master="yarn", deploy_mode="cluster").is_yarn_cluster
+    True
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from airflow_hiveacid.format.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from airflow.sdk import Connection
+
+_RM_ADDRESS: Final = "yarn_resourcemanager_webapp_address"
+_BINARIES: Final = ("spark-submit", "spark2-submit", "spark3-submit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkTarget:
+    """Where a job is submitted to. `deploy_mode` is `client` or `cluster`."""
+
+    conn_id: str
+    master: str
+    deploy_mode: str = "client"
+    has_resource_manager_address: bool = False
+
+    @classmethod
+    def resolve(
+        cls, conn_id: str, deploy_mode: str | None, conf: Mapping[str, object]
+    ) -> SparkTarget:
+        """Read the Spark connection; the operator's `deploy_mode` wins over the connection's.
+
+        Raises:
+            ConfigurationError: there is no such connection (the Spark provider itself would go on
+                with master `yarn`), or it asks for something Spark cannot do.
+        """
+        try:
+            connection = BaseHook.get_connection(conn_id)
+        except AirflowNotFoundException as exc:
+            raise ConfigurationError(
+                f"there is no connection {conn_id!r} for Spark; create it (type `spark`, host such"
+                " as local[2], spark://host:7077 or yarn) or set spark_conn_id"
+            ) from exc
+        extra = connection.extra_dejson
+        mode = deploy_mode or extra.get("deploy-mode") or conf.get("spark.submit.deployMode")
+        target = cls(
+            conn_id=conn_id,
+            master=_master(connection),
+            deploy_mode=str(mode or "client"),
+            has_resource_manager_address=bool(extra.get(_RM_ADDRESS)),
+        )
+        target._check()
+        return target
+
+    def _check(self) -> None:
+        if not self.master:
+            raise ConfigurationError(
+                f"connection {self.conn_id!r} has no host; it names Spark's master, such as"
+                " local[2], spark://host:7077 or yarn"
+            )
+        if self.deploy_mode not in ("client", "cluster"):
+            raise ConfigurationError(
+                f"connection {self.conn_id!r}: deploy mode is client or cluster, found"
+                f" {self.deploy_mode!r}"
+            )
+        if self.is_cluster and self.master.startswith(("spark:", "local")):
+            raise ConfigurationError(
+                f"connection {self.conn_id!r}: {self.master} does not run Python drivers in cluster"
+                " mode; set the deploy mode to client, or use YARN or Kubernetes"
+            )
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether the driver runs in the cluster rather than on this worker."""
+        return self.deploy_mode == "cluster"
+
+    @property
+    def is_yarn_cluster(self) -> bool:
+        """Whether it does so on YARN."""
+        return self.is_cluster and "yarn" in self.master
+
+
+def _master(connection: Connection) -> str:
+    # The same two shapes that SparkSubmitHook knows: a master in the host, or a URI taken apart.
+    host = connection.host or ""
+    if connection.conn_type == "spark" and ("://" in host or not connection.port):
+        return f"{host}:{connection.port}" if connection.port else host
+    return f"{connection.conn_type}://{host}" + (f":{connection.port}" if connection.port else "")
+
+
+@contextmanager
+def spark_on_path(bin_dir: str | None) -> Iterator[None]:
+    """Let `spark-submit` and `python3` be found in `bin_dir` first, for as long as it lasts.
+
+    PATH is all that is changed, on purpose: `PYSPARK_PYTHON` would travel to a cluster, where
+    this machine's paths mean nothing. A task has its process to itself, so nobody else notices.
+
+    Raises:
+        ConfigurationError: there is no spark-submit in that directory.
+    """
+    if not bin_dir:
+        yield
+        return
+    directory = Path(bin_dir).expanduser().absolute()
+    if not any((directory / name).is_file() for name in _BINARIES):
+        raise ConfigurationError(
+            f"there is no spark-submit in {directory} (operator argument spark_bin_dir, or option"
+            " spark_bin_dir of section [hiveacid])"
+        )
+    before = os.environ.get("PATH", os.defpath)
+    os.environ["PATH"] = f"{directory}{os.pathsep}{before}"
+    try:
+        yield
+    finally:
+        os.environ["PATH"] = before

@@ -1,0 +1,1 @@
+"""Decisions as pure functions: what to scan, merge, compact and clean."""

@@ -1,0 +1,153 @@
+"""What may be removed from a table's directories, and what must wait for whom: a decision, never a
+deed.
+
+Takes what a reader that starts now would see, and when each replacement was first seen; gives a
+`CleaningPlan`. The rule (as Hive's Cleaner, without its own tables):
+
+* A directory that every new reader passes over may still be read by somebody who listed it earlier. It
+  goes when every transaction has ended that was open, or could have been, when its replacement was
+  first seen: when the lowest open transaction is above the watermark noted then. Readers hold no
+  lock for this to work, only a transaction.
+* A directory with nothing but aborted writes is read by nobody and goes at once. It is never mistaken
+  for its neighbours: only whole directories of aborted write IDs are listed (HIVE-25502,
+  HIVE-24481).
+* A staging directory goes when its transaction has ended and it is old.
+
+Must not look at a file system or a metastore.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow_hiveacid.format.acid_state import AcidDirectory, AcidState
+    from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.format.snapshot import ValidTxnList
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstSeen:
+    """When a replacement was first seen: the transaction high watermark then, and seconds since
+    1970."""
+
+    high_watermark: TxnId
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagingDirectory:
+    """A staging directory: its name, its transaction (None: unreadable) and its newest change."""
+
+    path: str
+    txn_id: TxnId | None
+    modified_s: float
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """One path below the location, and why it goes or stays."""
+
+    path: str
+    why: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleaningPlan:
+    """What goes and what stays.
+
+    `unseen` names the replacements that have no note yet; the doer writes one for each before
+    removing anything, with the watermark that this plan was made with.
+    """
+
+    remove: tuple[Removal, ...]
+    keep: tuple[Removal, ...]
+    unseen: tuple[str, ...]
+
+
+def plan_cleaning(
+    state: AcidState,
+    staging: tuple[StagingDirectory, ...],
+    seen: Mapping[str, FirstSeen],
+    txns: ValidTxnList,
+    *,
+    now_s: float,
+    retention_s: float,
+    orphan_age_s: float,
+) -> CleaningPlan:
+    """Decide about one directory.
+
+    Args:
+        state: what a reader that starts now sees.
+        staging: the staging directories below the location.
+        seen: notes by the replacement's name on disk.
+        txns: open and aborted transactions now.
+        now_s: the time, seconds since 1970.
+        retention_s: how long replaced directories are kept.
+        orphan_age_s: how old left-over staging must be.
+    """
+    remove: list[Removal] = []
+    keep: list[Removal] = []
+    unseen: dict[str, None] = {}
+    now_seen = FirstSeen(high_watermark=txns.high_watermark, at_s=now_s)
+    for path, size, replacement in _replaced(state):
+        if replacement not in seen:
+            unseen[replacement] = None
+        why_not = _waits_for(seen.get(replacement, now_seen), txns, now_s, retention_s)
+        if why_not is None:
+            remove.append(Removal(path=path, why=f"replaced by {replacement}", size_bytes=size))
+        else:
+            keep.append(Removal(path=path, why=why_not, size_bytes=size))
+    remove.extend(Removal(path=d.text, why=d.why, size_bytes=d.size_bytes) for d in state.aborted)
+    for directory in staging:
+        why_not = _still_used(directory, txns, now_s, orphan_age_s)
+        item = Removal(
+            path=directory.path,
+            why=why_not or "left over by a job that has ended",
+            size_bytes=directory.size_bytes,
+        )
+        (keep if why_not else remove).append(item)
+    return CleaningPlan(remove=tuple(remove), keep=tuple(keep), unseen=tuple(unseen))
+
+
+def _replaced(state: AcidState) -> list[tuple[str, int, str]]:
+    """(path, bytes, replacement) of everything that new readers pass over."""
+    base = state.base.text if state.base else ""
+    found = [(d.text, d.size_bytes, d.superseded_by or base) for d in state.obsolete_directories]
+    return [*found, *((f.path, f.size_bytes, base) for f in state.obsolete_originals)]
+
+
+def _waits_for(seen: FirstSeen, txns: ValidTxnList, now_s: float, retention_s: float) -> str | None:
+    oldest = lowest_open(txns)
+    if oldest is not None and oldest <= seen.high_watermark:
+        return f"transaction {oldest} is open and may read it"
+    age = now_s - seen.at_s
+    if age < retention_s:
+        return f"kept for {retention_s:.0f} s; {retention_s - age:.0f} s are left"
+    return None
+
+
+def lowest_open(txns: ValidTxnList) -> TxnId | None:
+    """The lowest open transaction, or None."""
+    return min(txns.open, default=None)
+
+
+def _still_used(
+    directory: StagingDirectory, txns: ValidTxnList, now_s: float, orphan_age_s: float
+) -> str | None:
+    if directory.txn_id is not None and directory.txn_id in txns.open:
+        return f"transaction {directory.txn_id} is writing it"
+    if now_s - directory.modified_s < orphan_age_s:
+        return f"changed less than {orphan_age_s:.0f} s ago"
+    return None
+
+
+def is_clean(state: AcidState) -> bool:
+    """Whether nothing is left that a compaction or abort has made superfluous."""
+    leftovers: tuple[AcidDirectory, ...] = (*state.obsolete_directories, *state.aborted)
+    return not leftovers and not state.obsolete_originals

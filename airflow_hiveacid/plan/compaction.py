@@ -1,0 +1,166 @@
+"""Which compaction a partition needs, what goes in and what comes out: a decision, never a deed.
+
+Takes the ACID state of one directory, seen through the compactor's write ID list, and a policy;
+gives a `CompactionPlan` that says what, why and into which directories, or `NoCompaction` that
+says why not.
+
+Rules of Hive's Initiator and Worker, with two of our own: at the threshold counts (10 deltas fire,
+not only 11), and a result that would be two directories in plain names is never planned, because no
+rename shows both at once (see docs/adr).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.names import BaseName, DeltaName
+from airflow_hiveacid.jobs.specs import CompactionChoice
+from airflow_hiveacid.plan.thresholds import CompactionPolicy, decide
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from airflow_hiveacid.format.acid_state import AcidDirectory, AcidState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionPlan:
+    """One compaction of one directory.
+
+    `is_major` tells the kind. `inputs` are the delta directories (and, for a major one, the base)
+    in the order of their write IDs; `high` is the highest write ID covered, `low` the lowest (0
+    for a major one). `bytes_in` counts all input files.
+    """
+
+    is_major: bool
+    why: str
+    state: AcidState
+    low: WriteId
+    high: WriteId
+    bytes_in: int
+
+    @property
+    def has_deletes(self) -> bool:
+        """Whether delete events go in."""
+        return bool(self.state.delete_deltas)
+
+    @property
+    def has_inserts(self) -> bool:
+        """Whether insert events of deltas go in."""
+        return bool(self.state.deltas)
+
+    @property
+    def inputs(self) -> tuple[AcidDirectory, ...]:
+        """Every directory that the result replaces."""
+        base = (self.state.base,) if self.is_major and self.state.base else ()
+        return (*base, *self.state.deltas, *self.state.delete_deltas)
+
+    def outputs(self, visibility_txn_id: TxnId | None) -> tuple[BaseName | DeltaName, ...]:
+        """The directories to publish; the suffix goes on minor results only.
+
+        A base is one directory, so one rename shows it whole, under a name that every engine reads.
+        """
+        if self.is_major:
+            return (BaseName(write_id=self.high),)
+        return tuple(
+            DeltaName(
+                low=self.low,
+                high=self.high,
+                is_delete=is_delete,
+                visibility_txn_id=visibility_txn_id,
+            )
+            for is_delete, wanted in ((True, self.has_deletes), (False, self.has_inserts))
+            if wanted
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoCompaction:
+    """Nothing to compact, and why."""
+
+    why: str
+
+
+def plan_compaction(
+    state: AcidState,
+    choice: CompactionChoice,
+    policy: CompactionPolicy,
+    *,
+    can_hide_until_commit: bool,
+) -> CompactionPlan | NoCompaction:
+    """Decide about one directory.
+
+    Args:
+        state: what a compactor sees: no open write ID at or below its high watermark.
+        choice: what was asked for; AUTO asks the thresholds.
+        policy: the thresholds.
+        can_hide_until_commit: whether results may carry a `_v` suffix (4.x metastores).
+    """
+    deltas = (*state.deltas, *state.delete_deltas)
+    if not deltas and not state.originals:
+        return NoCompaction(why="there is no delta")
+    is_major, why = _kind(state, choice, policy)
+    if is_major is None:
+        return NoCompaction(why=why)
+    if not is_major:
+        promoted = _why_minor_cannot(state, can_hide_until_commit=can_hide_until_commit)
+        if promoted:
+            is_major, why = True, f"{why}; major, because {promoted}"
+        elif _is_pointless_minor(deltas):
+            return NoCompaction(why="one delta is compact already")
+    return CompactionPlan(
+        is_major=is_major,
+        why=why,
+        state=state,
+        low=WriteId(0) if is_major else _low(deltas),
+        high=_high(state),
+        bytes_in=_size(deltas)
+        + (
+            (state.base.size_bytes if state.base else 0)
+            + sum(f.size_bytes for f in state.originals)
+            if is_major
+            else 0
+        ),
+    )
+
+
+def _kind(
+    state: AcidState, choice: CompactionChoice, policy: CompactionPolicy
+) -> tuple[bool | None, str]:
+    match choice:
+        case CompactionChoice.MAJOR:
+            return True, "asked for"
+        case CompactionChoice.MINOR:
+            return False, "asked for"
+        case CompactionChoice.AUTO:
+            return decide(state, policy)
+
+
+def _why_minor_cannot(state: AcidState, *, can_hide_until_commit: bool) -> str | None:
+    """Why a minor compaction is not possible here, or None."""
+    if state.originals or any(d.may_be_raw for d in state.deltas):
+        return "original files have no row identity of their own (HIVE-25915)"
+    if state.deltas and state.delete_deltas and not can_hide_until_commit:
+        return "its two result directories could not become visible at once on this metastore"
+    return None
+
+
+def _is_pointless_minor(deltas: tuple[AcidDirectory, ...]) -> bool:
+    """As Hive's Worker: one delta, or one delta and its twin of deletes, gain nothing."""
+    return len(deltas) < 2 or (len(deltas) == 2 and len({d.is_delete for d in deltas}) == 2)
+
+
+def _low(deltas: tuple[AcidDirectory, ...]) -> WriteId:
+    return min(d.name.low for d in deltas if isinstance(d.name, DeltaName))
+
+
+def _high(state: AcidState) -> WriteId:
+    # MR compactors name the result by the highest input (CompactorMR); the list's high watermark
+    # would do too, but would claim write IDs of other partitions for nothing.
+    return max((d.high for d in state.live), default=WriteId(0))
+
+
+def _size(directories: Iterable[AcidDirectory]) -> int:
+    return sum(d.size_bytes for d in directories)

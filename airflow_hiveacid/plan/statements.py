@@ -1,0 +1,235 @@
+"""What INSERT, UPDATE, DELETE and MERGE mean for one table, checked before anything is begun.
+
+Takes a table and a statement's spec; gives the same statement with every column resolved and every
+impossible wish refused. Decides nothing about files, and never looks into an expression: Spark
+does.
+
+Example:
+    >>> from airflow_hiveacid.format.table import Column, TableInfo, TableRef
+    >>> t = TableInfo(ref=TableRef("d", "t"), location="/d/t", columns=(Column(name="a", type="int"),))
+    >>> resolve_update(t, UpdateSpec(target="d.t", set={"A": "a + 1"})).assignments
+    {'a': 'a + 1'}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_hiveacid.format.errors import (
+    BucketColumnUpdateError,
+    ConfigurationError,
+    InsertOnlyTableError,
+    NotTransactionalError,
+    PartitionColumnUpdateError,
+    SortedTableError,
+    UnknownColumnError,
+    UnsupportedTableError,
+)
+from airflow_hiveacid.format.table import TableInfo, TransactionalKind
+from airflow_hiveacid.jobs.specs import (
+    InsertSpec,
+    MergeAction,
+    MergeClause,
+    MergeSpec,
+    MergeWhen,
+    UpdateSpec,
+)
+
+_ALLOWED_ACTIONS: Mapping[MergeWhen, frozenset[MergeAction]] = {
+    MergeWhen.MATCHED: frozenset({MergeAction.UPDATE, MergeAction.DELETE}),
+    MergeWhen.NOT_MATCHED: frozenset({MergeAction.INSERT}),
+    MergeWhen.NOT_MATCHED_BY_SOURCE: frozenset({MergeAction.UPDATE, MergeAction.DELETE}),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clause:
+    """One clause, resolved.
+
+    `assignments` maps target columns to expressions: every data and partition column for an insert,
+    only the columns that change for an update, none for a delete.
+    """
+
+    when: MergeWhen
+    action: MergeAction
+    condition: str | None
+    assignments: Mapping[str, str]
+
+
+def check_changeable(table: TableInfo, operation: str) -> None:
+    """Refuse tables in which rows of full-ACID ORC files cannot be written.
+
+    Raises:
+        NotTransactionalError, InsertOnlyTableError, SortedTableError, UnsupportedTableError: as
+        named.
+    """
+    if table.kind is TransactionalKind.NONE:
+        raise NotTransactionalError(table=table.ref)
+    if table.kind is TransactionalKind.INSERT_ONLY:
+        raise InsertOnlyTableError(table=table.ref, operation=operation)
+    if table.sort_columns:
+        raise SortedTableError(table=table.ref, columns=table.sort_columns)
+    if not table.is_orc:
+        raise UnsupportedTableError(
+            table=table.ref, detail="is not stored as ORC; full-ACID tables are ORC only"
+        )
+
+
+def resolve_merge(
+    table: TableInfo, spec: MergeSpec, source_columns: Sequence[str]
+) -> tuple[Clause, ...]:
+    """Resolve the clauses of a MERGE against the target and the source's columns.
+
+    Raises:
+        UnknownColumnError, PartitionColumnUpdateError, BucketColumnUpdateError: a clause names a
+            column that is not there or may not change.
+        ConfigurationError: no clauses, no keys, or a clause's action does not go with its WHEN.
+    """
+    source = {c.lower() for c in source_columns}
+    if not spec.clauses:
+        raise ConfigurationError(f"MERGE into {table.ref} has no clauses; give at least one WHEN")
+    if not spec.keys:
+        raise ConfigurationError(
+            f"MERGE into {table.ref} has no key columns; name those that identify a row"
+        )
+    for key in spec.keys:
+        require_column(table, key)
+        if key.lower() not in source:
+            raise UnknownColumnError(table="source", column=key, known=tuple(source_columns))
+    return tuple(_resolve_clause(table, clause, source) for clause in spec.clauses)
+
+
+def _resolve_clause(table: TableInfo, clause: MergeClause, source: set[str]) -> Clause:
+    if clause.action not in _ALLOWED_ACTIONS[clause.when]:
+        raise ConfigurationError(
+            f"MERGE into {table.ref}: WHEN {clause.when.value} cannot {clause.action.value}"
+        )
+    if clause.action is MergeAction.DELETE:
+        assignments: dict[str, str] = {}
+    elif clause.action is MergeAction.UPDATE:
+        assignments = _update_assignments(table, clause, source)
+    else:
+        assignments = _insert_assignments(table, clause, source)
+    return Clause(
+        when=clause.when,
+        action=clause.action,
+        condition=clause.condition,
+        assignments=assignments,
+    )
+
+
+def _update_assignments(table: TableInfo, clause: MergeClause, source: set[str]) -> dict[str, str]:
+    if clause.set is not None:
+        return checked_assignments(table, clause.set)
+    if clause.when is MergeWhen.NOT_MATCHED_BY_SOURCE:
+        raise ConfigurationError(
+            f"MERGE into {table.ref}: an update of rows without a source row needs its"
+            " assignments named"
+        )
+    # UPDATE SET * leaves bucket and partition columns alone: they cannot change, and in a matched
+    # row they are usually part of the key.
+    fixed = set(table.bucket_columns)
+    return {c.name: f"s.`{c.name}`" for c in table.columns if c.name in source - fixed}
+
+
+def _insert_assignments(table: TableInfo, clause: MergeClause, source: set[str]) -> dict[str, str]:
+    given = (
+        {name.lower(): expression for name, expression in clause.set.items()}
+        if clause.set is not None
+        else {name: f"s.`{name}`" for name in table.column_names if name in source}
+    )
+    for name in given:
+        require_column(table, name)
+    return {name: given.get(name, "NULL") for name in table.column_names}
+
+
+def resolve_update(table: TableInfo, spec: UpdateSpec) -> Clause:
+    """Resolve an UPDATE to the one clause it is.
+
+    Raises:
+        UnknownColumnError, PartitionColumnUpdateError, BucketColumnUpdateError: see
+        `resolve_merge`.
+        ConfigurationError: nothing is assigned.
+    """
+    if not spec.set:
+        raise ConfigurationError(f"UPDATE of {table.ref} assigns no column")
+    return Clause(
+        when=MergeWhen.MATCHED,
+        action=MergeAction.UPDATE,
+        condition=spec.where,
+        assignments=checked_assignments(table, spec.set),
+    )
+
+
+def checked_assignments(table: TableInfo, given: Mapping[str, str]) -> dict[str, str]:
+    """Lower-case the names of an update's assignments and refuse what may not change.
+
+    Raises:
+        UnknownColumnError, PartitionColumnUpdateError, BucketColumnUpdateError: as named.
+    """
+    assignments = {name.lower(): expression for name, expression in given.items()}
+    for name in assignments:
+        require_column(table, name)
+        if name in {c.name for c in table.partition_columns}:
+            raise PartitionColumnUpdateError(table=table.ref, column=name)
+        if name in table.bucket_columns:
+            raise BucketColumnUpdateError(table=table.ref, column=name)
+    return assignments
+
+
+def resolve_insert(
+    table: TableInfo, spec: InsertSpec, source_columns: Sequence[str]
+) -> dict[str, str]:
+    """Say which expression over the source fills each column of the target.
+
+    Columns in `spec.partition` get that constant; `spec.columns` names the targets of the source's
+    columns in order; without it columns meet by name and a missing one is NULL.
+
+    Raises:
+        UnknownColumnError: a column is named that the table does not have, or none of the source's
+            is.
+        ConfigurationError: a column is given twice, or the numbers of columns differ.
+    """
+    fixed = {name.lower(): value for name, value in spec.partition.items()}
+    partition_columns = {c.name for c in table.partition_columns}
+    for name in fixed:
+        if name not in partition_columns:
+            raise UnknownColumnError(
+                table=table.ref, column=name, known=tuple(sorted(partition_columns))
+            )
+    targets = [c.lower() for c in (spec.columns or source_columns)]
+    if len(targets) != len(source_columns):
+        raise ConfigurationError(
+            f"INSERT into {table.ref} names {len(targets)} columns,"
+            f" the source has {len(source_columns)}"
+        )
+    given: dict[str, str] = {}
+    for target, name in zip(targets, source_columns, strict=True):
+        require_column(table, target)
+        if target in given or target in fixed:
+            raise ConfigurationError(f"INSERT into {table.ref} gives column {target!r} twice")
+        given[target] = f"`{name}`"
+    for name, value in fixed.items():
+        given[name] = "NULL" if value is None else sql_string(value)
+    return {name: given.get(name, "NULL") for name in table.column_names}
+
+
+def sql_string(text: str) -> str:
+    r"""Quote a text as a Spark SQL string literal.
+
+    Example:
+        >>> sql_string("it's")
+        "'it\\'s'"
+    """
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def require_column(table: TableInfo, name: str) -> None:
+    """Refuse a column that the table does not have.
+
+    Raises:
+        UnknownColumnError: it has not.
+    """
+    if name.lower() not in table.column_names:
+        raise UnknownColumnError(table=table.ref, column=name, known=table.column_names)

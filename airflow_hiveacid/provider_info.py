@@ -1,0 +1,169 @@
+"""What Airflow reads to know this provider: connection type and form, modules, configuration.
+
+Loaded by every Airflow process through the entry point `apache_airflow_provider`, so it imports nothing
+but the version. The form's fields are the extras that `hooks/connection.py` reads.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from airflow_hiveacid import __version__
+
+_INTEGRATION: Final = "Apache Hive ACID"
+_OPTIONAL_TEXT: Final = ["string", "null"]
+
+
+def get_provider_info() -> dict[str, Any]:
+    """The provider's metadata, as `airflow/provider_info.schema.json` wants it."""
+    return {
+        "package-name": "airflow-provider-hiveacid",
+        "name": _INTEGRATION,
+        "description": (
+            "Change, compact and clean Hive ACID tables with Spark; the Hive metastore is the only"
+            " source of truth."
+        ),
+        "versions": [__version__],
+        "integrations": [
+            {
+                "integration-name": _INTEGRATION,
+                "external-doc-url": "https://hive.apache.org/docs/latest/hive-transactions/",
+                "tags": ["apache"],
+            }
+        ],
+        "connection-types": [_connection_type()],
+        "hooks": [_modules("airflow_hiveacid.hooks.hive_acid")],
+        "operators": [
+            _modules(
+                "airflow_hiveacid.operators.hive_acid",
+                "airflow_hiveacid.operators.spark_app",
+            )
+        ],
+        "sensors": [_modules("airflow_hiveacid.sensors.hive_acid")],
+        "triggers": [_modules("airflow_hiveacid.triggers.hive_acid")],
+        "config": _configuration(),
+    }
+
+
+def _modules(*names: str) -> dict[str, Any]:
+    return {"integration-name": _INTEGRATION, "python-modules": list(names)}
+
+
+def _connection_type() -> dict[str, Any]:
+    return {
+        "connection-type": "hive_acid_metastore",
+        "hook-class-name": "airflow_hiveacid.hooks.hive_acid.HiveAcidHook",
+        "hook-name": "Hive ACID metastore",
+        "ui-field-behaviour": {
+            "hidden-fields": ["schema", "password"],
+            "relabeling": {
+                "host": "Metastore host(s)",
+                "login": "User announced to the metastore",
+            },
+            "placeholders": {
+                "host": "hms-1.example.com,hms-2.example.com",
+                "port": "9083",
+                "login": "airflow",
+            },
+        },
+        "conn-fields": {**_address_fields(), **_tls_fields(), **_bound_fields(), **_job_fields()},
+    }
+
+
+def _address_fields() -> dict[str, Any]:
+    return {
+        "uris": {
+            "label": "Metastore URIs",
+            "description": (
+                "thrift://host:port, several separated by commas, tried in this order; used instead"
+                " of host and port (hive.metastore.uris)"
+            ),
+            "schema": {"type": _OPTIONAL_TEXT},
+        },
+        "transport": {
+            "label": "Transport",
+            "description": "plain, or tls when the metastore runs with metastore.use.SSL",
+            "schema": {"type": "string", "enum": ["plain", "tls"], "default": "plain"},
+        },
+    }
+
+
+def _tls_fields() -> dict[str, Any]:
+    where = "the same path on every worker, on the triggerer and where the Spark driver runs"
+    return {
+        "ca_certificate": {
+            "label": "CA certificate file",
+            "description": f"PEM file that vouches for the metastore; {where}",
+            "schema": {"type": _OPTIONAL_TEXT},
+        },
+        "client_certificate": {
+            "label": "Client certificate file",
+            "description": f"PEM file, if the metastore asks for one; {where}",
+            "schema": {"type": _OPTIONAL_TEXT},
+        },
+        "client_key": {
+            "label": "Client key file",
+            "description": f"PEM file of the client certificate's key; {where}",
+            "schema": {"type": _OPTIONAL_TEXT},
+        },
+        "verify_host": {
+            "label": "Verify host name",
+            "description": "Whether the certificate must name the host that is called",
+            "schema": {"type": ["boolean", "null"], "default": True},
+        },
+    }
+
+
+def _bound_fields() -> dict[str, Any]:
+    return {
+        "connect_timeout_s": {
+            "label": "Connect time-out (s)",
+            "description": "Longest wait for one server to accept a connection",
+            "schema": {"type": ["number", "null"], "minimum": 0, "default": 10},
+        },
+        "call_timeout_s": {
+            "label": "Call time-out (s)",
+            "description": "Longest wait for one answer",
+            "schema": {"type": ["number", "null"], "minimum": 0, "default": 120},
+        },
+        "lock_timeout_s": {
+            "label": "Lock time-out (s)",
+            "description": "Longest wait for a table's locks before a job gives up",
+            "schema": {"type": ["number", "null"], "minimum": 0, "default": 300},
+        },
+    }
+
+
+def _job_fields() -> dict[str, Any]:
+    return {
+        "result_dir": {
+            "label": "Result directory",
+            "description": (
+                "Where jobs in cluster deploy mode leave their result: a URI that both the Spark"
+                " driver and the Airflow worker can reach, such as hdfs://nn/tmp/hiveacid"
+            ),
+            "schema": {"type": _OPTIONAL_TEXT},
+        },
+    }
+
+
+def _configuration() -> dict[str, Any]:
+    return {
+        "hiveacid": {
+            "description": "Settings of the Hive ACID provider.",
+            "options": {
+                "spark_bin_dir": {
+                    "description": (
+                        "Directory with the `spark-submit` that this provider's operators run, and"
+                        " with the `python3` that its driver runs. Empty: the one found on PATH."
+                        " An environment of its own is needed because the Spark provider installs"
+                        " pyspark-client, which overwrites parts of pyspark."
+                    ),
+                    "version_added": "0.1.0",
+                    "type": "string",
+                    "example": "/opt/spark-venv/bin",
+                    "default": "",
+                },
+            },
+        }
+    }

@@ -1,0 +1,1 @@
+"""Frames: read, write, merge, compact."""

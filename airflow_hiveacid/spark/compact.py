@@ -1,0 +1,358 @@
+"""Compaction of one table or partition: as a worker of the metastore's queue, or beside it on 3.1.
+
+Takes what a plan (`plan.compaction`) decided and carries it out: one Spark task per bucket merges
+sorted files as streams; the driver publishes the result. Rows keep their identity; none passes
+through Spark.
+
+Read downwards: `compact_partition` claims the work and takes the compactor's snapshot, plans under
+it, lets executors write, looks once more whether the plan still holds, publishes, and commits.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+import airflow_hiveacid
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.conflicts import (
+    DataOperation,
+    LockState,
+    LockType,
+    MetastoreGeneration,
+)
+from airflow_hiveacid.format.errors import DirectoryExistsError
+from airflow_hiveacid.format.names import BaseName, DeltaName
+from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
+from airflow_hiveacid.jobs.specs import CompactionChoice, CompactSpec
+from airflow_hiveacid.metastore.compaction_queue import (
+    ClaimedCompaction,
+    CompactionState,
+    CompactionType,
+)
+from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transaction import Transaction, begin
+from airflow_hiveacid.metastore.txn_values import TxnType
+from airflow_hiveacid.plan.compaction import CompactionPlan, NoCompaction, plan_compaction
+from airflow_hiveacid.plan.thresholds import CompactionPolicy
+from airflow_hiveacid.spark.publish import (
+    StagedDirectory,
+    StagedFile,
+    assemble,
+    empty_file,
+    publish,
+)
+from airflow_hiveacid.spark.tasks import run_tasks
+from airflow_hiveacid.spark.writers import writer_options
+from airflow_hiveacid.storage.bucket_merge import BucketCompaction, compact_bucket
+from airflow_hiveacid.storage.filesystem import list_table
+from airflow_hiveacid.storage.orc_encoders import WriterOptions
+from airflow_hiveacid.storage.staging import Staging
+from airflow_hiveacid.storage.table_notes import TableNotes
+
+log = logging.getLogger("hiveacid")
+
+_WORKER: Final = "hiveacid"
+_COMPACTED_SCHEMA: Final = (
+    "directory string, bucket int, attempt string, rows long, size_bytes long"
+)
+_COMPACTED_ARROW: Final = pa.schema(
+    [
+        ("directory", pa.string()),
+        ("bucket", pa.int32()),
+        ("attempt", pa.string()),
+        ("rows", pa.int64()),
+        ("size_bytes", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionOutcome:
+    """What became of one partition: compacted (with directories), planned, or why not.
+
+    `bytes_in` and `bytes_out` count data files. `entry_id` is the queue's, on 4.x.
+    """
+
+    partition: str
+    done: bool
+    kind: str
+    why: str
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    files: int = 0
+    rows: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    txn_id: int | None = None
+    entry_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compactor:
+    """Compacts partitions of one table. Not thread-safe: one per thread, with its own client."""
+
+    spark: SparkSession
+    client: MetastorePort
+    table: TableInfo
+    spec: CompactSpec
+    job_key: str
+    lock_timeout_s: float
+    heartbeat_s: float | None
+    on_step: Callable[[str], None]
+
+    def plan(self, partition: PartitionInfo) -> CompactionPlan | NoCompaction:
+        """What would be done now, without claiming anything."""
+        txns = self.client.valid_txns()
+        snapshot = Snapshot(
+            txn_id=None, txns=txns, tables=self.client.valid_write_ids([self.table.ref], txns)
+        )
+        return self._decide(self._state(partition, snapshot), self.spec.choice)
+
+    def compact(self, partition: PartitionInfo) -> CompactionOutcome:
+        """Compact one partition, if it is due and nobody else is at it."""
+        wanted = self.plan(partition)
+        if isinstance(wanted, NoCompaction) or self.spec.plan_only:
+            return _outcome(partition, wanted)
+        claim = self._claim(partition, wanted)
+        if isinstance(claim, NoCompaction):
+            return _outcome(partition, claim)
+        try:
+            with self._transaction(partition) as txn:
+                outcome = self._compact(partition, wanted, claim, txn)
+        except BaseException as error:
+            if claim is not None:
+                self.client.mark_failed(dataclasses.replace(claim, error_message=str(error)))
+            raise
+        if claim is not None and not outcome.done:
+            self.client.mark_refused(dataclasses.replace(claim, error_message=outcome.why))
+        return outcome
+
+    def _compact(
+        self,
+        partition: PartitionInfo,
+        wanted: CompactionPlan,
+        claim: ClaimedCompaction | None,
+        txn: Transaction,
+    ) -> CompactionOutcome:
+        if not self._is_alone(partition, txn):
+            return _outcome(partition, NoCompaction(why="another compactor is at work here"))
+        kind = CompactionChoice.MAJOR if wanted.is_major else CompactionChoice.MINOR
+        plan = self._decide(self._state(partition, txn.snapshot), kind)
+        if isinstance(plan, NoCompaction):
+            return _outcome(partition, plan)
+        plan = dataclasses.replace(plan, why=wanted.why)
+        if claim is not None:
+            claim = dataclasses.replace(claim, highest_write_id=plan.high)
+            self.client.update_compactor_state(claim, txn.txn_id)
+            self.client.set_job_id(claim, self.spark.sparkContext.applicationId)
+        staging = Staging(location=partition.location, token=str(txn.txn_id))
+        try:
+            directories = self._write(partition, plan, staging, txn)
+            self.on_step("staged")
+            txn.ensure_alive()
+            self._require_unchanged(partition, plan, txn)
+            publish(directories)
+            self.on_step("published")
+        finally:
+            staging.discard()
+        if claim is not None:
+            notes = TableNotes(location=self.table.location)
+            notes.note_highest_write_id(claim.entry_id, plan.high)
+            self.client.mark_compacted(claim)
+        self.on_step("marked")
+        return dataclasses.replace(
+            _outcome(partition, plan),
+            done=True,
+            outputs=tuple(d.directory for d in directories),
+            files=sum(len(d.files) for d in directories),
+            rows=sum(f.rows for d in directories for f in d.files),
+            bytes_out=sum(f.size_bytes for d in directories for f in d.files),
+            txn_id=txn.txn_id,
+            entry_id=claim.entry_id if claim is not None else None,
+        )
+
+    def _claim(
+        self, partition: PartitionInfo, wanted: CompactionPlan
+    ) -> ClaimedCompaction | NoCompaction | None:
+        """Put an entry into the queue and claim it; None where the queue cannot be served (3.1).
+
+        A pool of its own makes sure that the entry which is claimed is the one that was put there.
+        """
+        name = partition.name if partition.name.columns else None
+        if self.client.generation is MetastoreGeneration.V3:
+            return self._blocked_by_hive(partition)
+        pool = f"{_WORKER}-{uuid.uuid4().hex}"
+        kind = CompactionType.MAJOR if wanted.is_major else CompactionType.MINOR
+        answer = self.client.request_compaction(self.table.ref, name, kind, pool=pool)
+        if not answer.accepted:
+            reason = answer.message or answer.state.value
+            return NoCompaction(why=f"the metastore's queue has an entry for it already: {reason}")
+        claim = self.client.find_next_compaction(
+            f"{_WORKER}-{self.job_key}"[:128],
+            worker_version=airflow_hiveacid.__version__,
+            pool=pool,
+        )
+        return claim or NoCompaction(why="somebody else has claimed the queue's entry")
+
+    def _blocked_by_hive(self, partition: PartitionInfo) -> NoCompaction | None:
+        """3.1 tells nobody outside which entries its workers take: stay away from all of them."""
+        name = partition.name if partition.name.columns else None
+        for entry in self.client.show_compactions(self.table.ref):
+            if entry.partition == name and entry.state in (
+                CompactionState.INITIATED,
+                CompactionState.WORKING,
+            ):
+                return NoCompaction(why=f"the metastore's queue has it as {entry.state.value}")
+        return None
+
+    def _transaction(self, partition: PartitionInfo) -> AbstractContextManager[Transaction]:
+        names = (partition.name,) if partition.name.columns else None
+        access = TableAccess(
+            table=self.table, operations=frozenset({DataOperation.SELECT}), partitions=names
+        )
+        return begin(
+            self.client,
+            job_key=f"{self.job_key}/{partition.name}",
+            reads=[access],
+            writes=[],
+            lock_timeout_s=self.lock_timeout_s,
+            heartbeat_s=self.heartbeat_s,
+            txn_type=TxnType.COMPACTION,
+            on_step=self.on_step,
+        )
+
+    def _is_alone(self, partition: PartitionInfo, txn: Transaction) -> bool:
+        """Try to take the lock that only compactors of this partition ask for.
+
+        It is on a name that no table has, so no reader or writer ever waits for it; it ends with
+        the transaction.
+        """
+        ref = self.table.ref
+        component = LockComponent(
+            table=TableRef(ref.db, f"hiveacid_compaction_of_{ref.name}"),
+            lock_type=LockType.EXCLUSIVE,
+            operation=DataOperation.SELECT,
+            partition=partition.name if partition.name.columns else None,
+            is_transactional=False,
+        )
+        answer = self.client.lock(
+            LockRequest(
+                txn_id=txn.txn_id, components=(component,), agent_info="hiveacid compaction"
+            )
+        )
+        if answer.state is LockState.ACQUIRED:
+            return True
+        self.client.unlock(answer.lock_id)
+        return False
+
+    def _state(self, partition: PartitionInfo, snapshot: Snapshot) -> AcidState:
+        write_ids = CompactorWriteIdList.of(snapshot.write_ids(self.table.ref))
+        return resolve(list_table(partition.location), write_ids, snapshot.txns)
+
+    def _decide(self, state: AcidState, choice: CompactionChoice) -> CompactionPlan | NoCompaction:
+        return plan_compaction(
+            state,
+            choice,
+            CompactionPolicy(delta_count=self.spec.delta_count, delta_ratio=self.spec.delta_ratio),
+            can_hide_until_commit=self.client.generation is not MetastoreGeneration.V3,
+        )
+
+    def _write(
+        self, partition: PartitionInfo, plan: CompactionPlan, staging: Staging, txn: Transaction
+    ) -> tuple[StagedDirectory, ...]:
+        hides = plan.has_deletes and plan.has_inserts and not plan.is_major
+        outputs = plan.outputs(txn.txn_id if hides else None)
+        write_ids = CompactorWriteIdList.of(txn.snapshot.write_ids(self.table.ref))
+        works = [
+            BucketCompaction(
+                columns=self.table.columns,
+                bucket_id=bucket.bucket_id,
+                inserts=bucket.inserts if plan.is_major else bucket.delta_inserts,
+                deletes=bucket.deletes,
+                write_ids=write_ids,
+                outputs=outputs,
+                staging=staging,
+                options=self._options(is_base=plan.is_major),
+            )
+            for bucket in bucket_files(plan.state)
+        ]
+        frame = run_tasks(self.spark, _compact_task, works, _COMPACTED_SCHEMA)
+        files = [
+            StagedFile(
+                partition=partition.name,
+                directory=row.directory,
+                bucket=row.bucket,
+                attempt=row.attempt,
+                rows=row.rows,
+                updated=0,
+                size_bytes=row.size_bytes,
+            )
+            for row in frame.collect()
+        ]
+        files += self._empty_results(partition, outputs, files, staging)
+        return assemble(files, {partition.name: staging}, is_compacted=plan.is_major)
+
+    def _empty_results(
+        self,
+        partition: PartitionInfo,
+        outputs: Sequence[BaseName | DeltaName],
+        files: Sequence[StagedFile],
+        staging: Staging,
+    ) -> list[StagedFile]:
+        """A result without rows still replaces its inputs; engines see it by an empty file."""
+        missing = {str(o) for o in outputs} - {f.directory for f in files}
+        return [
+            empty_file(self.table, partition.name, directory, staging, self._options(is_base=True))
+            for directory in sorted(missing)
+        ]
+
+    def _options(self, *, is_base: bool) -> WriterOptions:
+        return writer_options(self.table, self.client.generation, is_base=is_base)
+
+    def _require_unchanged(
+        self, partition: PartitionInfo, plan: CompactionPlan, txn: Transaction
+    ) -> None:
+        """Another compactor's result would overlap with ours and double rows."""
+        now = self._state(partition, txn.snapshot)
+        if {d.text for d in now.live} != {d.text for d in plan.state.live}:
+            changed = {d.text for d in now.live} ^ {d.text for d in plan.state.live}
+            raise DirectoryExistsError(path=f"{partition.location}/{min(changed)}")
+
+
+def _compact_task(work: BucketCompaction) -> Iterator[pa.RecordBatch]:
+    files = compact_bucket(work, uuid.uuid4().hex)
+    yield pa.RecordBatch.from_pydict(
+        {
+            "directory": [f.directory for f in files],
+            "bucket": pa.array([int(f.bucket_id) for f in files], pa.int32()),
+            "attempt": [f.attempt for f in files],
+            "rows": pa.array([f.rows for f in files], pa.int64()),
+            "size_bytes": pa.array([f.size_bytes for f in files], pa.int64()),
+        },
+        schema=_COMPACTED_ARROW,
+    )
+
+
+def _outcome(partition: PartitionInfo, plan: CompactionPlan | NoCompaction) -> CompactionOutcome:
+    name = str(partition.name)
+    if isinstance(plan, NoCompaction):
+        return CompactionOutcome(partition=name, done=False, kind="none", why=plan.why)
+    return CompactionOutcome(
+        partition=name,
+        done=False,
+        kind="major" if plan.is_major else "minor",
+        why=plan.why,
+        inputs=tuple(d.text for d in plan.inputs),
+        bytes_in=plan.bytes_in,
+    )

@@ -1,0 +1,112 @@
+"""The one shape in which every change of rows travels to the writers.
+
+A change is a frame of events: delete events name a row, insert events bring one. An update is both.
+Columns that a statement does not change do not travel: an insert event made by an update names its
+old row, and the writer fetches the rest from there, exact to the nanosecond.
+
+Columns of an event frame:
+
+| column | meaning |
+| --- | --- |
+| `_partition` | JSON array of the partition values as texts; `[]` in an unpartitioned table |
+| `_kind` | 0 delete event, 1 insert event |
+| `_bucket` | number of the bucket file the event goes to |
+| `_file`, `_clause` | for updates: where the old row is, and which clause made the new one |
+| `originalTransaction`, `bucket`, `rowId` | identity of the old row; NULL for a new one |
+| `row` | the new row; NULL in a delete event |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from airflow_hiveacid.format.types import CharType, parse_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_hiveacid.format.table import TableInfo
+
+DELETE_KIND: Final = 0
+INSERT_KIND: Final = 1
+IDENTITY: Final = ("originalTransaction", "bucket", "rowId")
+_IDENTITY_TYPES: Final = {"originalTransaction": "bigint", "bucket": "int", "rowId": "bigint"}
+GROUP: Final = ("_partition", "_kind", "_bucket")
+EVENT_COLUMNS: Final = (*GROUP, "_file", "_clause", *IDENTITY, "row")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Events:
+    """A frame of events and what the writers must know of it.
+
+    `given[clause]` names the columns that the clause's insert events bring; the others come from
+    the old row. `is_grouped` says that each Spark task holds the events of one group already, in
+    order.
+    """
+
+    frame: DataFrame
+    given: tuple[frozenset[str], ...] = ()
+    is_grouped: bool = False
+
+
+def partition_key(table: TableInfo, value_of: Sequence[Column]) -> Column:
+    """The `_partition` column from the values of the partition columns, in order.
+
+    An empty text counts as NULL, as in Hive's dynamic partitions.
+    """
+    texts = []
+    for column, value in zip(table.partition_columns, value_of, strict=True):
+        text = value.cast("string")
+        if isinstance(parse_type(column.type), CharType):
+            text = F.rtrim(text)
+        texts.append(F.when(text != F.lit(""), text))
+    return F.to_json(F.array(*texts)) if texts else F.lit("[]")
+
+
+def delete_events(rows: DataFrame) -> DataFrame:
+    """Delete events of rows that a target scan gave (or of a join with one)."""
+    return rows.select(
+        "_partition",
+        F.lit(DELETE_KIND).cast("tinyint").alias("_kind"),
+        "_bucket",
+        F.lit(None).cast("string").alias("_file"),
+        F.lit(None).cast("int").alias("_clause"),
+        *IDENTITY,
+        F.lit(None).cast(rows.schema["row"].dataType).alias("row"),
+    )
+
+
+def insert_events(rows: DataFrame) -> DataFrame:
+    """Insert events of rows that carry `_partition`, `_bucket`, `row` and, for updates, the old
+    row."""
+    return rows.select(
+        "_partition",
+        F.lit(INSERT_KIND).cast("tinyint").alias("_kind"),
+        "_bucket",
+        "_file",
+        "_clause",
+        *IDENTITY,
+        "row",
+    )
+
+
+def with_no_old_row(rows: DataFrame) -> DataFrame:
+    """Add what new rows have not: a place and an identity."""
+    empty = {"_bucket": "int", "_file": "string", "_clause": "int", **_IDENTITY_TYPES}
+    known = set(rows.columns)
+    return rows.withColumns(
+        {name: F.lit(None).cast(t) for name, t in empty.items() if name not in known}
+    )
+
+
+def grouped(events: DataFrame) -> DataFrame:
+    """Bring each group of events into one Spark task, in the order in which it is written.
+
+    Delete events come in the order of their identities; insert events of updates file by file, in
+    the order of the old rows, so that each old stripe is read once.
+    """
+    return events.repartition(*GROUP).sortWithinPartitions(*GROUP, "_file", *IDENTITY)

@@ -1,0 +1,343 @@
+"""The target of a change, or a table to be read, under one snapshot: its files, and frames over
+them.
+
+Takes a table and a snapshot; gives frames whose rows carry their identity. The driver lists and
+resolves once; executors get plain values (files, write IDs, column names), so that a task which
+runs again reads the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.errors import PartitionNotFoundError
+from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableInfo
+from airflow_hiveacid.format.types import PrimitiveType, parse_type
+from airflow_hiveacid.spark.events import IDENTITY
+from airflow_hiveacid.spark.tasks import run_tasks
+from airflow_hiveacid.spark.types import spark_type, struct_of, table_struct
+from airflow_hiveacid.storage.acid_files import bucket_files
+from airflow_hiveacid.storage.filesystem import list_table
+from airflow_hiveacid.storage.orc_reader import AcidFile, read_events
+from airflow_hiveacid.storage.sorted_merge import (
+    merge_sorted,
+    subtract_deletes,
+    unique_deletes,
+    visible_events,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+_PARALLEL: Final = 16
+_RANGED: Final = frozenset({"tinyint", "smallint", "int", "bigint", "date", "string"})
+_MAX_PARTITION_VALUES: Final = 10_000
+
+PLACE: Final = "__place"
+"""The one column of a scan that is not the table's: where a row is, and its identity."""
+
+_TEXT: Final = "__partition_"
+_PLACE_TYPE: Final = StructType(
+    [
+        StructField("partition", StringType()),
+        StructField("bucket_id", IntegerType()),
+        StructField("file", StringType()),
+        StructField("originalTransaction", LongType()),
+        StructField("bucket", IntegerType()),
+        StructField("rowId", LongType()),
+    ]
+)
+
+KeyRange = tuple[object, object]
+"""Lowest and highest value of a key in the source, both inclusive."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanPiece:
+    """One data file for one Spark task, with the delete events of its bucket; plain values."""
+
+    partition: PartitionName
+    partition_key: str
+    file_key: str
+    data: AcidFile
+    deletes: tuple[AcidFile, ...]
+    write_ids: ValidWriteIdList
+    columns: tuple[Column, ...]
+    wanted: tuple[str, ...]
+    ranges: Mapping[str, KeyRange]
+
+
+def empty_target(spark: SparkSession, table: TableInfo) -> DataFrame:
+    """A frame with a table's columns and no rows, to check expressions against."""
+    return spark.createDataFrame([], table_struct(table))
+
+
+def partitions_of(
+    client: MetastorePort, table: TableInfo, partition: str | None
+) -> tuple[PartitionInfo, ...]:
+    """All partitions of a table, or the one that is named.
+
+    Raises:
+        PartitionNotFoundError: there is none of that name.
+    """
+    if partition is None:
+        return client.list_partitions(table)
+    name = PartitionName.parse(partition)
+    found = client.get_partitions(table, [name])
+    if not found:
+        raise PartitionNotFoundError(table=table.ref, partition=partition)
+    return found
+
+
+def resolve_target(
+    spark: SparkSession,
+    client: MetastorePort,
+    table: TableInfo,
+    snapshot: Snapshot,
+    partitions: tuple[PartitionName, ...] | None = None,
+) -> Target:
+    """List a table's partitions (or some of them) and choose what the snapshot reads.
+
+    Raises:
+        NotEnoughHistoryError, DanglingDeleteError, StorageError: what is there cannot be read.
+    """
+    infos = (
+        client.list_partitions(table)
+        if partitions is None
+        else client.get_partitions(table, partitions)
+    )
+    write_ids = snapshot.write_ids(table.ref)
+
+    def state_of(info: PartitionInfo) -> AcidState:
+        return resolve(list_table(info.location), write_ids, snapshot.txns)
+
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        states = list(pool.map(state_of, infos))
+    return Target(
+        spark=spark,
+        table=table,
+        write_ids=write_ids,
+        partitions=tuple(zip(infos, states, strict=True)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A table's live files under one snapshot. Lives on the driver; frames take plain values
+    along."""
+
+    spark: SparkSession
+    table: TableInfo
+    write_ids: ValidWriteIdList
+    partitions: tuple[tuple[PartitionInfo, AcidState], ...]
+    ranges: Mapping[str, KeyRange] = dataclasses.field(default_factory=dict)
+
+    @property
+    def locations(self) -> dict[PartitionName, str]:
+        """Where the partitions are."""
+        return {info.name: info.location for info, _ in self.partitions}
+
+    @property
+    def files(self) -> dict[str, AcidFile]:
+        """Every data file by the key that scanned rows carry."""
+        return {piece.file_key: piece.data for piece in self._pieces(())}
+
+    def scan(self, wanted: Sequence[str]) -> DataFrame:
+        """A frame of live rows: `PLACE`, some data columns in the table's order, all partition
+        columns.
+
+        `within` may have narrowed what is read; nothing else is left out.
+        """
+        columns = [c for c in self.table.columns if c.name in wanted]
+        texts = [f"{_TEXT}{i}" for i in range(len(self.table.partition_columns))]
+        schema = StructType(
+            [
+                StructField(PLACE, _PLACE_TYPE),
+                *[StructField(text, StringType()) for text in texts],
+                *struct_of(columns),
+            ]
+        )
+        pieces = self._pieces(tuple(c.name for c in columns))
+        frame = run_tasks(self.spark, scan_piece, pieces, schema)
+        return frame.select(
+            PLACE,
+            *[F.col(f"`{c.name}`") for c in columns],
+            *[
+                F.col(text).cast(spark_type(parse_type(c.type))).alias(c.name)
+                for text, c in zip(texts, self.table.partition_columns, strict=True)
+            ],
+        )
+
+    def rows(self, wanted: Sequence[str] | None = None) -> DataFrame:
+        """A frame of live rows as a reader wants them: data columns, then partition columns."""
+        names = self.table.column_names if wanted is None else wanted
+        return self.scan(names).select(*[F.col(f"`{n}`") for n in names])
+
+    def within(self, source: DataFrame, keys: Sequence[str]) -> Target:
+        """The part of the target that rows with these keys can be in.
+
+        Partitions go by the source's values of the partition columns among the keys; rows go, in
+        the readers, by the range of the others. One small aggregation of the (kept) source.
+        """
+        types = {c.name: parse_type(c.type) for c in self.table.columns}
+        ranged = [
+            k for k in keys if isinstance(t := types.get(k), PrimitiveType) and t.name in _RANGED
+        ]
+        narrowed = self._in_partitions(source, keys)
+        if not ranged:
+            return narrowed
+        cast = {k: F.col(f"`{k}`").cast(spark_type(types[k])) for k in ranged}
+        bounds = source.select(
+            *[f(c).alias(f"{n}_{k}") for k, c in cast.items() for n, f in _BOUNDS]
+        ).first()
+        if bounds is None:
+            return narrowed
+        ranges = {k: (bounds[f"low_{k}"], bounds[f"high_{k}"]) for k in ranged}
+        return dataclasses.replace(narrowed, ranges=ranges)
+
+    def _in_partitions(self, source: DataFrame, keys: Sequence[str]) -> Target:
+        columns = [c for c in self.table.partition_columns if c.name in keys]
+        if not columns or len(self.partitions) < 2:
+            return self
+        types = {c.name: spark_type(parse_type(c.type)) for c in columns}
+        wanted = source.select(
+            *[F.col(f"`{c.name}`").cast(types[c.name]).alias(c.name) for c in columns]
+        ).distinct()
+        known = self.spark.createDataFrame(
+            [(i, *_texts(info.name, columns)) for i, (info, _) in enumerate(self.partitions)],
+            ", ".join(["_index int", *[f"`{c.name}` string" for c in columns]]),
+        ).select(
+            "_index", *[F.col(f"`{c.name}`").cast(types[c.name]).alias(c.name) for c in columns]
+        )
+        hit = known.join(wanted, [c.name for c in columns], "left_semi").select("_index").collect()
+        kept = sorted(row[0] for row in hit)
+        return dataclasses.replace(self, partitions=tuple(self.partitions[i] for i in kept))
+
+    def _pieces(self, wanted: tuple[str, ...]) -> list[ScanPiece]:
+        return [
+            ScanPiece(
+                partition=info.name,
+                partition_key=_partition_key(info.name),
+                file_key=f"{info.name}/{data.key}",
+                data=data,
+                deletes=bucket.deletes,
+                write_ids=self.write_ids,
+                columns=self.table.columns,
+                wanted=wanted,
+                ranges=self.ranges,
+            )
+            for info, state in self.partitions
+            for bucket in bucket_files(state)
+            for data in bucket.inserts
+        ]
+
+
+_BOUNDS: Final = (("low", F.min), ("high", F.max))
+
+
+def _texts(name: PartitionName, columns: Sequence[Column]) -> list[str | None]:
+    values = dict(zip(name.columns, name.values, strict=True))
+    return [values[c.name] for c in columns]
+
+
+def place(side: str) -> list[SparkColumn]:
+    """What an event needs of a scanned row's place, under the names of `spark.events`."""
+    names = {"partition": "_partition", "bucket_id": "_bucket", "file": "_file"}
+    fields = [*names.items(), *((name, name) for name in IDENTITY)]
+    return [F.col(f"{side}.{PLACE}.{field}").alias(name) for field, name in fields]
+
+
+def _partition_key(name: PartitionName) -> str:
+    """The `_partition` text of events; `events.partition_key` makes the same for new rows."""
+    return json.dumps(list(name.values), separators=(",", ":"), ensure_ascii=False)
+
+
+def scan_piece(piece: ScanPiece) -> Iterator[pa.RecordBatch]:
+    """Read one data file on an executor: visible rows without a delete event, in range."""
+    for events in live_events(piece):
+        events_in_range = _in_range(events, piece.ranges)
+        if events_in_range.num_rows:
+            yield _scanned(events_in_range, piece)
+
+
+def live_events(piece: ScanPiece) -> Iterator[pa.RecordBatch]:
+    """The visible rows of one data file, less those with a visible delete event."""
+    wanted = list(dict.fromkeys((*piece.wanted, *piece.ranges)))
+    inserts = visible_events(
+        read_events(piece.data, piece.columns, data_columns=wanted), piece.write_ids
+    )
+    if not piece.deletes:
+        return inserts
+    deletes = merge_sorted(
+        [
+            visible_events(read_events(f, piece.columns, data_columns=[]), piece.write_ids)
+            for f in piece.deletes
+        ]
+    )
+    return subtract_deletes(inserts, unique_deletes(deletes))
+
+
+def _in_range(events: pa.RecordBatch, ranges: Mapping[str, KeyRange]) -> pa.RecordBatch:
+    for name, (low, high) in ranges.items():
+        values = pc.struct_field(events.column("row"), name)
+        if low is None:
+            # The source has no value at all, and NULL equals nothing.
+            return events.slice(0, 0)
+        is_in = pc.and_(
+            pc.greater_equal(values, pa.scalar(low, values.type)),
+            pc.less_equal(values, pa.scalar(high, values.type)),
+        )
+        events = events.filter(is_in)
+    return events
+
+
+def _scanned(events: pa.RecordBatch, piece: ScanPiece) -> pa.RecordBatch:
+    count = events.num_rows
+    where = pa.StructArray.from_arrays(
+        [
+            pa.repeat(pa.scalar(piece.partition_key), count),
+            pa.repeat(pa.scalar(int(piece.data.bucket_id), pa.int32()), count),
+            pa.repeat(pa.scalar(piece.file_key), count),
+            *[events.column(name) for name in IDENTITY],
+        ],
+        names=["partition", "bucket_id", "file", *IDENTITY],
+    )
+    texts = [pa.repeat(pa.scalar(v, pa.string()), count) for v in piece.partition.values]
+    columns = [_for_spark(pc.struct_field(events.column("row"), n)) for n in piece.wanted]
+    return pa.RecordBatch.from_arrays(
+        [where, *texts, *columns],
+        names=[PLACE, *[f"{_TEXT}{i}" for i in range(len(texts))], *piece.wanted],
+    )
+
+
+def _for_spark(values: pa.Array) -> pa.Array:
+    """Cut nanoseconds: Spark holds microseconds, in nested values too."""
+    wanted = _microseconds(values.type)
+    return values if wanted == values.type else pc.cast(values, wanted, safe=False)
+
+
+def _microseconds(arrow: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(arrow):
+        return pa.timestamp("us", tz=arrow.tz)
+    if pa.types.is_list(arrow):
+        return pa.list_(_microseconds(arrow.value_type))
+    if pa.types.is_map(arrow):
+        return pa.map_(_microseconds(arrow.key_type), _microseconds(arrow.item_type))
+    if pa.types.is_struct(arrow):
+        return pa.struct([(f.name, _microseconds(f.type)) for f in arrow])
+    return arrow

@@ -1,0 +1,45 @@
+"""How plain pieces of work run on executors: one Spark task each, rows back as Arrow.
+
+The function and its pieces must be importable and plain (no session, no client, no lambda):
+executors get them by pickle, and run the same snapshot again if a task is retried.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from airflow_hiveacid.spark.failures import worker_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_T = TypeVar("_T")
+
+
+def run_tasks(
+    spark: SparkSession,
+    function: Callable[[_T], Iterator[pa.RecordBatch]],
+    pieces: Sequence[_T],
+    schema: str | StructType,
+) -> DataFrame:
+    """A frame of what the function yields for each piece, one Spark task a piece."""
+    count = max(1, len(pieces))
+    ids = spark.range(0, len(pieces), 1, count)
+    return ids.mapInArrow(partial(_run, function=function, pieces=tuple(pieces)), schema)
+
+
+def _run(
+    batches: Iterator[pa.RecordBatch],
+    *,
+    function: Callable[[_T], Iterator[pa.RecordBatch]],
+    pieces: tuple[_T, ...],
+) -> Iterator[pa.RecordBatch]:
+    with worker_errors():
+        for batch in batches:
+            for index in batch.column("id").to_pylist():
+                yield from function(pieces[index])

@@ -1,0 +1,103 @@
+"""Which Spark type a Hive type is read as, and whether a Spark value may be stored in a Hive
+column.
+
+Hive's timestamp has no time zone, so it is TIMESTAMP_NTZ here: wall-clock values stay what they
+are in any session time zone. char and varchar are strings with a bound on their length.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from airflow_hiveacid.format import types as hive
+from airflow_hiveacid.format.errors import UnsupportedTableError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+    from airflow_hiveacid.format.table import Column, TableInfo
+
+_PRIMITIVES: dict[str, DataType] = {
+    "boolean": BooleanType(),
+    "tinyint": ByteType(),
+    "smallint": ShortType(),
+    "int": IntegerType(),
+    "bigint": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "string": StringType(),
+    "binary": BinaryType(),
+    "date": DateType(),
+    "timestamp": TimestampNTZType(),
+    "timestamp with local time zone": TimestampType(),
+}
+
+
+def spark_type(hive_type: hive.HiveType) -> DataType:
+    """The Spark type that holds values of a Hive type.
+
+    Raises:
+        UnsupportedTableError: Spark has no such type (a union).
+    """
+    match hive_type:
+        case hive.PrimitiveType(name=name) if name in _PRIMITIVES:
+            return _PRIMITIVES[name]
+        case hive.DecimalType(precision=precision, scale=scale):
+            return DecimalType(precision, scale)
+        case hive.CharType() | hive.VarcharType():
+            return StringType()
+        case hive.ArrayType(element=element):
+            return ArrayType(spark_type(element))
+        case hive.MapType(key=key, value=value):
+            return MapType(spark_type(key), spark_type(value))
+        case hive.StructType(fields=fields):
+            return StructType([StructField(n, spark_type(t)) for n, t in fields])
+    raise UnsupportedTableError(
+        table="", detail=f"type {hive_type} cannot be read or written with Spark"
+    )
+
+
+def struct_of(columns: Sequence[Column]) -> StructType:
+    """The Spark struct of some columns, all nullable, in their order."""
+    return StructType([StructField(c.name, spark_type(hive.parse_type(c.type))) for c in columns])
+
+
+def table_struct(table: TableInfo) -> StructType:
+    """The Spark struct of a table's rows: data columns, then partition columns."""
+    return struct_of((*table.columns, *table.partition_columns))
+
+
+def fits(spark: SparkSession, value: DataType, column: DataType) -> bool:
+    """Whether ANSI store assignment lets a value of this type into a column of that type."""
+    jvm = spark._jvm
+    if jvm is None:
+        raise TypeError("a classic Spark session is needed")
+    parse = jvm.org.apache.spark.sql.types.DataType.fromJson
+    return bool(
+        jvm.org.apache.spark.sql.catalyst.expressions.Cast.canANSIStoreAssign(
+            parse(value.json()), parse(column.json())
+        )
+    )

@@ -1,0 +1,1 @@
+"""Files: listing, ORC reading and writing, footers, staging, hashes."""

@@ -1,0 +1,207 @@
+"""What stands in the tail of an ACID file that we write, made from the tails of its encoders.
+
+Takes the tail of each encoder that had a part in the file, in order; gives the tail of the whole: one
+list of stripes, added-up statistics, the table's own types, the keys that readers of ACID files look
+for. Must not know rows.
+
+The `writer` field stays what the encoders put there, 1 for ORC's C++ writer. Hive does not look at it;
+Trino wants it to be set, and takes ours for an ACID file because `hive.acid.version` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.format.types import (
+    TIMESTAMP_LOCAL,
+    ArrayType,
+    CharType,
+    DecimalType,
+    HiveType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    VarcharType,
+)
+from airflow_hiveacid.storage.gen import orc_acid_pb2 as pb
+from airflow_hiveacid.storage.orc_footer import (
+    ACID_STATS,
+    ACID_VERSION,
+    KEY_INDEX,
+    MAGIC,
+    Calendar,
+    OrcTail,
+    TypeKind,
+)
+from airflow_hiveacid.storage.orc_statistics import drop_long_bounds, merge_stripes
+from airflow_hiveacid.storage.row_schema import (
+    ROW_COLUMN_ID,
+    RecordIdentifier,
+    TypeNode,
+    acid_schema,
+    type_tree,
+)
+
+_ACID_VERSION: Final = b"2"
+_ROOT_KINDS: Final = (TypeKind.INT, TypeKind.LONG, TypeKind.INT, TypeKind.LONG, TypeKind.LONG)
+_PRIMITIVE_KINDS: Final[Mapping[str, TypeKind]] = {
+    "boolean": TypeKind.BOOLEAN,
+    "tinyint": TypeKind.BYTE,
+    "smallint": TypeKind.SHORT,
+    "int": TypeKind.INT,
+    "bigint": TypeKind.LONG,
+    "float": TypeKind.FLOAT,
+    "double": TypeKind.DOUBLE,
+    "string": TypeKind.STRING,
+    "binary": TypeKind.BINARY,
+    "date": TypeKind.DATE,
+    "timestamp": TypeKind.TIMESTAMP,
+    TIMESTAMP_LOCAL: TypeKind.TIMESTAMP_INSTANT,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """The stripes of one encoder: its tail, and where in the file its first byte after the magic is."""
+
+    tail: OrcTail
+    start: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcidFacts:
+    """What the writer knows and the encoders do not.
+
+    Attributes:
+        stripe_keys: Identity of the last row of each stripe, in file order.
+        is_delete: Whether the events are delete events.
+        nul_column_ids: Columns whose string statistics are wrong.
+    """
+
+    stripe_keys: Sequence[RecordIdentifier]
+    is_delete: bool
+    nul_column_ids: Collection[int]
+
+
+def acid_types(columns: Sequence[Column]) -> list[pb.Type]:
+    """The types of an ACID file by column ID, with the lengths of char and varchar.
+
+    Raises:
+        InvalidNameError: a type text is no Hive type.
+    """
+    nodes = type_tree(columns)
+    root = pb.Type(
+        kind=TypeKind.STRUCT,
+        children=range(1, ROW_COLUMN_ID + 1),
+        field_names=acid_schema(columns).names,
+    )
+    row = pb.Type(
+        kind=TypeKind.STRUCT,
+        children=[node.column_id for node in nodes],
+        field_names=[column.name for column in columns],
+    )
+    leaves = [pb.Type(kind=kind) for kind in _ROOT_KINDS]
+    return [root, *leaves, row, *(_type(below) for node in nodes for below in node.walk())]
+
+
+def compose_tail(
+    segments: Sequence[Segment], columns: Sequence[Column], facts: AcidFacts, *, path: str
+) -> OrcTail:
+    """The tail of the whole file.
+
+    Args:
+        segments: At least one; all by the same kind of writer with the same options.
+        columns: The table's columns.
+        facts: What else stands in it.
+        path: The file, for messages.
+    """
+    first = segments[0].tail
+    footer, metadata = pb.Footer(), pb.Metadata()
+    footer.CopyFrom(first.footer)
+    del footer.stripes[:]
+    for segment in segments:
+        for stripe in segment.tail.footer.stripes:
+            footer.stripes.add().CopyFrom(stripe)
+            footer.stripes[-1].offset += segment.start - len(MAGIC)
+        metadata.stripes.extend(segment.tail.metadata.stripes)
+    footer.rows = sum(stripe.rows for stripe in footer.stripes)
+    length = sum(stripe.length for segment in segments for stripe in segment.tail.stripes)
+    footer.content_length = length
+    del footer.types[:]
+    footer.types.extend(acid_types(columns))
+    footer.calendar = Calendar.PROLEPTIC_GREGORIAN
+    if len(segments) > 1:
+        del footer.statistics[:]
+        footer.statistics.extend(merge_stripes(metadata.stripes))
+    _withhold(footer, metadata, facts.nul_column_ids)
+    _add_user_metadata(footer, facts)
+    return OrcTail(
+        path=path,
+        file_length=len(MAGIC) + length,
+        postscript=first.postscript,
+        footer=footer,
+        metadata=metadata,
+    )
+
+
+def key_index(keys: Sequence[RecordIdentifier]) -> str:
+    """The value of `hive.acid.key.index` (OrcRecordUpdater.KeyIndexBuilder).
+
+    Example:
+        >>> key_index([RecordIdentifier(WriteId(2), BucketProperty(536870912), RowId(9))])
+        '2,536870912,9;'
+    """
+    return "".join(f"{write_id},{bucket},{row_id};" for write_id, bucket, row_id in keys)
+
+
+def _add_user_metadata(footer: pb.Footer, facts: AcidFacts) -> None:
+    inserts, deletes = (0, footer.rows) if facts.is_delete else (footer.rows, 0)
+    del footer.metadata[:]
+    for name, value in (
+        (KEY_INDEX, key_index(facts.stripe_keys).encode()),
+        (ACID_STATS, f"{inserts},0,{deletes}".encode()),
+        (ACID_VERSION, _ACID_VERSION),
+    ):
+        footer.metadata.add(name=name, value=value)
+
+
+def _withhold(footer: pb.Footer, metadata: pb.Metadata, nul_column_ids: Collection[int]) -> None:
+    """Take out what readers must not compare with.
+
+    The row index inside the stripes has the same wrong bounds. A stride of 0 says that there is none,
+    and readers then do not ask the other statistics either.
+    """
+    if nul_column_ids:
+        footer.row_index_stride = 0
+    for statistics in (footer.statistics, *(stripe.columns for stripe in metadata.stripes)):
+        drop_long_bounds(statistics)
+        for column_id in nul_column_ids:
+            statistics[column_id].ClearField("strings")
+
+
+def _type(node: TypeNode) -> pb.Type:
+    children = [child.column_id for child in node.children]
+    return pb.Type(children=children, **_attributes(node.type))
+
+
+def _attributes(hive_type: HiveType) -> dict[str, object]:
+    match hive_type:
+        case DecimalType(precision=precision, scale=scale):
+            return {"kind": TypeKind.DECIMAL, "precision": precision, "scale": scale}
+        case CharType(length=length):
+            return {"kind": TypeKind.CHAR, "maximum_length": length}
+        case VarcharType(length=length):
+            return {"kind": TypeKind.VARCHAR, "maximum_length": length}
+        case ArrayType():
+            return {"kind": TypeKind.LIST}
+        case MapType():
+            return {"kind": TypeKind.MAP}
+        case StructType(fields=fields):
+            return {"kind": TypeKind.STRUCT, "field_names": [name for name, _ in fields]}
+        case PrimitiveType(name=name):
+            return {"kind": _PRIMITIVE_KINDS[name]}
+        case _:  # a union; `acid_schema` has refused it
+            raise AssertionError(hive_type)

@@ -1,0 +1,147 @@
+"""The doing of one bucket's compaction: sorted files in, one sorted file a result directory out.
+
+Takes the files of one bucket and what a plan says about them; writes staged files. Streams: it
+holds one batch of every open file, whatever the sizes. Rows keep identity and every value; only
+events of write IDs that the compactor's list leaves out are dropped.
+
+Two rules beyond merging (both of Hive's own compactors lack one or the other):
+
+* One delete event a row survives: two at the head of two files make readers drop a whole file.
+* A row that its own write ID also deleted goes, with its delete event: results carry no statement ID, and
+  Hive 4 would no longer apply such an event
+  (VectorizedOrcAcidRowBatchReader.isQualifiedDeleteDeltaForSplit).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
+from airflow_hiveacid.storage.filesystem import make_directory, open_location
+from airflow_hiveacid.storage.identity import ORIGINAL_WRITE_ID, current_write_ids
+from airflow_hiveacid.storage.orc_reader import AcidFile, read_events
+from airflow_hiveacid.storage.orc_writer import AcidFileWriter
+from airflow_hiveacid.storage.sorted_merge import (
+    merge_sorted,
+    subtract_deletes,
+    unique_deletes,
+    visible_events,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_hiveacid.format.ids import BucketId
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.storage.orc_encoders import WriterOptions
+    from airflow_hiveacid.storage.staging import Staging
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketCompaction:
+    """One bucket's work; plain values. `outputs` are the directories that get a file of this
+    bucket.
+
+    `inserts` and `deletes` are the input files. With a base among the outputs (a major compaction)
+    delete events are applied and gone; else both kinds are merged, each into its own directory.
+    """
+
+    columns: tuple[Column, ...]
+    bucket_id: BucketId
+    inserts: tuple[AcidFile, ...]
+    deletes: tuple[AcidFile, ...]
+    write_ids: ValidWriteIdList
+    outputs: tuple[BaseName | DeltaName, ...]
+    staging: Staging
+    options: WriterOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactedFile:
+    """One staged file: the directory it is for, its attempt, rows and bytes."""
+
+    directory: str
+    bucket_id: BucketId
+    attempt: str
+    rows: int
+    size_bytes: int
+
+
+def compact_bucket(work: BucketCompaction, attempt: str) -> tuple[CompactedFile, ...]:
+    """Compact one bucket; results without rows are not written.
+
+    Raises:
+        CorruptFileError: an input is damaged or out of order.
+    """
+    results = []
+    for output in work.outputs:
+        match output:
+            case BaseName():
+                events = subtract_deletes(_inserts(work), _deletes(work))
+            case DeltaName(is_delete=True):
+                events = _only(_deletes(work), own=False)
+            case DeltaName():
+                events = subtract_deletes(_inserts(work), _only(_deletes(work), own=True))
+        written = _write(work, output, events, attempt)
+        if written is not None:
+            results.append(written)
+    return tuple(results)
+
+
+def _inserts(work: BucketCompaction) -> Iterator[pa.RecordBatch]:
+    return merge_sorted(
+        [visible_events(read_events(f, work.columns), work.write_ids) for f in work.inserts]
+    )
+
+
+def _deletes(work: BucketCompaction) -> Iterator[pa.RecordBatch]:
+    return unique_deletes(
+        merge_sorted(
+            [visible_events(read_events(f, work.columns), work.write_ids) for f in work.deletes]
+        )
+    )
+
+
+def _only(deletes: Iterator[pa.RecordBatch], *, own: bool) -> Iterator[pa.RecordBatch]:
+    """Delete events of rows that the same write ID inserted, or the other ones."""
+    for batch in deletes:
+        is_own = batch.column(ORIGINAL_WRITE_ID).to_numpy() == current_write_ids(batch)
+        wanted = is_own if own else np.logical_not(is_own)
+        yield batch.filter(pa.array(wanted))
+
+
+def _write(
+    work: BucketCompaction,
+    output: BaseName | DeltaName,
+    events: Iterator[pa.RecordBatch],
+    attempt: str,
+) -> CompactedFile | None:
+    first = next((batch for batch in events if batch.num_rows), None)
+    if first is None:
+        return None
+    name = bucket_file(work.bucket_id)
+    fs, path = open_location(work.staging.attempt_path(output, name, attempt))
+    make_directory(fs, posixpath.dirname(path))
+    is_delete = isinstance(output, DeltaName) and output.is_delete
+    writer = AcidFileWriter(fs, path, work.columns, work.options, is_delete=is_delete)
+    try:
+        writer.write(first)
+        for batch in events:
+            writer.write(batch)
+        written = writer.close()
+    except BaseException:
+        writer.abort()
+        raise
+    return CompactedFile(
+        directory=str(output),
+        bucket_id=work.bucket_id,
+        attempt=attempt,
+        rows=written.rows,
+        size_bytes=written.size_bytes,
+    )

@@ -1,0 +1,366 @@
+"""From the columns of an ORC file to the columns of a table: names, nesting, types, calendars.
+
+Takes the type tree of a file and the columns that are wanted; gives, for each column, the ID to
+read and a function from what Arrow reads to what the table wants. Columns are found by name, in
+any case, at every level; a missing one is NULL. Files whose columns are all called `_colN` are
+read by position (SchemaEvolution of ORC, before HIVE-4243). Must not know rows' identity or where
+files are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.types import (
+    MAX_PRECISION,
+    TIMESTAMP_LOCAL,
+    ArrayType,
+    CharType,
+    DecimalType,
+    HiveType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    VarcharType,
+    parse_type,
+)
+from airflow_hiveacid.storage.calendars import SWITCHOVER_DAY, is_hybrid, to_proleptic_days
+from airflow_hiveacid.storage.orc_footer import OrcTail, OrcType, TypeKind
+from airflow_hiveacid.storage.orc_timestamps import (
+    PAIR_TYPE,
+    TimestampForm,
+    form_type,
+    in_form,
+    instants,
+    may_wrap,
+    of_pairs,
+)
+from airflow_hiveacid.storage.promotion import fit_length, promote
+from airflow_hiveacid.storage.row_schema import arrow_type
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.storage.identity import Mask
+
+Convert = Callable[[pa.Array, pa.Array | None], pa.Array]
+"""From a column as Arrow reads it, and its twin with timestamps as longs, to the table's column."""
+
+_POSITIONAL: Final = re.compile(r"_col[0-9]+\Z")
+_TIMESTAMPS: Final = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
+_STRINGS: Final = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR})
+_KINDS: Final = {
+    "boolean": TypeKind.BOOLEAN,
+    "tinyint": TypeKind.BYTE,
+    "smallint": TypeKind.SHORT,
+    "int": TypeKind.INT,
+    "bigint": TypeKind.LONG,
+    "float": TypeKind.FLOAT,
+    "double": TypeKind.DOUBLE,
+    "string": TypeKind.STRING,
+    "binary": TypeKind.BINARY,
+    "date": TypeKind.DATE,
+    "timestamp": TypeKind.TIMESTAMP,
+    TIMESTAMP_LOCAL: TypeKind.TIMESTAMP_INSTANT,
+}
+_UTC: Final = "UTC"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldPlan:
+    """How one column of the table comes out of one file.
+
+    `column_id` is None for a column that the file does not have. `needs_twin` says that a
+    timestamp in it may lie beyond Arrow's nanoseconds, so that `convert` needs the second reading.
+    """
+
+    field: pa.Field
+    column_id: int | None
+    needs_twin: bool
+    convert: Convert
+
+
+def plan_fields(
+    tail: OrcTail, struct_id: int, columns: Sequence[Column], form: TimestampForm
+) -> tuple[FieldPlan, ...]:
+    """Find out how to read columns from the struct with this column ID, in the order given.
+
+    Raises:
+        InvalidNameError: a type text is no Hive type.
+        UnsupportedTableError: a column is or holds a union.
+        UnsupportedFileError: the file holds a column as a type that cannot be read as the table's.
+    """
+    types = tail.types
+    source = _Source(tail=tail, types=types, form=form, hybrid=is_hybrid(tail))
+    struct = types[struct_id]
+    by_position = bool(struct.field_names) and all(map(_POSITIONAL.match, struct.field_names))
+    plans = []
+    for at, column in enumerate(columns):
+        wanted = parse_type(column.type)
+        column_id = _at(struct, at) if by_position else _named(struct, column.name)
+        plans.append(_field_plan(source, column, wanted, column_id))
+    return tuple(plans)
+
+
+def read_type(hive_type: HiveType, form: TimestampForm) -> pa.DataType:
+    """The Arrow type that a column comes out as: `row_schema.arrow_type`, timestamps in their form.
+
+    Raises:
+        UnsupportedTableError: it is or holds a union.
+    """
+    match hive_type:
+        case PrimitiveType(name="timestamp"):
+            return form_type(form, None)
+        case PrimitiveType(name=name) if name == TIMESTAMP_LOCAL:
+            return form_type(form, _UTC)
+        case ArrayType(element=element):
+            return pa.list_(read_type(element, form))
+        case MapType(key=key, value=value):
+            return pa.map_(read_type(key, form), read_type(value, form))
+        case StructType(fields=fields):
+            return pa.struct([(name, read_type(field, form)) for name, field in fields])
+        case _:
+            return arrow_type(hive_type)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Source:
+    """The file that columns are read from."""
+
+    tail: OrcTail
+    types: tuple[OrcType, ...]
+    form: TimestampForm
+    hybrid: bool
+
+    def timestamps_below(self, column_id: int) -> list[int]:
+        type_ = self.types[column_id]
+        below = [found for child in type_.children for found in self.timestamps_below(child)]
+        return [column_id, *below] if type_.kind in _TIMESTAMPS else below
+
+
+def _field_plan(
+    source: _Source, column: Column, wanted: HiveType, column_id: int | None
+) -> FieldPlan:
+    type_ = read_type(wanted, source.form)
+    field = pa.field(column.name, type_)
+    if column_id is None:
+        return FieldPlan(field=field, column_id=None, needs_twin=False, convert=_nulls(type_))
+    return FieldPlan(
+        field=field,
+        column_id=column_id,
+        needs_twin=any(may_wrap(source.tail, t) for t in source.timestamps_below(column_id)),
+        convert=_converter(source, column_id, wanted, column.name),
+    )
+
+
+def _named(struct: OrcType, name: str) -> int | None:
+    """The child of this name: exactly, else in any case (query-based compactions change it)."""
+    by_name = dict(zip(struct.field_names, struct.children, strict=True))
+    lower = {known.lower(): child for known, child in reversed(by_name.items())}
+    return by_name.get(name, lower.get(name.lower()))
+
+
+def _at(struct: OrcType, position: int) -> int | None:
+    return struct.children[position] if position < len(struct.children) else None
+
+
+def _nulls(type_: pa.DataType) -> Convert:
+    def convert(array: pa.Array, _twin: pa.Array | None) -> pa.Array:
+        return pa.nulls(len(array), type_)
+
+    return convert
+
+
+# ---- nested types --------------------------------------------------------------------------------
+
+
+def _converter(source: _Source, column_id: int, wanted: HiveType, name: str) -> Convert:
+    type_ = source.types[column_id]
+    match wanted, type_.kind:
+        case StructType(), TypeKind.STRUCT:
+            return _struct(source, type_, wanted, name)
+        case ArrayType(element=element), TypeKind.LIST:
+            inner = _converter(source, type_.children[0], element, f"{name}.[]")
+            return _list(inner, read_type(wanted, source.form))
+        case MapType(key=key, value=value), TypeKind.MAP:
+            keys = _converter(source, type_.children[0], key, f"{name}.[key]")
+            values = _converter(source, type_.children[1], value, f"{name}.[value]")
+            return _map(keys, values, read_type(wanted, source.form))
+        case _:
+            return _leaf(source, type_, wanted, name)
+
+
+def _struct(source: _Source, type_: OrcType, wanted: StructType, name: str) -> Convert:
+    fields = [pa.field(f, read_type(t, source.form)) for f, t in wanted.fields]
+    parts: list[tuple[int | None, Convert]] = []
+    for (field_name, field_type), field in zip(wanted.fields, fields, strict=True):
+        child = _named(type_, field_name)
+        if child is None:
+            parts.append((None, _nulls(field.type)))
+        else:
+            inner = _converter(source, child, field_type, f"{name}.{field_name}")
+            parts.append((type_.children.index(child), inner))
+
+    def convert(array: pa.Array, twin: pa.Array | None) -> pa.Array:
+        children = [
+            inner(
+                array if at is None else array.field(at),
+                None if at is None or twin is None else twin.field(at),
+            )
+            for at, inner in parts
+        ]
+        return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
+
+    return convert
+
+
+def _list(inner: Convert, type_: pa.DataType) -> Convert:
+    def convert(array: pa.Array, twin: pa.Array | None) -> pa.Array:
+        array, twin = _unsliced(array), _unsliced(twin)
+        values = inner(array.values, None if twin is None else twin.values)
+        return pa.ListArray.from_arrays(array.offsets, values, type=type_, mask=_mask(array))
+
+    return convert
+
+
+def _map(inner_keys: Convert, inner_values: Convert, type_: pa.DataType) -> Convert:
+    def convert(array: pa.Array, twin: pa.Array | None) -> pa.Array:
+        array, twin = _unsliced(array), _unsliced(twin)
+        keys = inner_keys(array.keys, None if twin is None else twin.keys)
+        values = inner_values(array.items, None if twin is None else twin.items)
+        return pa.MapArray.from_arrays(array.offsets, keys, values, type=type_, mask=_mask(array))
+
+    return convert
+
+
+def _unsliced(array: pa.Array | None) -> pa.Array | None:
+    """The same array from offset 0, which building lists anew asks for."""
+    return array if array is None or array.offset == 0 else pa.concat_arrays([array])
+
+
+def _mask(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
+
+
+# ---- primitive types -----------------------------------------------------------------------------
+
+
+def _leaf(source: _Source, type_: OrcType, wanted: HiveType, name: str) -> Convert:
+    if _is_same(type_, wanted):
+        return (
+            _timestamp(source, type_, name) if type_.kind in _TIMESTAMPS else _plain(source, type_)
+        )
+    if isinstance(wanted, CharType | VarcharType) and type_.kind in _STRINGS:
+        return _fitted(_plain(source, type_), wanted)
+    return _promoted(source, type_, wanted, name)
+
+
+def _is_same(type_: OrcType, wanted: HiveType) -> bool:
+    """Whether the values need no other treatment than their kind does anyway."""
+    match wanted:
+        case PrimitiveType(name=name):
+            # A varchar read as string is the same text; a char has padding to lose.
+            same_text = name == "string" and type_.kind in (TypeKind.VARCHAR, TypeKind.CHAR)
+            return same_text or type_.kind == _KINDS[name]
+        case DecimalType(precision=precision, scale=scale):
+            found = (type_.precision or MAX_PRECISION, type_.scale)
+            return type_.kind == TypeKind.DECIMAL and found == (precision, scale)
+        case VarcharType(length=length):
+            return type_.kind == TypeKind.VARCHAR and 0 < type_.maximum_length <= length
+        case _:
+            return False
+
+
+def _timestamp(source: _Source, type_: OrcType, name: str) -> Convert:
+    """Timestamps in the wanted form."""
+    zone = _UTC if type_.kind == TypeKind.TIMESTAMP_INSTANT else None
+
+    def convert(array: pa.Array, twin: pa.Array | None) -> pa.Array:
+        if twin is None and source.form is TimestampForm.NANOSECONDS:
+            return array
+        found = instants(array, twin, hybrid=source.hybrid)
+        return in_form(found, source.form, zone, path=source.tail.path, column=name)
+
+    return convert
+
+
+def _plain(source: _Source, type_: OrcType) -> Convert:
+    """Values as they mean: dates in the proleptic calendar, chars without padding, pairs."""
+
+    def pairs(array: pa.Array, twin: pa.Array | None) -> pa.Array:
+        found = instants(array, twin, hybrid=source.hybrid)
+        return in_form(found, TimestampForm.PAIR, None, path=source.tail.path, column="")
+
+    if type_.kind in _TIMESTAMPS:
+        return pairs
+    if type_.kind == TypeKind.CHAR:
+        return lambda array, _twin: pc.utf8_rtrim(array, " ")
+    if type_.kind == TypeKind.DATE and source.hybrid:
+        return lambda array, _twin: _proleptic(array)
+    return lambda array, _twin: array
+
+
+def _proleptic(array: pa.Array) -> pa.Array:
+    days = array.cast(pa.int32())
+    least = pc.min(days).as_py()
+    if least is None or least >= SWITCHOVER_DAY:
+        return array
+    shifted = to_proleptic_days(days.fill_null(0).to_numpy()).astype("int32")
+    return pa.array(shifted, mask=_numpy_mask(array)).cast(pa.date32())
+
+
+def _fitted(plain: Convert, wanted: CharType | VarcharType) -> Convert:
+    return lambda array, twin: fit_length(plain(array, twin), wanted)
+
+
+def _promoted(source: _Source, type_: OrcType, wanted: HiveType, name: str) -> Convert:
+    stored = _stored_type(type_)
+    if stored is None or promote(pa.array([], stored), wanted) is None:
+        kind = type_.kind.name if isinstance(type_.kind, TypeKind) else str(type_.kind)
+        raise UnsupportedFileError(
+            path=source.tail.path,
+            reason=f"column {name!r} is stored as {kind}, which cannot be read as {wanted}",
+        )
+    plain = _plain(source, type_)
+
+    def convert(array: pa.Array, twin: pa.Array | None) -> pa.Array:
+        found = promote(plain(array, twin), wanted)
+        if wanted != PrimitiveType("timestamp"):
+            return found
+        return in_form(of_pairs(found), source.form, None, path=source.tail.path, column=name)
+
+    return convert
+
+
+def _stored_type(type_: OrcType) -> pa.DataType | None:
+    """The Arrow type of plain values of an ORC type; None for what nothing else can be read as."""
+    if type_.kind == TypeKind.DECIMAL:
+        return pa.decimal128(type_.precision or MAX_PRECISION, type_.scale)
+    return _STORED.get(type_.kind)
+
+
+_STORED: Final[Mapping[int, pa.DataType]] = {
+    TypeKind.BOOLEAN: pa.bool_(),
+    TypeKind.BYTE: pa.int8(),
+    TypeKind.SHORT: pa.int16(),
+    TypeKind.INT: pa.int32(),
+    TypeKind.LONG: pa.int64(),
+    TypeKind.FLOAT: pa.float32(),
+    TypeKind.DOUBLE: pa.float64(),
+    TypeKind.STRING: pa.string(),
+    TypeKind.VARCHAR: pa.string(),
+    TypeKind.CHAR: pa.string(),
+    TypeKind.DATE: pa.date32(),
+    TypeKind.TIMESTAMP: PAIR_TYPE,
+}
+
+
+def _numpy_mask(array: pa.Array) -> Mask:
+    mask: Mask = array.is_null().to_numpy(zero_copy_only=False)
+    return mask

@@ -1,0 +1,1 @@
+"""Measures full-ACID tables against plain ORC files: `python -m bench`."""

@@ -1,0 +1,114 @@
+"""Knows how one piece of work is measured: wall and CPU seconds of all our processes, peak memory.
+
+The processes are this one, which is the Spark driver's Python half, the driver's JVM, the Python workers
+below the JVM, and the metastore. What the rest of the machine used meanwhile is noted as well: it tells
+how far the figures can be trusted.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self, TypeVar
+
+from bench.processes import (
+    cpu_seconds,
+    machine_cpu_seconds,
+    peak_bytes,
+    reset_peaks,
+    running,
+    tree,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+_T = TypeVar("_T")
+
+_WATCH_S: Final = 1.0
+"""Between two looks at memory. The kernel keeps the peaks; a look is only there to meet workers that end
+before the work does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """What one piece of work took.
+
+    Attributes:
+        seconds: On the wall clock.
+        cpu_seconds: Of all our processes.
+        other_cpu_seconds: Of everything else on the machine meanwhile.
+        jvm_peak_bytes: Most resident memory of the driver's JVM. A JVM gives back little of what it
+            once had.
+        worker_peak_bytes: Most resident memory of any one Python worker; 0 if there was none.
+    """
+
+    seconds: float
+    cpu_seconds: float
+    other_cpu_seconds: float
+    jvm_peak_bytes: int
+    worker_peak_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meter:
+    """Measures work of this process and everything below it. `jvm_pid` is the Spark driver's."""
+
+    jvm_pid: int
+
+    def measure(self, work: Callable[[], _T]) -> tuple[_T, Measurement]:
+        """Do a piece of work once; its result, and what it took."""
+        root = os.getpid()
+        with _MemoryWatch(self.jvm_pid) as memory:
+            everybody, own, began = machine_cpu_seconds(), cpu_seconds(root), time.monotonic()
+            result = work()
+            seconds = time.monotonic() - began
+            used = cpu_seconds(root) - own
+            others = machine_cpu_seconds() - everybody - used
+        return result, Measurement(
+            seconds=seconds,
+            cpu_seconds=used - memory.own_cpu_seconds,
+            other_cpu_seconds=max(0.0, others),
+            jvm_peak_bytes=memory.peaks.get(self.jvm_pid, 0),
+            worker_peak_bytes=max(
+                (peak for pid, peak in memory.peaks.items() if pid != self.jvm_pid), default=0
+            ),
+        )
+
+
+class _MemoryWatch:
+    """Follows the peaks of the JVM and what is below it. Mutable: a thread fills it in."""
+
+    def __init__(self, jvm_pid: int) -> None:
+        self._jvm_pid = jvm_pid
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="memory watch", daemon=True)
+        self.peaks: dict[int, int] = {}
+        self.own_cpu_seconds = 0.0
+
+    def __enter__(self) -> Self:
+        reset_peaks(tree(self._jvm_pid, running()))
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._look()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(_WATCH_S):
+            self._look()
+            self.own_cpu_seconds = time.thread_time()
+
+    def _look(self) -> None:
+        for pid in tree(self._jvm_pid, running()):
+            self.peaks[pid] = max(self.peaks.get(pid, 0), peak_bytes(pid))

@@ -1,0 +1,117 @@
+"""Knows the commands `run`, `stop` and `status` of the demonstration.
+
+    python -m demo run [--days 14]
+    python -m demo status
+    python -m demo stop
+
+`run` ends with 0 when the table equals the truth, and leaves Airflow and the metastore running for
+a look around; `stop` ends them. Ctrl-C stops everything and ends with 130. `status` ends with 0
+while everything runs and 3 otherwise, as `systemctl` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console
+
+from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.local.errors import LocalServerError
+from demo.errors import DemoError
+from demo.layout import DemoLayout
+from demo.pipeline import Pipeline, Plan
+from demo.report import Report
+from demo.servers import Servers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
+
+_FAILED: Final = 1
+_NOT_RUNNING: Final = 3
+_INTERRUPTED: Final = 130
+_DAYS: Final = 14
+_MAX_DAYS: Final = 365
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit status."""
+    options = _parser().parse_args(argv)
+    report = Report(Console(highlight=False))
+    servers = Servers(DemoLayout.of(), say=report.tell)
+    match options.command:
+        case "run":
+            return _run(
+                Plan(days=options.days, compaction_cron=options.compaction_cron), servers, report
+            )
+        case "stop":
+            return _stop(servers, report)
+        case _:
+            return _status(servers, report)
+
+
+def _run(plan: Plan, servers: Servers, report: Report) -> int:
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        with servers.alone():
+            Pipeline(plan, servers, report).run()
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one must not leave half behind
+        report.say("interrupted")
+        _stop(servers, report)
+        return _INTERRUPTED
+    except (DemoError, LocalServerError, HiveAcidError) as error:
+        report.tell(f"FAILED: {error}")
+        if servers.airflow.url is not None:
+            report.tell(f"Airflow still runs for a look at what happened: {servers.airflow.url}")
+        report.tell("stop        make demo-stop")
+        return _FAILED
+    return 0
+
+
+def _stop(servers: Servers, report: Report) -> int:
+    with report.step("stopping Airflow and the metastore"):
+        count = servers.stop()
+    report.say(f"{count} processes ended" if count else "nothing was running")
+    return 0
+
+
+def _status(servers: Servers, report: Report) -> int:
+    states = servers.states()
+    for line in states.values():
+        report.tell(line)
+    return 0 if servers.are_running else _NOT_RUNNING
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m demo", description="The demonstration.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="run | stop | status")
+    run = commands.add_parser("run", help="merge, compact and compare; again: nothing to do")
+    run.add_argument("--days", type=_days, default=_DAYS, help="days to merge (default: 14)")
+    run.add_argument(
+        "--compaction-cron",
+        default="* * * * *",
+        metavar="CRON",
+        help="when the compaction DAG looks (default: every minute)",
+    )
+    commands.add_parser("stop", help="end every process of the demonstration")
+    commands.add_parser("status", help="say what runs, and where")
+    return parser
+
+
+def _days(text: str) -> int:
+    days = int(text)
+    if not 0 < days <= _MAX_DAYS:
+        raise argparse.ArgumentTypeError(f"1 to {_MAX_DAYS}")
+    return days
+
+
+if __name__ == "__main__":
+    sys.exit(main())

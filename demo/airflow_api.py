@@ -1,0 +1,187 @@
+"""Knows the few calls of Airflow's REST interface that the demonstration makes.
+
+Takes the page's address and the file with the password, gives runs and task instances as values.
+Password and token stay in this object.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from datetime import date, datetime
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from demo.errors import AirflowApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+USER: Final = "admin"
+_TIMEOUT_S: Final = 30.0
+_PAGE: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One DAG run. `day` is the start of its data interval; times are aware."""
+
+    dag_id: str
+    run_id: str
+    state: str
+    day: date | None
+    start: datetime | None
+    end: datetime | None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it ended, well or not."""
+        return self.state in {"success", "failed"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One task instance, in its last try. `seconds` is that try's duration."""
+
+    run_id: str
+    task_id: str
+    state: str | None
+    tries: int
+    seconds: float | None
+    start: datetime | None
+    end: datetime | None
+
+
+class AirflowApi:
+    """The interface of one Airflow. Mutable: it holds a token."""
+
+    def __init__(self, url: str, passwords: Path) -> None:
+        self.url = url
+        self._passwords = passwords
+        self._token: str | None = None
+        # Loopback only: a proxy of the environment must not see it.
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def health(self) -> Mapping[str, str]:
+        """State of each component; all `unreachable` while the page does not answer."""
+        names = ("metadatabase", "scheduler", "triggerer", "dag_processor")
+        try:
+            body = self._send("GET", "/api/v2/monitor/health", token=None)
+        except (AirflowApiError, OSError):
+            return dict.fromkeys(names, "unreachable")
+        return {name: str((body.get(name) or {}).get("status")) for name in names}
+
+    def dag_ids(self) -> frozenset[str]:
+        """The DAGs that Airflow has read so far."""
+        return frozenset(dag["dag_id"] for dag in self._get("/api/v2/dags?limit=100")["dags"])
+
+    def import_errors(self) -> Mapping[str, str]:
+        """Files of the DAG folder that could not be read, and why."""
+        found = self._get("/api/v2/importErrors")["import_errors"]
+        return {error["filename"]: error["stack_trace"] for error in found}
+
+    def unpause(self, dag_id: str) -> None:
+        """Let a DAG run."""
+        path = f"/api/v2/dags/{quote(dag_id)}?update_mask=is_paused"
+        self._call("PATCH", path, {"is_paused": False})
+
+    def clear(self, run: Run) -> None:
+        """Let the failed tasks of a run be tried again."""
+        path = f"/api/v2/dags/{quote(run.dag_id)}/dagRuns/{quote(run.run_id, safe='')}/clear"
+        self._call("POST", path, {"dry_run": False, "only_failed": True})
+
+    def runs(self, dag_id: str) -> tuple[Run, ...]:
+        """All runs of a DAG, oldest first."""
+        path = f"/api/v2/dags/{quote(dag_id)}/dagRuns?order_by=run_after"
+        return tuple(_run(body) for body in self._pages(path, "dag_runs"))
+
+    def tasks(self, dag_id: str) -> tuple[Task, ...]:
+        """All task instances of all runs of a DAG."""
+        path = f"/api/v2/dags/{quote(dag_id)}/dagRuns/~/taskInstances?order_by=run_after"
+        return tuple(_task(body) for body in self._pages(path, "task_instances"))
+
+    def result(self, dag_id: str, run_id: str, task_id: str) -> Mapping[str, Any] | None:
+        """What a task returned, None where it has returned nothing."""
+        run = f"/api/v2/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}"
+        path = f"{run}/taskInstances/{quote(task_id)}/xcomEntries/return_value"
+        try:
+            value = self._get(path)["value"]
+        except AirflowApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            return None
+        found = json.loads(value) if isinstance(value, str) else value
+        return found if isinstance(found, dict) else None
+
+    def _pages(self, path: str, key: str) -> list[Mapping[str, Any]]:
+        rows: list[Mapping[str, Any]] = []
+        while True:
+            body = self._get(f"{path}&limit={_PAGE}&offset={len(rows)}")
+            rows += body[key]
+            if not body[key] or len(rows) >= body["total_entries"]:
+                return rows
+
+    def _get(self, path: str) -> Mapping[str, Any]:
+        return self._call("GET", path)
+
+    def _call(self, method: str, path: str, body: object = None) -> Mapping[str, Any]:
+        if self._token is None:
+            self._token = self._log_in()
+        return self._send(method, path, body, token=self._token)
+
+    def _log_in(self) -> str:
+        password = json.loads(self._passwords.read_text())[USER]
+        body = {"username": USER, "password": password}
+        return str(self._send("POST", "/auth/token", body, token=None)["access_token"])
+
+    def _send(
+        self, method: str, path: str, body: object = None, *, token: str | None
+    ) -> Mapping[str, Any]:
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(  # noqa: S310 - http to loopback
+            self.url + path, data=data, headers=headers, method=method
+        )
+        try:
+            with self._opener.open(request, timeout=_TIMEOUT_S) as answer:
+                found = json.load(answer)
+        except urllib.error.HTTPError as error:
+            text = error.read().decode(errors="replace")
+            raise AirflowApiError(f"{method} {path}", error.code, text) from error
+        if not isinstance(found, dict):
+            raise AirflowApiError(f"{method} {path}", None, f"a {type(found).__name__}")
+        return found
+
+
+def _run(body: Mapping[str, Any]) -> Run:
+    begin = _time(body.get("data_interval_start"))
+    return Run(
+        dag_id=body["dag_id"],
+        run_id=body["dag_run_id"],
+        state=str(body["state"]),
+        day=begin.date() if begin else None,
+        start=_time(body.get("start_date")),
+        end=_time(body.get("end_date")),
+    )
+
+
+def _task(body: Mapping[str, Any]) -> Task:
+    return Task(
+        run_id=body["dag_run_id"],
+        task_id=body["task_id"],
+        state=body["state"],
+        tries=int(body["try_number"]),
+        seconds=body["duration"],
+        start=_time(body.get("start_date")),
+        end=_time(body.get("end_date")),
+    )
+
+
+def _time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

@@ -1,0 +1,202 @@
+"""Knows the life of the demonstration's Airflow: database, four components, health, end.
+
+`airflow standalone` is not used: its scheduler and triggerer serve logs on all interfaces, and it
+leaves its components behind when it is told to end. Tasks' logs are read from disk instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import subprocess
+import time
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.local.process import Command, ProcessRecord, birth_of, free_port, spawn
+from airflow_hiveacid.local.progress import tail
+from airflow_hiveacid.local.site import HOST
+from demo.airflow_api import USER, AirflowApi
+from demo.environment import airflow_environment, write_spark_defaults
+from demo.errors import AirflowServerError
+from demo.processes import end_all
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from airflow_hiveacid.local.progress import Progress
+    from demo.layout import DemoLayout
+
+COMPONENTS: Final[Mapping[str, Sequence[str]]] = {
+    "api-server": ("api-server",),
+    "dag-processor": ("dag-processor",),
+    "scheduler": ("scheduler", "--skip-serve-logs"),
+    "triggerer": ("triggerer", "--skip-serve-logs"),
+}
+_START_TIMEOUT_S: Final = 180.0
+_COMMAND_TIMEOUT_S: Final = 120.0
+_POLL_S: Final = 0.5
+_ASK_S: Final = 8.0
+_GRACE_S: Final = 20.0
+
+
+class AirflowServer:
+    """The Airflow of one demonstration. Mutable: it follows the life of processes."""
+
+    def __init__(self, layout: DemoLayout, *, say: Progress) -> None:
+        self._layout = layout
+        self._say = say
+        self._environment: dict[str, str] = {}
+
+    @property
+    def url(self) -> str | None:
+        """Address of the page while it runs, whoever started it."""
+        records = self._records()
+        return f"http://{HOST}:{records['api-server'].port}" if _is_whole(records) else None
+
+    def api(self) -> AirflowApi:
+        """The interface of the running Airflow.
+
+        Raises:
+            AirflowServerError: it does not run.
+        """
+        url = self.url
+        if url is None:
+            raise AirflowServerError("Airflow does not run")
+        return AirflowApi(url, self._layout.passwords)
+
+    def launch(self, *, metastore_uri: str, compaction_cron: str) -> None:
+        """Start every component, or find those that run.
+
+        Does not wait until they answer: `await_health` does.
+
+        Raises:
+            AirflowServerError: the database could not be made.
+        """
+        fingerprint = _digest([metastore_uri, compaction_cron, str(self._layout.dags)])
+        records = self._records()
+        is_here = _is_whole(records) and {r.fingerprint for r in records.values()} == {fingerprint}
+        port = records["api-server"].port if is_here else free_port(HOST)
+        self._environment = airflow_environment(
+            self._layout, port=port, metastore_uri=metastore_uri, compaction_cron=compaction_cron
+        )
+        if is_here:
+            self._say(f"Airflow already runs at {self.url}")
+            return
+        self.stop()
+        write_spark_defaults(self._layout)
+        self._write_password()
+        self.command(["db", "migrate"])
+        for name in COMPONENTS:
+            self._spawn(name, port, fingerprint)
+
+    def await_health(self) -> None:
+        """Wait until all components report.
+
+        Raises:
+            AirflowServerError: one died, or they did not all report in time.
+        """
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while True:
+            health = self.api().health() if _is_whole(self._records()) else {}
+            if health and set(health.values()) == {"healthy"}:
+                return
+            self._check_alive()
+            if time.monotonic() >= deadline:
+                raise AirflowServerError(
+                    f"Airflow is not healthy after {_START_TIMEOUT_S:g} s: {dict(health)};"
+                    f" its logs are in {self._layout.logs}"
+                )
+            time.sleep(_POLL_S)
+
+    def command(self, arguments: Sequence[str]) -> str:
+        """Run `airflow ARGUMENTS` in the environment of the last `launch`; return its output.
+
+        Raises:
+            AirflowServerError: it failed.
+        """
+        done = subprocess.run(
+            [self._program, *arguments],
+            env=self._environment,
+            cwd=self._layout.home,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_COMMAND_TIMEOUT_S,
+            check=False,
+        )
+        if done.returncode != 0:
+            command = " ".join(["airflow", *arguments])
+            raise AirflowServerError(
+                f"`{command}` ended with status {done.returncode}:\n{done.stdout[-2000:]}"
+            )
+        return done.stdout
+
+    def stop(self) -> int:
+        """End all processes of the demonstration's Airflow, and return how many there were."""
+        count = end_all(self._layout.home, ask_s=_ASK_S, grace_s=_GRACE_S)
+        for name in COMPONENTS:
+            self._record_file(name).unlink(missing_ok=True)
+        return count
+
+    def _record_file(self, name: str) -> Path:
+        return self._layout.processes / f"{name}.json"
+
+    def _records(self) -> Mapping[str, ProcessRecord]:
+        found = {name: ProcessRecord.read_alive(self._record_file(name)) for name in COMPONENTS}
+        return {name: record for name, record in found.items() if record is not None}
+
+    def _log(self, name: str) -> Path:
+        return self._layout.logs / f"{name}.log"
+
+    def _spawn(self, name: str, port: int, fingerprint: str) -> None:
+        log = self._log(name)
+        log.unlink(missing_ok=True)
+        process = spawn(
+            Command(
+                arguments=[self._program, *COMPONENTS[name]],
+                environment=self._environment,
+                cwd=self._layout.home,
+                log=log,
+            )
+        )
+        ProcessRecord(
+            pid=process.pid,
+            birth=birth_of(process.pid) or "ended",
+            port=port,
+            label=f"Airflow's {name}",
+            fingerprint=fingerprint,
+        ).write(self._record_file(name))
+
+    def _check_alive(self) -> None:
+        records = self._records()
+        for name in COMPONENTS:
+            if name not in records:
+                log = self._log(name)
+                raise AirflowServerError(
+                    f"Airflow's {name} ended; its output is in {log} and ends:\n{tail(log)}"
+                )
+
+    @property
+    def _program(self) -> str:
+        return str(self._layout.airflow_programs / "airflow")
+
+    def _write_password(self) -> None:
+        # Airflow would make one up as well, and print it into its log.
+        file = self._layout.passwords
+        if file.exists():
+            return
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as stream:
+            json.dump({USER: secrets.token_urlsafe(16)}, stream)
+
+
+def _is_whole(records: Mapping[str, ProcessRecord]) -> bool:
+    return set(records) == set(COMPONENTS)
+
+
+def _digest(facts: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]

@@ -1,0 +1,42 @@
+"""Knows what can go wrong in the demonstration, beside its servers and the table.
+
+```
+DemoError
+├── SetupError          something that `make setup` installs is missing
+├── AirflowServerError  Airflow did not start, or a command of it failed
+├── AirflowApiError     Airflow's page refused a call
+└── StoryError          a run failed, nothing moved for too long, or the table is not the truth
+```
+"""
+
+from __future__ import annotations
+
+
+class DemoError(Exception):
+    """The demonstration cannot go on; the message says where to look."""
+
+
+class SetupError(DemoError):
+    """Something that `make setup` installs is missing; the message says what."""
+
+
+class AirflowServerError(DemoError):
+    """Airflow did not start, or a command of it failed; the message ends with its output."""
+
+
+class AirflowApiError(DemoError):
+    """Airflow's page refused a call.
+
+    Args:
+        call: Method and path.
+        status: The HTTP status, None where there was an answer of the wrong form.
+        answer: What it said.
+    """
+
+    def __init__(self, call: str, status: int | None, answer: str) -> None:
+        super().__init__(f"{call} answered {status or ''}: {answer[:500]}")
+        self.status = status
+
+
+class StoryError(DemoError):
+    """The demonstration did not end as it must."""

@@ -1,0 +1,109 @@
+"""Knows the definition of `demo.flights`, and reads the whole table back.
+
+Partitioned by month, full ACID, ORC. Reading needs neither Airflow nor Spark: a snapshot from the
+metastore says which directories count, and the storage room streams their rows.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+from airflow_hiveacid.storage.scan import scan
+
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import TableNotFoundError
+from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.transaction import begin
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.metastore.transaction import Transaction
+
+FLIGHTS: Final = TableRef("demo", "flights")
+
+_TYPES: Final = {
+    **dict.fromkeys(("carrier", "origin", "dest", "tailnum"), "string"),
+    "time_hour": "timestamp",
+}
+_COLUMNS: Final = (
+    "year",
+    "day",
+    "carrier",
+    "flight",
+    "origin",
+    "dest",
+    "sched_dep_time",
+    "sched_arr_time",
+    "distance",
+    "hour",
+    "minute",
+    "time_hour",
+    "dep_time",
+    "dep_delay",
+    "arr_time",
+    "arr_delay",
+    "air_time",
+    "tailnum",
+)
+_PARTITION: Final = "month"
+_LOCK_TIMEOUT_S: Final = 60.0
+
+
+def definition() -> NewTable:
+    """The table as it is made: the source's columns, in its words."""
+    return NewTable(
+        ref=FLIGHTS,
+        columns=tuple(Column(name=name, type=_TYPES.get(name, "int")) for name in _COLUMNS),
+        partition_columns=(Column(name=_PARTITION, type="int"),),
+    )
+
+
+def ensure_table(metastore_uri: str) -> bool:
+    """Make database and table unless they are there; True where the table is new."""
+    with connect(MetastoreEndpoint(uris=(metastore_uri,))) as client:
+        client.create_database(FLIGHTS.db)
+        try:
+            client.get_table(FLIGHTS)
+        except TableNotFoundError:
+            client.create_table(definition())
+            return True
+    return False
+
+
+def table_folder(metastore_uri: str) -> Path:
+    """Where the table lies in the local warehouse."""
+    with connect(MetastoreEndpoint(uris=(metastore_uri,))) as client:
+        return Path(urlsplit(client.get_table(FLIGHTS).location).path)
+
+
+def read_flights_table(metastore_uri: str) -> pa.Table:
+    """Read all rows and columns, the partition's among them, under one snapshot.
+
+    Raises:
+        HiveAcidError: the metastore or the files cannot be read.
+    """
+    with connect(MetastoreEndpoint(uris=(metastore_uri,))) as client:
+        table = client.get_table(FLIGHTS)
+        access = TableAccess(table=table, operations=frozenset({DataOperation.SELECT}))
+        # A transaction of its own: no cleaner takes away what this snapshot still needs.
+        with begin(client, job_key=None, reads=[access], lock_timeout_s=_LOCK_TIMEOUT_S) as txn:
+            partitions = client.list_partitions(table)
+            parts = [_read_partition(table, partition, txn) for partition in partitions]
+    return pa.concat_tables(parts) if parts else pa.table({})
+
+
+def _read_partition(table: TableInfo, partition: PartitionInfo, txn: Transaction) -> pa.Table:
+    write_ids = txn.snapshot.write_ids(table.ref)
+    batches = list(scan(partition.location, table.columns, write_ids, txn.snapshot.txns))
+    ((value,), rows) = partition.name.values, sum(batch.num_rows for batch in batches)
+    if not batches:
+        return pa.table({})
+    month = pa.repeat(pa.scalar(int(str(value)), pa.int32()), rows)
+    return pa.Table.from_batches(batches).append_column(_PARTITION, month)

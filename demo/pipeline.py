@@ -1,0 +1,266 @@
+"""Knows the story of the demonstration, from an empty folder to the comparison with the truth.
+
+Servers up, batches cut, table made; the first day's schedule loaded by one DAG; the days merged by
+a backfill of another, while a third watches the table and compacts it; at last every row compared.
+All work on the table is Airflow's and Spark's. Run again, it finds everything done and changes
+nothing; after an interruption, it goes on where it was.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from demo.airflow_api import USER
+from demo.changes import BOOTSTRAP_FILE, batch_name, cut, first_days, read_flights
+from demo.directories import DirectoryWatch
+from demo.errors import StoryError
+from demo.flights_table import FLIGHTS, ensure_table, read_flights_table, table_folder
+from demo.runs import BOOTSTRAP, COMPACTION, DAGS, MERGE, RunLog, why_failed
+from demo.truth import Truth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from demo.airflow_api import AirflowApi, Run
+    from demo.report import Report
+    from demo.servers import Servers
+    from demo.truth import Verdict
+
+_POLL_S: Final = 1.0
+_PARSE_TIMEOUT_S: Final = 120.0
+_QUIET_TIMEOUT_S: Final = 300.0
+# Two runs at once: the next day's run is there, and waits, when a day's merge ends.
+_ACTIVE_RUNS: Final = "2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to run: how many days, and when the compaction DAG looks at the table."""
+
+    days: int
+    compaction_cron: str
+
+
+class Pipeline:
+    """One telling of the story. Mutable: it knows which failures are of an earlier one."""
+
+    def __init__(self, plan: Plan, servers: Servers, report: Report) -> None:
+        self._plan = plan
+        self._servers = servers
+        self._report = report
+        self._days = first_days(plan.days)
+        self._forgiven: set[str] = set()
+
+    def run(self) -> None:
+        """Tell it from beginning to end.
+
+        Raises:
+            DemoError: see its tree.
+            LocalServerError: the metastore did not start.
+            HiveAcidError: the table could not be made or read.
+        """
+        self._start()
+        api = self._servers.airflow.api()
+        log = RunLog(api, say=self._report.tell)
+        is_done = self._is_done(api)
+        self._forgiven = {run.run_id for run in api.runs(COMPACTION) if run.state == "failed"}
+        if not is_done:
+            watch = DirectoryWatch(table_folder(self._servers.metastore.uri))
+            self._bootstrap(api, log)
+            api.unpause(COMPACTION)
+            self._backfill(api, log, watch)
+            self._await_compaction(log, watch)
+            self._show_work(log, watch)
+        verdict = self._compare()
+        self._conclude(verdict, is_done=is_done)
+
+    # The steps
+
+    def _start(self) -> None:
+        servers, report = self._servers, self._report
+        with report.step("starting the Hive metastore"):
+            servers.metastore.start()
+        with report.step("starting Airflow"):
+            servers.airflow.launch(
+                metastore_uri=servers.metastore.uri, compaction_cron=self._plan.compaction_cron
+            )
+        with report.step("cutting the flights into change batches"):
+            self._cut()
+        with report.step(f"making the table {FLIGHTS}"):
+            is_new = ensure_table(servers.metastore.uri)
+            report.say(f"{FLIGHTS} is {'new' if is_new else 'there already'}")
+        with report.step("waiting for Airflow to answer and to read the DAGs"):
+            servers.airflow.await_health()
+            self._await_dags(servers.airflow.api())
+
+    def _cut(self) -> None:
+        folder = self._servers.layout.changes
+        names = [BOOTSTRAP_FILE, *map(batch_name, self._days)]
+        if all((folder / name).is_file() for name in names):
+            self._report.say(f"{len(names)} files are there already")
+            return
+        counts = cut(read_flights(), folder, days=self._plan.days).values()
+        inserts, updates, deletes = (
+            sum(getattr(count, kind) for count in counts)
+            for kind in ("inserts", "updates", "deletes")
+        )
+        self._report.say(
+            f"{len(names)} files: {inserts:,} inserts, {updates:,} updates, {deletes:,} deletes"
+        )
+
+    def _await_dags(self, api: AirflowApi) -> None:
+        def are_read() -> bool:
+            if errors := api.import_errors():
+                file, trace = next(iter(errors.items()))
+                raise StoryError(f"Airflow cannot read {file}:\n{trace}")
+            return set(DAGS) <= api.dag_ids()
+
+        if not _wait(are_read, timeout_s=_PARSE_TIMEOUT_S):
+            raise StoryError(
+                f"Airflow has not read {', '.join(DAGS)} within {_PARSE_TIMEOUT_S:g} s; see"
+                f" {self._servers.layout.logs / 'dag-processor.log'}"
+            )
+
+    def _is_done(self, api: AirflowApi) -> bool:
+        states = {run.day: run.state for run in api.runs(MERGE)}
+        return (
+            [run.state for run in api.runs(BOOTSTRAP)] == ["success"]
+            and all(states.get(day) == "success" for day in self._days)
+            and self._has_compacted(api)
+        )
+
+    def _has_compacted(self, api: AirflowApi) -> bool:
+        log = RunLog(api, say=lambda _line: None)
+        log.look(COMPACTION)
+        return bool(log.compactions())
+
+    def _bootstrap(self, api: AirflowApi, log: RunLog) -> None:
+        with self._report.step("loading the first day's schedule"):
+            self._try_failed_again(api, BOOTSTRAP)
+            api.unpause(BOOTSTRAP)
+            self._follow(log, BOOTSTRAP, lambda runs: _all_succeeded(runs, expected=1))
+
+    def _backfill(self, api: AirflowApi, log: RunLog, watch: DirectoryWatch) -> None:
+        days = self._days
+        with self._report.step(f"merging {days[0]} to {days[-1]}"):
+            api.unpause(MERGE)
+            self._try_failed_again(api, MERGE)
+            if set(days) - {run.day for run in api.runs(MERGE)}:
+                self._create_backfill()
+
+            def are_merged(runs: tuple[Run, ...]) -> bool:
+                watch.look()
+                log.look(COMPACTION)
+                wanted = tuple(run for run in runs if run.day in days)
+                self._report.now(_progress(wanted, expected=len(days)))
+                return _all_succeeded(wanted, expected=len(days))
+
+            self._follow(log, MERGE, are_merged)
+
+    def _create_backfill(self) -> None:
+        first, last = self._days[0].isoformat(), self._days[-1].isoformat()
+        arguments = ["backfill", "create", "--dag-id", MERGE, "--from-date", first]
+        arguments += ["--to-date", last, "--max-active-runs", _ACTIVE_RUNS]
+        # What merges that depend on the day before ask for: a day that was merged stays as it is.
+        arguments += ["--reprocess-behavior", "failed"]
+        self._report.tell(f"airflow {' '.join(arguments)}")
+        self._servers.airflow.command(arguments)
+
+    def _await_compaction(self, log: RunLog, watch: DirectoryWatch) -> None:
+        with self._report.step("waiting for a compaction at its threshold to be over"):
+
+            def is_over(runs: tuple[Run, ...]) -> bool:
+                watch.look()
+                return bool(log.compactions()) and all(run.is_over for run in runs)
+
+            self._follow(log, COMPACTION, is_over)
+
+    def _compare(self) -> Verdict:
+        with self._report.step("comparing every row with the truth"):
+            rows = read_flights_table(self._servers.metastore.uri)
+            with Truth(self._servers.layout.scratch) as truth:
+                return truth.compare(rows, days=self._plan.days)
+
+    # What is said
+
+    def _show_work(self, log: RunLog, watch: DirectoryWatch) -> None:
+        self._report.show_jobs(log.lines())
+        pictures = {}
+        for number, compaction in enumerate(log.compactions(), start=1):
+            pictures[f"before compaction {number}"] = watch.before(compaction.began.timestamp())
+            pictures[f"after cleaning {number}"] = watch.after(compaction.cleaned.timestamp())
+        pictures["now"] = watch.look()
+        self._report.show_directories({k: v for k, v in pictures.items() if v is not None})
+
+    def _conclude(self, verdict: Verdict, *, is_done: bool) -> None:
+        self._report.show_truth(verdict)
+        self._report.show_steps()
+        if not verdict.is_equal:
+            raise StoryError(f"{FLIGHTS} is not equal to the truth")
+        if is_done:
+            self._report.say("[green]nothing to do[/green]: every run has succeeded before")
+        self._report.say(
+            f"[green]{FLIGHTS} is equal to the truth[/green]: {verdict.rows:,} rows"
+            f" after {self._plan.days} days"
+        )
+        servers = self._servers
+        self._report.tell(f"Airflow     {servers.airflow.url} (user {USER}, password in the file")
+        self._report.tell(f"            {servers.layout.passwords})")
+        self._report.tell(f"metastore   {servers.metastore.uri}")
+        self._report.tell("stop        make demo-stop")
+
+    # Following runs
+
+    def _follow(self, log: RunLog, dag_id: str, is_over: Callable[[tuple[Run, ...]], bool]) -> None:
+        deadline = time.monotonic() + _QUIET_TIMEOUT_S
+        told = 0
+        while True:
+            runs = log.look(dag_id)
+            if is_over(runs):
+                return
+            self._check(runs)
+            if len(log.lines()) != told:
+                told, deadline = len(log.lines()), time.monotonic() + _QUIET_TIMEOUT_S
+            if time.monotonic() >= deadline:
+                raise StoryError(
+                    f"nothing has ended for {_QUIET_TIMEOUT_S:g} s while waiting for {dag_id};"
+                    f" see {self._servers.layout.logs / 'scheduler.log'}"
+                )
+            time.sleep(_POLL_S)
+
+    def _check(self, runs: tuple[Run, ...]) -> None:
+        for run in runs:
+            if run.state == "failed" and run.run_id not in self._forgiven:
+                logs = self._servers.layout.airflow / "logs" / f"dag_id={run.dag_id}"
+                logs /= f"run_id={run.run_id}"
+                raise StoryError(
+                    f"run {run.run_id} of {run.dag_id} failed: {why_failed(logs)}\n"
+                    f"its logs are in {logs}"
+                )
+
+    def _try_failed_again(self, api: AirflowApi, dag_id: str) -> None:
+        for run in api.runs(dag_id):
+            if run.state == "failed":
+                self._report.tell(f"{dag_id} {run.run_id} failed before and is tried again")
+                api.clear(run)
+
+
+def _all_succeeded(runs: tuple[Run, ...], *, expected: int) -> bool:
+    return [run.state for run in runs] == ["success"] * expected
+
+
+def _progress(runs: tuple[Run, ...], *, expected: int) -> str:
+    done = sum(run.state == "success" for run in runs)
+    running = [str(run.day) for run in runs if run.state == "running"]
+    return f"merging {running[0] if running else ''} ({done} of {expected} days done)"
+
+
+def _wait(condition: Callable[[], bool], *, timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True

@@ -1,0 +1,191 @@
+"""Knows how the demonstration is shown: one line a step while it runs, tables at its end.
+
+On a terminal the running step turns in place; elsewhere every step has a line when it begins and
+one when it ends, so that a log shows where it stands too.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import date
+
+    from rich.console import Console
+    from rich.status import Status
+
+    from demo.directories import Picture
+    from demo.truth import Verdict
+
+_SHOWN_DIFFERENCES: Final = 10
+_KIBI: Final = 1024.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTime:
+    """How long one step took."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLine:
+    """One Spark job as Airflow ran it.
+
+    `task_s` is the task's duration in Airflow, `job_s` the application's own; `rows` are inserted,
+    updated and deleted ones; `day` is None for jobs that belong to none.
+    """
+
+    dag_id: str
+    task_id: str
+    day: date | None
+    state: str
+    tries: int
+    task_s: float
+    job_s: float
+    rows: tuple[int, int, int]
+    files: int
+    size_bytes: int
+    note: str = ""
+
+
+class Report:
+    """What is said, in order. Mutable: it keeps time."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._began = time.monotonic()
+        self._status: Status | None = None
+        self.steps: list[StepTime] = []
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Show that a step runs, then how long it took."""
+        began = time.monotonic()
+        if not self._console.is_terminal:
+            self.say(f"{name} ...")
+        with self._console.status(name) as status:
+            self._status = status
+            try:
+                yield
+            finally:
+                self._status = None
+        seconds = time.monotonic() - began
+        self.steps.append(StepTime(name=name, seconds=seconds))
+        self.say(f"[green]done[/green] {name} [dim]{seconds:.1f} s[/dim]")
+
+    def say(self, line: str) -> None:
+        """Print one line under the time since the beginning."""
+        elapsed = time.monotonic() - self._began
+        self._console.print(f"[dim]{elapsed:6.1f} s[/dim]  {line}", soft_wrap=True)
+
+    def tell(self, line: str) -> None:
+        """Print one line of somebody else's words, in which nothing is markup."""
+        self.say(line.replace("[", "\\["))
+
+    def now(self, text: str) -> None:
+        """Change what the running step says of itself; shown on a terminal only."""
+        if self._status is not None:
+            self._status.update(text)
+
+    def show_jobs(self, jobs: Sequence[JobLine]) -> None:
+        """Print runs, states, seconds, rows and bytes."""
+        table = Table(title="Spark jobs, as Airflow ran them", title_justify="left")
+        for name in ("DAG", "task", "day", "state"):
+            table.add_column(name)
+        for name in ("tries", "task s", "job s", "inserted", "updated", "deleted", "files", "size"):
+            table.add_column(name, justify="right")
+        table.add_column("")
+        for job in jobs:
+            table.add_row(
+                job.dag_id,
+                job.task_id,
+                str(job.day or ""),
+                _coloured(job.state),
+                str(job.tries),
+                f"{job.task_s:.1f}",
+                f"{job.job_s:.1f}",
+                *(f"{count:,}" if count else "" for count in job.rows),
+                str(job.files or ""),
+                size_text(job.size_bytes) if job.size_bytes else "",
+                job.note,
+            )
+        self._console.print(table)
+
+    def show_truth(self, verdict: Verdict) -> None:
+        """Print rows by day against the truth, and the first rows that differ."""
+        table = Table(title="Rows by day against the truth", title_justify="left")
+        table.add_column("day")
+        for name in ("truth", "table", "differing"):
+            table.add_column(name, justify="right")
+        table.add_column("")
+        for day in verdict.days:
+            table.add_row(
+                str(day.day),
+                f"{day.expected_rows:,}",
+                f"{day.actual_rows:,}",
+                str(day.differing_rows or ""),
+                "[green]equal[/green]" if day.is_equal else "[red]differs[/red]",
+            )
+        self._console.print(table)
+        self._console.print(f"digest of the truth {verdict.expected_digest}")
+        self._console.print(f"digest of the table {verdict.actual_digest}")
+        for difference in verdict.differences[:_SHOWN_DIFFERENCES]:
+            self._console.print(
+                f"[red]{difference.side}[/red]", difference.row, markup=True, soft_wrap=True
+            )
+        hidden = len(verdict.differences) - _SHOWN_DIFFERENCES
+        if hidden > 0:
+            self._console.print(f"... and {hidden:,} more rows that differ")
+
+    def show_directories(self, pictures: Mapping[str, Picture]) -> None:
+        """Print the table's directories at several moments, one column a moment."""
+        paths = sorted({d.path for picture in pictures.values() for d in picture.directories})
+        sizes = [{d.path: d for d in picture.directories} for picture in pictures.values()]
+        table = Table(title="The table's directories", title_justify="left", show_footer=True)
+        table.add_column("", footer="all")
+        for title, picture in pictures.items():
+            count = len(picture.directories)
+            footer = f"{count} directories, {size_text(picture.size_bytes)}"
+            table.add_column(title, justify="right", footer=footer)
+        for path in paths:
+            cells = (found.get(path) for found in sizes)
+            table.add_row(path, *(size_text(cell.size_bytes) if cell else "" for cell in cells))
+        self._console.print(table)
+
+    def show_steps(self) -> None:
+        """Print how long each step took, and all together."""
+        table = Table(title="Seconds by step", title_justify="left", show_footer=True)
+        table.add_column("", footer="all")
+        total = time.monotonic() - self._began
+        table.add_column("s", justify="right", footer=f"{total:.1f}")
+        for step in self.steps:
+            table.add_row(step.name, f"{step.seconds:.1f}")
+        self._console.print(table)
+
+
+def size_text(size_bytes: int) -> str:
+    """A size for people, in units of 1024.
+
+    Example:
+        >>> size_text(812), size_text(61_440)
+        ('812 B', '60.0 KiB')
+    """
+    size = float(size_bytes)
+    for unit in ("B", "KiB", "MiB"):
+        if size < _KIBI:
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= _KIBI
+    return f"{size:.1f} GiB"
+
+
+def _coloured(state: str) -> str:
+    colour = {"success": "green", "failed": "red"}.get(state)
+    return f"[{colour}]{state}[/{colour}]" if colour else state

@@ -1,0 +1,134 @@
+"""Knows which DAGs tell the story, and follows their runs: what ended, how, and what it did.
+
+Asks Airflow's page for runs and task instances, and takes what the applications answered from XCom.
+Each task that ends is told once, as it ends.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from demo.report import JobLine, size_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+    from pathlib import Path
+
+    from airflow_hiveacid.local.progress import Progress
+    from demo.airflow_api import AirflowApi, Run, Task
+
+BOOTSTRAP: Final = "flights_bootstrap"
+MERGE: Final = "flights_merge"
+COMPACTION: Final = "flights_compaction"
+DAGS: Final = (BOOTSTRAP, MERGE, COMPACTION)
+
+_OVER: Final = frozenset({"success", "failed"})
+_SENSOR: Final = "needed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    """One compaction that changed the table, and the cleaning after it. Times are aware."""
+
+    began: datetime
+    cleaned: datetime
+
+
+class RunLog:
+    """What has happened so far. Mutable: it remembers what it has told."""
+
+    def __init__(self, api: AirflowApi, *, say: Progress) -> None:
+        self._api = api
+        self._say = say
+        self._lines: dict[tuple[str, str, str], JobLine] = {}
+        self._results: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+
+    def look(self, dag_id: str) -> tuple[Run, ...]:
+        """Return the runs of a DAG, oldest first, and tell of every task that has ended since."""
+        runs = self._api.runs(dag_id)
+        by_id = {run.run_id: run for run in runs}
+        for task in self._api.tasks(dag_id):
+            key = (dag_id, task.run_id, task.task_id)
+            run = by_id.get(task.run_id)
+            if task.state in _OVER and task.task_id != _SENSOR and run and key not in self._lines:
+                self._note(key, run, task)
+        return runs
+
+    def lines(self) -> tuple[JobLine, ...]:
+        """All jobs that have ended, in the order of the story."""
+        order = {dag_id: place for place, dag_id in enumerate(DAGS)}
+        return tuple(sorted(self._lines.values(), key=lambda line: order[line.dag_id]))
+
+    def compactions(self) -> tuple[Compaction, ...]:
+        """Compactions that changed the table and were cleaned up after, oldest first."""
+        tasks = {(task.run_id, task.task_id): task for task in self._api.tasks(COMPACTION)}
+        found = []
+        for (dag_id, run_id, task_id), result in self._results.items():
+            if (dag_id, task_id) != (COMPACTION, "compact") or result.get("status") != "committed":
+                continue
+            began = tasks[run_id, "compact"].start
+            clean = tasks.get((run_id, "clean"))
+            if began and clean and clean.state == "success" and clean.end:
+                found.append(Compaction(began=began, cleaned=clean.end))
+        return tuple(sorted(found, key=lambda compaction: compaction.began))
+
+    def _note(self, key: tuple[str, str, str], run: Run, task: Task) -> None:
+        result = self._api.result(*key) or {}
+        line = _job_line(run, task, result)
+        self._lines[key], self._results[key] = line, result
+        self._say(_sentence(line))
+
+
+def why_failed(logs: Path) -> str:
+    """The last error in the task logs of one run, which Airflow writes as JSON, a line an event."""
+    found = "no task has written an error"
+    for log in sorted(
+        logs.glob("task_id=*/**/attempt=*.log"), key=lambda file: file.stat().st_mtime
+    ):
+        for line in log.read_text(errors="replace").splitlines():
+            errors = _event(line).get("error_detail")
+            if errors:
+                found = f"{errors[0].get('exc_type')}: {errors[0].get('exc_value')}"
+    return found
+
+
+def _event(line: str) -> Mapping[str, Any]:
+    try:
+        event = json.loads(line)
+    except ValueError:  # output of a program that ran in the task
+        return {}
+    return event if isinstance(event, dict) else {}
+
+
+def _job_line(run: Run, task: Task, result: Mapping[str, Any]) -> JobLine:
+    rows = result.get("rows") or {}
+    return JobLine(
+        dag_id=run.dag_id,
+        task_id=task.task_id,
+        day=run.day if run.dag_id == MERGE else None,
+        state=str(task.state),
+        tries=task.tries,
+        task_s=task.seconds or 0.0,
+        job_s=float(result.get("seconds") or 0.0),
+        rows=(
+            int(rows.get("inserted") or 0),
+            int(rows.get("updated") or 0),
+            int(rows.get("deleted") or 0),
+        ),
+        files=int(result.get("files") or 0),
+        size_bytes=int(result.get("size_bytes") or 0),
+        note=str(result.get("status") or ""),
+    )
+
+
+def _sentence(line: JobLine) -> str:
+    inserted, updated, deleted = line.rows
+    what = f"{line.dag_id} {line.day}" if line.day else f"{line.dag_id} {line.task_id}"
+    rows = f"{inserted:,} inserted, {updated:,} updated, {deleted:,} deleted, "
+    return (
+        f"{what}: {line.state} ({line.note or 'no result'}), {rows if any(line.rows) else ''}"
+        f"{size_text(line.size_bytes)} in {line.files} files, {line.task_s:.1f} s"
+    )

@@ -1,0 +1,1 @@
+"""Applications that spark-submit starts, one `main` per job."""

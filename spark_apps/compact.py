@@ -1,0 +1,77 @@
+"""Compact a full-ACID table, or one partition of it.
+
+Partitions are compacted side by side, each in its own transaction with its own connection; what is
+not due, or is somebody else's, is said and left alone.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.jobs.codec import to_json
+from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
+from airflow_hiveacid.jobs.specs import CompactSpec
+from airflow_hiveacid.spark.compact import CompactionOutcome, Compactor
+from airflow_hiveacid.spark.target import partitions_of
+from spark_apps.runtime import main
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.spark.job import JobContext
+
+
+def compact(job: JobContext) -> JobResult:
+    """Compact what is due."""
+    spec = job.job_of(CompactSpec)
+    table = job.changeable_table(spec.target, "compaction")
+    partitions = partitions_of(job.client, table, spec.partition)
+    with ThreadPoolExecutor(job.spark.sparkContext.defaultParallelism) as pool:
+        outcomes = list(pool.map(lambda p: _compact_one(job, spec, table, p), partitions))
+    return _result(job, spec, table, outcomes)
+
+
+def _compact_one(
+    job: JobContext, spec: CompactSpec, table: TableInfo, partition: PartitionInfo
+) -> CompactionOutcome:
+    with job.client.clone() as client:
+        return Compactor(
+            spark=job.spark,
+            client=client,
+            table=table,
+            spec=spec,
+            job_key=job.spec.job_key,
+            lock_timeout_s=job.spec.lock_timeout_s,
+            heartbeat_s=job.spec.heartbeat_s,
+            on_step=job.on_step,
+        ).compact(partition)
+
+
+def _result(
+    job: JobContext, spec: CompactSpec, table: TableInfo, outcomes: Sequence[CompactionOutcome]
+) -> JobResult:
+    done = [o for o in outcomes if o.done]
+    if done:
+        status = JobStatus.COMMITTED
+    elif spec.plan_only:
+        status = JobStatus.PLANNED
+    else:
+        status = JobStatus.NOTHING_TO_DO
+    return JobResult(
+        kind=job.spec.kind,
+        job_key=job.spec.job_key,
+        status=status,
+        table=str(table.ref),
+        txn_id=done[0].txn_id if len(done) == 1 else None,
+        rows=RowCounts(),
+        partitions=tuple(o.partition for o in done if o.partition),
+        files=sum(o.files for o in done),
+        size_bytes=sum(o.bytes_out for o in done),
+        details={"compactions": [to_json(o) for o in outcomes]},
+    )
+
+
+if __name__ == "__main__":
+    main("compact", compact)

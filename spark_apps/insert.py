@@ -1,0 +1,34 @@
+"""INSERT INTO or INSERT OVERWRITE a full-ACID table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.jobs.specs import InsertMode, InsertSpec
+from airflow_hiveacid.spark.insert import fixed_partition, new_row_events, plan_insert
+from airflow_hiveacid.spark.job import JobContext, run_change
+from spark_apps.runtime import main
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.results import JobResult
+
+
+def insert(job: JobContext) -> JobResult:
+    """Run one INSERT as one transaction."""
+    spec = job.job_of(InsertSpec)
+    table = job.changeable_table(spec.target, "INSERT")
+    program = plan_insert(job.spark, table, spec, job.source_shape(spec.source))
+    overwrite = spec.mode is InsertMode.OVERWRITE
+    return run_change(
+        job,
+        table,
+        frozenset({DataOperation.OVERWRITE if overwrite else DataOperation.INSERT}),
+        lambda _target, source: new_row_events(program, source),
+        source=spec.source,
+        partitions=fixed_partition(table, spec),
+    )
+
+
+if __name__ == "__main__":
+    main("insert", insert)

@@ -1,0 +1,138 @@
+"""What every application does before and after its own story: read the spec, run, answer.
+
+The spec is a JSON file shipped with the application (`--files`); `--spec` is its name. The result
+goes to the spec's `result_uri`, typed errors included, and the process ends with the exit code that
+stands for it (`jobs.results.ExitCode`).
+
+`HIVEACID_STOP_AT=<step>` makes the driver kill itself with SIGKILL at a step border of the
+transaction: that is how the tests prove that a job leaves all or nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark import SparkFiles
+
+from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
+from airflow_hiveacid.jobs.results import ExitCode, JobError, JobResult, JobStatus, exit_code
+from airflow_hiveacid.jobs.specs import JobSpec
+from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.spark.failures import typed_failures
+from airflow_hiveacid.spark.job import JobContext
+from airflow_hiveacid.spark.session import open_session
+from airflow_hiveacid.storage.filesystem import open_location, write_bytes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("hiveacid")
+
+Story = Callable[[JobContext], JobResult]
+
+
+def main(kind: str, story: Story, argv: list[str] | None = None) -> None:
+    """Run one application to its end and leave the process with its exit code."""
+    logging.basicConfig(
+        level=logging.INFO,
+        stream=sys.stderr,
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+    )
+    parser = argparse.ArgumentParser(prog=kind)
+    parser.add_argument("--spec", required=True, help="name of the shipped job description")
+    name = parser.parse_args(argv).spec
+    spark = open_session(f"hiveacid-{kind}")
+    code = ExitCode.OK
+    try:
+        code = _run(spark, kind, story, name)
+    finally:
+        spark.stop()
+    if code is not ExitCode.OK:
+        sys.exit(int(code))
+
+
+def _run(spark: SparkSession, kind: str, story: Story, spec_name: str) -> ExitCode:
+    spec = read_spec(spec_name)
+    if spec.kind != kind:
+        raise ConfigurationError(f"a {spec.kind} job was given to the {kind} application")
+    started = time.monotonic()
+    try:
+        with connect(spec.metastore) as client, typed_failures():
+            result = story(JobContext(spark=spark, spec=spec, client=client, on_step=stop_hook()))
+        code = ExitCode.OK
+    except Exception as error:
+        log.log(
+            logging.ERROR,
+            "%s failed: %s",
+            kind,
+            error,
+            exc_info=None if isinstance(error, HiveAcidError) else error,
+        )
+        code = exit_code(error)
+        result = JobResult(
+            kind=kind,
+            job_key=spec.job_key,
+            status=JobStatus.FAILED,
+            table=spec.job.target,
+            error=JobError.of(error),
+        )
+    answer(
+        spec,
+        dataclasses.replace(
+            result,
+            seconds=round(time.monotonic() - started, 3),
+            spark_app_id=spark.sparkContext.applicationId,
+        ),
+    )
+    return code
+
+
+def read_spec(name: str) -> JobSpec:
+    """Read the job description that was shipped under this name.
+
+    Raises:
+        ConfigurationError: it was not shipped.
+        ContractVersionError: another version wrote it.
+    """
+    # YARN puts shipped files into the working directory; local and standalone modes into Spark's.
+    for path in (Path(name), Path(SparkFiles.get(name))):
+        if path.is_file():
+            return JobSpec.parse(path.read_text(encoding="utf-8"))
+    raise ConfigurationError(f"no job description {name!r} came with the application (--files)")
+
+
+def answer(spec: JobSpec, result: JobResult) -> None:
+    """Write the result where the operator reads it, and the gist into the log."""
+    log.info(
+        "result table=%s status=%s rows=%s files=%d bytes=%d seconds=%.1f",
+        result.table,
+        result.status.value,
+        result.rows,
+        result.files,
+        result.size_bytes,
+        result.seconds,
+    )
+    if spec.result_uri is not None:
+        fs, path = open_location(spec.result_uri)
+        write_bytes(fs, path, result.dump().encode())
+
+
+def stop_hook() -> Callable[[str], None]:
+    """What to call at step borders: a log line, and in tests the end of the process."""
+    stop_at = os.environ.get("HIVEACID_STOP_AT")
+
+    def reached(step: str) -> None:
+        log.info("step=%s", step)
+        if step == stop_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return reached

@@ -1,0 +1,31 @@
+"""UPDATE a full-ACID table: rows that the condition picks get new values in the named columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.jobs.specs import UpdateSpec
+from airflow_hiveacid.spark.job import JobContext, run_change
+from airflow_hiveacid.spark.merge import change_events, plan_change
+from spark_apps.runtime import main
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.results import JobResult
+
+
+def update(job: JobContext) -> JobResult:
+    """Run one UPDATE as one transaction."""
+    spec = job.job_of(UpdateSpec)
+    table = job.changeable_table(spec.target, "UPDATE")
+    program = plan_change(job.spark, table, spec)
+    return run_change(
+        job,
+        table,
+        frozenset({DataOperation.UPDATE}),
+        lambda target, _source: change_events(program, target),
+    )
+
+
+if __name__ == "__main__":
+    main("update", update)

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from airflow.sdk import Connection
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.hooks.connection import ConnectionFields, MetastoreSettings, parse_settings
+from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
+
+if TYPE_CHECKING:
+    from airflow_support import Connections
+
+
+def _parse(host: str = "hms", port: int | None = None, **extra: object) -> MetastoreSettings:
+    return parse_settings(ConnectionFields(conn_id="hms_prod", host=host, port=port, extra=extra))
+
+
+def test_host_and_port_name_the_server() -> None:
+    assert _parse("hms", 9090).endpoint.uris == ("thrift://hms:9090",)
+
+
+def test_the_port_is_hives_own_unless_given() -> None:
+    assert _parse("hms").endpoint.uris == ("thrift://hms:9083",)
+
+
+def test_several_hosts_keep_their_order_and_their_own_ports() -> None:
+    endpoint = _parse("b, a:9085 ,thrift://c", 9084).endpoint
+    assert endpoint.uris == ("thrift://b:9084", "thrift://a:9085", "thrift://c:9084")
+
+
+def test_uris_win_over_the_host() -> None:
+    assert _parse("hms", uris="thrift://x:1,thrift://y:2").endpoint.uris == (
+        "thrift://x:1",
+        "thrift://y:2",
+    )
+
+
+def test_an_address_of_version_six_keeps_its_brackets() -> None:
+    assert _parse("[::1]:9090").endpoint.uris == ("thrift://[::1]:9090",)
+
+
+def test_every_field_of_the_form_arrives() -> None:
+    settings = parse_settings(
+        ConnectionFields(
+            conn_id="c",
+            host="hms",
+            login="etl",
+            extra={
+                "transport": "TLS",
+                "ca_certificate": "/ca.pem",
+                "client_certificate": "/c.pem",
+                "client_key": "/k.pem",
+                "verify_host": "false",
+                "connect_timeout_s": "2.5",
+                "call_timeout_s": 30,
+                "lock_timeout_s": 60.0,
+                "result_dir": "hdfs://nn/results",
+            },
+        )
+    )
+    assert settings == MetastoreSettings(
+        conn_id="c",
+        endpoint=MetastoreEndpoint(
+            uris=("thrift://hms:9083",),
+            transport=Transport.TLS,
+            ca_certificate="/ca.pem",
+            client_certificate="/c.pem",
+            client_key="/k.pem",
+            verify_host=False,
+            user="etl",
+            connect_timeout_s=2.5,
+            call_timeout_s=30.0,
+        ),
+        lock_timeout_s=60.0,
+        result_dir="hdfs://nn/results",
+    )
+
+
+def test_fields_that_a_form_leaves_blank_are_not_given() -> None:
+    blank = dict.fromkeys(
+        ("uris", "transport", "ca_certificate", "verify_host", "call_timeout_s", "result_dir"), ""
+    )
+    assert _parse(**blank) == _parse()
+
+
+@pytest.mark.parametrize(
+    ("field", "extra"),
+    [
+        ("transport", {"transport": "kerberos"}),
+        ("verify_host", {"verify_host": "perhaps"}),
+        ("call_timeout_s", {"call_timeout_s": "soon"}),
+        ("call_timeout_s", {"call_timeout_s": 0}),
+        ("lock_timeout_s", {"lock_timeout_s": -1}),
+        ("connect_timeout_s", {"connect_timeout_s": "nan"}),
+        ("result_dir", {"result_dir": 7}),
+        ("uris", {"uris": "http://hms:9083"}),
+        ("uris", {"uris": "thrift://hms:99999"}),
+        ("uris", {"uris": "thrift://hms:nine"}),
+        ("uris", {"uris": "thrift://hms:9083/db"}),
+        ("ca_certificate", {"ca_certificate": "/ca.pem"}),
+        ("client_key", {"transport": "tls", "client_certificate": "/c.pem"}),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_connection(field: str, extra: dict[str, object]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        _parse(**extra)
+    assert str(caught.value).startswith(f"connection 'hms_prod', field '{field}': ")
+
+
+def test_a_connection_without_an_address_says_where_one_goes() -> None:
+    with pytest.raises(ConfigurationError, match="field 'host'"):
+        _parse("")
+
+
+def test_the_hook_reads_airflows_connection(connections: Connections) -> None:
+    connections.add(
+        "hms_prod",
+        "hive_acid_metastore",
+        host="hms",
+        port=9085,
+        login="etl",
+        extra={"lock_timeout_s": 5},
+    )
+    hook = HiveAcidHook("hms_prod")
+    assert hook.endpoint() == MetastoreEndpoint(uris=("thrift://hms:9085",), user="etl")
+    assert hook.settings.lock_timeout_s == 5.0
+
+
+def test_a_connection_given_as_a_uri_is_read_too() -> None:
+    connection = Connection.from_uri("hive-acid-metastore://etl@hms:9085/?call_timeout_s=7", "c")
+    assert connection.conn_type == HiveAcidHook.conn_type
+    endpoint = parse_settings(ConnectionFields.of(connection)).endpoint
+    assert (endpoint.uris, endpoint.user, endpoint.call_timeout_s) == (
+        ("thrift://hms:9085",),
+        "etl",
+        7.0,
+    )
+
+
+def test_a_missing_connection_is_named() -> None:
+    with pytest.raises(ConfigurationError, match="no connection 'nowhere'"):
+        HiveAcidHook("nowhere").endpoint()
+
+
+def test_a_password_does_not_reach_our_values() -> None:
+    connection = Connection(
+        conn_id="c", conn_type=HiveAcidHook.conn_type, host="hms", password="hunter2"
+    )
+    assert "hunter2" not in repr(parse_settings(ConnectionFields.of(connection)))

@@ -1,0 +1,198 @@
+"""The example DAGs: Airflow reads them, and they ask for what their texts say.
+
+Airflow takes its home from the environment when it is first imported, so nothing of it is imported
+before the fixture below has pointed it to an empty folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.jobs.specs import (
+    CompactionChoice,
+    CompactSpec,
+    InsertMode,
+    MergeAction,
+    MergeWhen,
+)
+from demo.changes import ACTUAL, BOOTSTRAP_FILE, FIRST_DAY, KEY, LAST_DAY, batch_name
+from demo.flights_table import FLIGHTS
+from demo.runs import BOOTSTRAP, COMPACTION, DAGS, MERGE
+
+if TYPE_CHECKING:
+    from airflow.dag_processing.dagbag import DagBag
+    from airflow.sdk import DAG
+    from airflow.serialization.definitions.dag import SerializedDAG
+
+    from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+FOLDER = REPOSITORY / "dags"
+EXAMPLE = "merge_customers"
+CHANGES = "file:///changes"
+
+
+@pytest.fixture(scope="module")
+def dag_bag(tmp_path_factory: pytest.TempPathFactory) -> DagBag:
+    os.environ.setdefault("AIRFLOW_HOME", str(tmp_path_factory.mktemp("airflow")))
+    from airflow.dag_processing.dagbag import DagBag  # noqa: PLC0415 - see above
+
+    return DagBag(dag_folder=str(FOLDER))
+
+
+@pytest.fixture(scope="module")
+def merge_dag(dag_bag: DagBag) -> DAG:
+    return dag_bag.dags[MERGE]
+
+
+def serialised(dag: DAG) -> SerializedDAG:
+    from airflow.serialization.serialized_objects import DagSerialization  # noqa: PLC0415
+
+    return DagSerialization.from_dict(DagSerialization.to_dict(dag))
+
+
+def rendered(dag: DAG, task_id: str, day: datetime) -> HiveAcidSparkOperator:
+    """The task as it is when its run of one day executes."""
+    task = dag.get_task(task_id)
+    variables = {"value": {"flights_changes": CHANGES}}
+    interval = {"data_interval_start": day, "data_interval_end": day + timedelta(days=1)}
+    environment = dag.get_template_env()
+    for name in task.template_fields:
+        value = getattr(task, name)
+        context = {"var": variables, **interval}
+        setattr(task, name, task.render_template(value, context, environment))
+    return task
+
+
+def test_airflow_reads_every_example_without_an_error(dag_bag: DagBag) -> None:
+    assert dag_bag.import_errors == {}
+    assert set(dag_bag.dags) == {*DAGS, EXAMPLE}
+
+
+@pytest.mark.parametrize("dag_id", [*DAGS, EXAMPLE])
+def test_every_example_survives_serialisation(dag_bag: DagBag, dag_id: str) -> None:
+    dag = dag_bag.dags[dag_id]
+    again = serialised(dag)
+    assert again.task_dict.keys() == dag.task_dict.keys()
+    assert again.tags == dag.tags
+
+
+def test_reading_the_examples_loads_no_heavy_library(tmp_path: Path) -> None:
+    """The scheduler's parser reads them again and again."""
+    program = (
+        "import runpy, sys, pathlib\n"
+        f"for file in pathlib.Path({str(FOLDER)!r}).glob('*.py'): runpy.run_path(str(file))\n"
+        "print(sorted({'pyspark', 'pyarrow', 'pandas', 'thrift'} & set(sys.modules)))"
+    )
+    environment = {**os.environ, "AIRFLOW_HOME": str(tmp_path), "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_merge_run_spans_its_day(merge_dag: DAG) -> None:
+    first = datetime.combine(FIRST_DAY, datetime.min.time(), UTC)
+    until = first + timedelta(days=13)
+    runs = list(serialised(merge_dag).iter_dagrun_infos_between(first, until))
+    assert len(runs) == 14
+    for number, run in enumerate(runs):
+        assert run.data_interval.start == first + timedelta(days=number)
+        assert run.data_interval.end - run.data_interval.start == timedelta(days=1)
+
+
+def test_merging_never_runs_ahead_of_the_source_or_of_itself(merge_dag: DAG) -> None:
+    assert all(task.depends_on_past for task in merge_dag.tasks)
+    assert merge_dag.max_active_runs == 1
+    assert merge_dag.catchup is False
+    assert merge_dag.start_date is not None
+    assert merge_dag.end_date is not None
+    assert (merge_dag.start_date.date(), merge_dag.end_date.date()) == (FIRST_DAY, LAST_DAY)
+
+
+def test_a_merge_reads_the_batch_of_its_day(merge_dag: DAG) -> None:
+    spec = rendered(merge_dag, "merge", datetime(2013, 1, 31, tzinfo=UTC)).build_job()
+    assert spec.target == str(FLIGHTS)
+    assert spec.source.location == f"{CHANGES}/{batch_name(FIRST_DAY.replace(day=31))}"
+    assert spec.keys == KEY
+    assert spec.condition == "t.month IN (1, 2)"
+
+
+def test_a_merge_has_one_clause_for_each_operation(dag_bag: DagBag) -> None:
+    spec = dag_bag.dags[MERGE].get_task("merge").build_job()
+    update, delete, insert = spec.clauses
+    assert (update.when, update.action) == (MergeWhen.MATCHED, MergeAction.UPDATE)
+    assert update.set == {name: f"s.{name}" for name in ACTUAL}
+    assert (delete.when, delete.action) == (MergeWhen.MATCHED, MergeAction.DELETE)
+    assert (insert.when, insert.action) == (MergeWhen.NOT_MATCHED, MergeAction.INSERT)
+    conditions = [clause.condition for clause in spec.clauses]
+    assert conditions == ["s.op = 'U'", "s.op = 'D'", "s.op = 'I'"]
+
+
+def test_the_bootstrap_can_run_only_once(dag_bag: DagBag) -> None:
+    dag = dag_bag.dags[BOOTSTRAP]
+    assert dag.allowed_run_types == frozenset({"scheduled"})
+    far = datetime(2030, 1, 1, tzinfo=UTC)
+    runs = list(serialised(dag).iter_dagrun_infos_between(dag.start_date, far))
+    assert len(runs) == 1
+
+
+def test_the_bootstrap_loads_the_first_day(dag_bag: DagBag) -> None:
+    first = datetime.combine(FIRST_DAY, datetime.min.time(), UTC)
+    spec = rendered(dag_bag.dags[BOOTSTRAP], "load_first_day", first).build_job()
+    assert (spec.target, spec.mode) == (str(FLIGHTS), InsertMode.APPEND)
+    assert spec.source.location == f"{CHANGES}/{BOOTSTRAP_FILE}"
+
+
+def test_sensor_and_compaction_share_their_thresholds(dag_bag: DagBag) -> None:
+    dag = dag_bag.dags[COMPACTION]
+    policy = dag.get_task("needed").policy()
+    spec = dag.get_task("compact").build_job()
+    assert isinstance(spec, CompactSpec)
+    assert (policy.delta_count, policy.delta_ratio) == (10, 0.1)
+    assert (spec.delta_count, spec.delta_ratio) == (policy.delta_count, policy.delta_ratio)
+    assert spec.choice is CompactionChoice.AUTO
+    assert {task.table for task in dag.tasks} == {str(FLIGHTS)}
+
+
+def test_a_table_in_order_costs_one_look_and_no_failure(dag_bag: DagBag) -> None:
+    dag = dag_bag.dags[COMPACTION]
+    needed = dag.get_task("needed")
+    assert (needed.timeout, needed.soft_fail) == (0, True)
+    assert needed.downstream_task_ids == {"compact"}
+    assert dag.get_task("compact").downstream_task_ids == {"clean"}
+    assert dag.max_active_runs == 1
+
+
+def test_compaction_looks_every_five_minutes_or_as_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch, dag_bag: DagBag
+) -> None:
+    from airflow.dag_processing.dagbag import DagBag  # noqa: PLC0415
+
+    monkeypatch.setenv("FLIGHTS_COMPACTION_CRON", "*/2 * * * *")
+    often = DagBag(dag_folder=str(FOLDER / "flights_compaction.py")).dags[COMPACTION]
+    assert minutes_between(often) == 2
+    assert minutes_between(dag_bag.dags[COMPACTION]) == 5
+
+
+def minutes_between(dag: DAG) -> float:
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    until = begin + timedelta(minutes=30)
+    first, second, *_ = serialised(dag).iter_dagrun_infos_between(begin, until)
+    return (second.run_after - first.run_after).total_seconds() / 60
+
+
+def test_the_readme_shows_the_example_as_it_is() -> None:
+    readme = (REPOSITORY / "README.md").read_text()
+    code = (FOLDER / "example_readme.py").read_text()
+    _, example = code.split("from __future__ import annotations\n\n")
+    blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    assert example in blocks

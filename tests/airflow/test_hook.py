@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from airflow.sdk import Connection
+
+from airflow_hiveacid.format.errors import (
+    NotTransactionalError,
+    PartitionNotFoundError,
+    TableNotFoundError,
+)
+from airflow_hiveacid.format.table import PartitionName, TransactionalKind
+from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
+from airflow_hiveacid.metastore.txn_values import TxnState
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_hiveacid.local.metastore import LocalMetastore
+    from airflow_support import Connections, Warehouse
+
+
+# ---- the Test button -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("server", "generation"), [("hive_metastore", "Hive 4"), ("hive_metastore_3", "Hive 3")]
+)
+def test_the_test_button_tells_what_was_reached(
+    server: str, generation: str, connections: Connections, request: pytest.FixtureRequest
+) -> None:
+    uri = request.getfixturevalue(server).uri
+    connections.add("c", "hive_acid_metastore", extra={"uris": uri})
+    status, message = Connection.get("c").test_connection()
+    assert status is True
+    assert message == (
+        f"Reached a {generation} metastore at {uri}; its transactions time out after 20 s."
+    )
+
+
+def test_the_test_button_warns_of_a_metastore_that_forgets_nobody(
+    hive_metastore: LocalMetastore, connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What a server answers whose site leaves the defaults.
+    monkeypatch.setattr(
+        "airflow_hiveacid.metastore.client.MetastoreClient.config_value",
+        lambda _self, _name, default: default,
+    )
+    connections.add("c", "hive_acid_metastore", extra={"uris": hive_metastore.uri})
+    status, message = Connection.get("c").test_connection()
+    assert status is True
+    assert "WARNING" in message
+    assert "metastore.housekeeping.threads.on=true" in message
+
+
+def test_the_test_button_tells_why_nothing_was_reached(connections: Connections) -> None:
+    connections.add(
+        "c",
+        "hive_acid_metastore",
+        extra={"uris": "thrift://127.0.0.1:1", "connect_timeout_s": 1},
+    )
+    status, message = Connection.get("c").test_connection()
+    assert status is False
+    assert message.startswith("MetastoreUnavailableError: metastore thrift://127.0.0.1:1")
+
+
+def test_the_test_button_names_a_wrong_field(connections: Connections) -> None:
+    connections.add("c", "hive_acid_metastore", host="h", extra={"transport": "pigeon"})
+    status, message = Connection.get("c").test_connection()
+    assert (status, "field 'transport'" in message) == (False, True)
+
+
+# ---- calls ---------------------------------------------------------------------------------------
+
+
+def test_get_conn_answers_hmsclients_client(warehouse: Warehouse) -> None:
+    client = HiveAcidHook().get_conn()
+    try:
+        assert warehouse.db in client.get_all_databases()
+        assert type(client).__name__ == "HMSClient"
+    finally:
+        client.close()
+
+
+def test_a_snapshot_holds_the_write_ids_of_every_table(warehouse: Warehouse) -> None:
+    first, second = warehouse.table("a"), warehouse.table("b")
+    warehouse.delta(first, 1)
+    snapshot = HiveAcidHook().snapshot([str(first.ref), str(second.ref)])
+    assert snapshot.write_ids(first.ref).high_watermark == 1
+    assert snapshot.write_ids(second.ref).high_watermark == 0
+
+
+def test_open_transactions_are_kept_alive_and_aborted(warehouse: Warehouse) -> None:
+    hook = HiveAcidHook()
+    txn_id = warehouse.client.open_txn()
+    hook.heartbeat(txn_id)
+    assert _state(hook, txn_id) is TxnState.OPEN
+    assert hook.abort(txn_id) is True
+    assert _state(hook, txn_id) is not TxnState.OPEN
+
+
+def _state(hook: HiveAcidHook, txn_id: int) -> TxnState | None:
+    return next((t.state for t in hook.open_transactions() if t.txn_id == txn_id), None)
+
+
+def test_a_compaction_is_queued_once(warehouse: Warehouse) -> None:
+    hook, table = HiveAcidHook(), warehouse.table("t", partitioned=True)
+    warehouse.client.add_partitions(table, [PartitionName.parse("month=1")])
+    name = str(table.ref)
+    assert hook.request_compaction(name, CompactionType.MINOR, "month=1").accepted
+    assert not hook.request_compaction(name, CompactionType.MINOR, "month=1").accepted
+    (entry,) = hook.compactions(name)
+    assert (str(entry.partition), entry.state) == ("month=1", CompactionState.INITIATED)
+
+
+# ---- health --------------------------------------------------------------------------------------
+
+
+def test_the_health_of_a_table_counts_what_is_live(warehouse: Warehouse) -> None:
+    table = warehouse.table("t")
+    warehouse.delta(table, 7)
+    warehouse.base(table, 1000)
+    warehouse.delta(table, 30)
+    warehouse.delta(table, 20)
+    (health,) = HiveAcidHook().table_health(str(table.ref).upper())
+    assert (health.table, health.partition, health.location) == (
+        str(table.ref),
+        "",
+        table.location,
+    )
+    assert (health.base, health.base_bytes) == ("base_0000002", 1000)
+    assert (health.deltas, health.delta_bytes, health.obsolete) == (2, 50, 1)
+    assert health.delta_ratio == 0.05
+
+
+def test_what_an_open_transaction_holds_back_is_not_counted(warehouse: Warehouse) -> None:
+    # No compaction could cover it, so a sensor that counted it would fire for nothing.
+    table = warehouse.table("t")
+    warehouse.delta(table, 1)
+    txn_id = warehouse.open_delta(table, 1)
+    warehouse.delta(table, 1)
+    assert HiveAcidHook().table_health(str(table.ref))[0].deltas == 1
+    warehouse.client.commit_txn(txn_id)
+    assert HiveAcidHook().table_health(str(table.ref))[0].deltas == 3
+
+
+def test_every_partition_has_its_own_health(warehouse: Warehouse) -> None:
+    table = warehouse.table("t", partitioned=True)
+    assert HiveAcidHook().table_health(str(table.ref)) == ()
+    warehouse.delta(table, 5, "month=1")
+    warehouse.delta(table, 5, "month=2")
+    warehouse.delta(table, 5, "month=2")
+    healths = HiveAcidHook().table_health(str(table.ref))
+    assert [(h.partition, h.deltas) for h in healths] == [("month=1", 1), ("month=2", 2)]
+    assert HiveAcidHook().table_health(str(table.ref), "month=2") == healths[1:]
+
+
+def test_a_table_or_partition_that_does_not_exist_is_named(warehouse: Warehouse) -> None:
+    table = warehouse.table("t", partitioned=True)
+    with pytest.raises(TableNotFoundError, match="nothing_here"):
+        HiveAcidHook().table_health(f"{warehouse.db}.nothing_here")
+    with pytest.raises(PartitionNotFoundError, match="month=9"):
+        HiveAcidHook().table_health(str(table.ref), "month=9")
+
+
+def test_a_table_without_transactions_has_no_health(warehouse: Warehouse, tmp_path: Path) -> None:
+    table = warehouse.table("t", kind=TransactionalKind.NONE, location=f"file:{tmp_path}")
+    with pytest.raises(NotTransactionalError):
+        HiveAcidHook().table_health(str(table.ref))

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
+from airflow_hiveacid.format.errors import JobFailedError
+from airflow_hiveacid.metastore.fencing import Seal
+from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
+from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
+from airflow_support import run_task
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_support import FakeSpark, Warehouse
+
+_JOB_KEY = "dag/scheduled__2013-01-02/task/-1"
+
+
+def _lock(warehouse: Warehouse, table: TableInfo, job_key: str) -> TxnId:
+    """What a driver of this job holds while it works."""
+    txn_id = warehouse.client.open_txn()
+    access = TableAccess(table=table, operations=frozenset({DataOperation.DELETE}))
+    warehouse.client.lock(
+        LockRequest(
+            txn_id=txn_id,
+            components=components_for([], [access], MetastoreGeneration.V4),
+            agent_info=Seal(job_key=job_key, first_txn_id=txn_id).agent_info,
+        )
+    )
+    return txn_id
+
+
+def _is_open(warehouse: Warehouse, txn_id: TxnId) -> bool:
+    return any(
+        t.txn_id == txn_id and t.state is TxnState.OPEN for t in warehouse.client.open_txns_info()
+    )
+
+
+@pytest.mark.promise("A6")
+def test_killing_the_task_aborts_its_transaction_and_no_other(
+    spark: FakeSpark, warehouse: Warehouse
+) -> None:
+    table = warehouse.table("t")
+    mine = _lock(warehouse, table, _JOB_KEY)
+    other = _lock(warehouse, table, "dag/scheduled__2013-01-02/task/0")
+    spark.tell(hangs=True)
+    task = HiveAcidDeleteOperator(
+        task_id="task", table=str(table.ref), spark_bin_dir=str(spark.bin_dir)
+    )
+    took_s: list[float] = []
+
+    def kill(*_: object) -> None:
+        started = time.monotonic()
+        task.on_kill()
+        took_s.append(time.monotonic() - started)
+
+    def send() -> None:
+        while not (spark.directory / "hanging.json").exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    # As Airflow does it: the handler runs in the main thread, in the middle of `execute`.
+    before = signal.signal(signal.SIGTERM, kill)
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        with pytest.raises(JobFailedError, match="the task was killed"):
+            run_task(task)
+    finally:
+        sender.join()
+        signal.signal(signal.SIGTERM, before)
+    assert not _is_open(warehouse, mine)
+    assert _is_open(warehouse, other)
+    assert {lock.txn_id for lock in warehouse.client.show_locks(table.ref)} == {other}
+    # Airflow sends SIGKILL five seconds later.
+    assert took_s[0] < 5
+    warehouse.client.abort_txn(other)
+
+
+def test_killing_a_task_whose_transaction_has_ended_is_no_error(
+    spark: FakeSpark, warehouse: Warehouse, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = warehouse.table("t")
+    task = HiveAcidDeleteOperator(
+        task_id="task", table=str(table.ref), spark_bin_dir=str(spark.bin_dir)
+    )
+    run_task(task)
+    task.on_kill()
+    assert caplog.text == ""

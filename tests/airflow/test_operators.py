@@ -1,0 +1,263 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowFailException
+from airflow.serialization.serialized_objects import DagSerialization
+
+from airflow_hiveacid.format.errors import ConfigurationError, InputError, InvalidNameError
+from airflow_hiveacid.jobs.specs import (
+    CleanSpec,
+    CompactionChoice,
+    CompactSpec,
+    DeleteSpec,
+    InsertMode,
+    InsertSpec,
+    Job,
+    JobSpec,
+    MergeAction,
+    MergeClause,
+    MergeSpec,
+    MergeWhen,
+    SourceSpec,
+    UpdateSpec,
+)
+from airflow_hiveacid.operators.hive_acid import (
+    HiveAcidCleanOperator,
+    HiveAcidCompactOperator,
+    HiveAcidDeleteOperator,
+    HiveAcidInsertOperator,
+    HiveAcidMergeOperator,
+    HiveAcidUpdateOperator,
+)
+from airflow_support import context_of, run_task
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
+    from airflow_support import Connections, FakeSpark
+
+MERGE: dict[str, Any] = {
+    "table": "demo.Flights",
+    "source": {"format": "parquet", "location": "/data/{{ ds }}", "options": {"mergeSchema": True}},
+    "keys": ["id", "day"],
+    "clauses": [
+        {"when": "matched", "condition": "s.op = 'D'", "action": "delete"},
+        {"when": "matched", "action": "update", "set": {"delay": "s.delay"}},
+        {"when": "NOT_MATCHED", "action": "insert"},
+    ],
+    "condition": "t.month = {{ ti.try_number }}",
+}
+
+CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
+    (
+        HiveAcidMergeOperator,
+        MERGE,
+        MergeSpec(
+            target="demo.flights",
+            source=SourceSpec(
+                format="parquet", location="/data/2013-01-02", options={"mergeSchema": "True"}
+            ),
+            keys=("id", "day"),
+            clauses=(
+                MergeClause(
+                    when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="s.op = 'D'"
+                ),
+                MergeClause(
+                    when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"delay": "s.delay"}
+                ),
+                MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
+            ),
+            condition="t.month = 1",
+        ),
+    ),
+    (
+        HiveAcidInsertOperator,
+        {
+            "table": "db.t",
+            "source": {"values": [[1, "a{{ ds }}"], [2, None]], "columns": "id, name"},
+            "mode": "overwrite",
+            "columns": ["id", "name"],
+            "partition": {"month": "{{ ti.try_number }}"},
+        },
+        InsertSpec(
+            target="db.t",
+            source=SourceSpec(values=((1, "a2013-01-02"), (2, None)), columns=("id", "name")),
+            mode=InsertMode.OVERWRITE,
+            columns=("id", "name"),
+            partition={"month": "1"},
+        ),
+    ),
+    (
+        HiveAcidUpdateOperator,
+        {"table": "db.t", "assignments": {"a": "'{{ ds }}'"}, "where": "b = 1"},
+        UpdateSpec(target="db.t", set={"a": "'2013-01-02'"}, where="b = 1"),
+    ),
+    (
+        HiveAcidDeleteOperator,
+        {"table": "db.{{ ti.task_id }}", "where": "day = '{{ ds }}'"},
+        DeleteSpec(target="db.task", where="day = '2013-01-02'"),
+    ),
+    (HiveAcidDeleteOperator, {"table": "db.t"}, DeleteSpec(target="db.t", where=None)),
+    (
+        HiveAcidCompactOperator,
+        {
+            "table": "db.t",
+            "partition": "Month={{ ti.try_number }}",
+            "choice": "Major",
+            "delta_count": "{{ 2 + 3 }}",
+            "delta_ratio": "{{ 0.25 }}",
+            "plan_only": True,
+        },
+        CompactSpec(
+            target="db.t",
+            partition="month=1",
+            choice=CompactionChoice.MAJOR,
+            delta_count=5,
+            delta_ratio=0.25,
+            plan_only=True,
+        ),
+    ),
+    (
+        HiveAcidCompactOperator,
+        {"table": "db.t", "partition": "{{ '' }}"},
+        CompactSpec(target="db.t", partition=None),
+    ),
+    (
+        HiveAcidCleanOperator,
+        {"table": "db.t", "retention_s": "3600", "plan_only": True},
+        CleanSpec(target="db.t", retention_s=3600.0, dry_run=True),
+    ),
+]
+
+
+@pytest.mark.promise("A5")
+@pytest.mark.parametrize(
+    ("operator", "arguments", "job"), CASES, ids=[c[0].__name__ for c in CASES]
+)
+def test_an_operator_ships_the_job_that_its_rendered_arguments_describe(
+    operator: type[HiveAcidSparkOperator],
+    arguments: dict[str, Any],
+    job: Job,
+    connections: Connections,  # noqa: ARG001 - sets the environment
+    spark: FakeSpark,
+) -> None:
+    task = operator(task_id="task", spark_bin_dir=str(spark.bin_dir), **arguments)
+    assert run_task(task)["kind"] == JobSpec.parse(_spec(spark)).kind
+    assert JobSpec.parse(_spec(spark)).job == job
+
+
+def _spec(spark: FakeSpark) -> str:
+    return json.dumps(spark.call["spec"])
+
+
+@pytest.mark.parametrize("where", ["", "  ", "{{ '' }}"])
+def test_a_condition_that_a_template_left_blank_does_not_mean_every_row(
+    where: str, connections: Connections, spark: FakeSpark
+) -> None:
+    connections.add("spark_default", "spark", host="local[1]")
+    task = HiveAcidDeleteOperator(
+        task_id="task", table="db.t", where=where, spark_bin_dir=str(spark.bin_dir)
+    )
+    with pytest.raises(AirflowFailException, match="where is blank"):
+        run_task(task)
+    assert spark.calls == []
+
+
+WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
+    (HiveAcidDeleteOperator, {"table": "flights"}, "not a valid table name"),
+    (HiveAcidMergeOperator, {**MERGE, "source": {"formt": "csv"}}, "source has no key 'formt'"),
+    (HiveAcidMergeOperator, {**MERGE, "source": "x"}, "source must be a mapping"),
+    (HiveAcidMergeOperator, {**MERGE, "clauses": [{"when": "matched"}]}, "lacks 'action'"),
+    (
+        HiveAcidMergeOperator,
+        {**MERGE, "clauses": [{"when": "sometimes", "action": "delete"}]},
+        r"clauses\[0\]\['when'\] must be one of matched, ",
+    ),
+    (HiveAcidMergeOperator, {**MERGE, "keys": [1]}, "keys must be text"),
+    (HiveAcidUpdateOperator, {"table": "db.t", "assignments": {}}, "assignments must map"),
+    (HiveAcidUpdateOperator, {"table": "db.t", "assignments": {"a": 1}}, r"\['a'\] must be text"),
+    (
+        HiveAcidInsertOperator,
+        {"table": "db.t", "source": {}, "mode": "upsert"},
+        "mode must be one of append, overwrite",
+    ),
+    (HiveAcidCompactOperator, {"table": "db.t", "choice": "huge"}, "choice must be one of auto"),
+    (HiveAcidCompactOperator, {"table": "db.t", "delta_count": "ten"}, "whole number"),
+    (HiveAcidCompactOperator, {"table": "db.t", "partition": "1"}, "not a valid partition name"),
+    (HiveAcidCleanOperator, {"table": "db.t", "retention_s": "-1"}, "retention_s must be a number"),
+]
+
+
+@pytest.mark.parametrize(("operator", "arguments", "message"), WRONG)
+def test_a_wrong_argument_is_named(
+    operator: type[HiveAcidSparkOperator], arguments: dict[str, Any], message: str
+) -> None:
+    task = operator(task_id="task", **arguments)
+    with pytest.raises((ConfigurationError, InvalidNameError), match=message) as caught:
+        task.build_job()
+    assert isinstance(caught.value, InputError)
+
+
+OPERATORS = sorted({c[0] for c in CASES}, key=lambda c: c.__name__)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_every_templated_field_is_an_argument_of_the_same_name(
+    operator: type[HiveAcidSparkOperator],
+) -> None:
+    arguments = next(c[1] for c in CASES if c[0] is operator)
+    task = operator(task_id="task", **arguments)
+    for name in operator.template_fields:
+        assert hasattr(task, name), name
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_the_constructor_only_assigns(operator: type[HiveAcidSparkOperator]) -> None:
+    # Templates are not rendered yet, so nothing may be judged: every text must pass.
+    arguments = next(c[1] for c in CASES if c[0] is operator)
+    task = operator(task_id="task", **dict.fromkeys(arguments, "{{ later }}"))
+    for name in arguments:
+        assert getattr(task, name) == "{{ later }}"
+
+
+def test_sizing_is_rendered(connections: Connections, spark: FakeSpark) -> None:  # noqa: ARG001
+    task = HiveAcidCompactOperator(
+        task_id="task",
+        table="db.t",
+        spark_bin_dir=str(spark.bin_dir),
+        driver_memory="{{ 2 }}g",
+        executor_memory="{{ size }}",
+        executor_cores="{{ 1 + 1 }}",
+        total_executor_cores="{{ 4 }}",
+        num_executors=3,
+    )
+    run_task(task, context_of(size="4g"))
+    assert spark.options["--driver-memory"] == "2g"
+    assert spark.options["--executor-memory"] == "4g"
+    assert spark.options["--executor-cores"] == "2"
+    assert spark.options["--total-executor-cores"] == "4"
+    assert spark.options["--num-executors"] == "3"
+
+
+def test_default_args_reach_our_arguments() -> None:
+    with DAG(
+        "d",
+        schedule=None,
+        default_args={"spark_conn_id": "s", "driver_memory": "3g", "durable": False},
+    ):
+        task = HiveAcidDeleteOperator(task_id="task", table="db.t")
+    assert (task._conn_id, task.driver_memory, task.durable) == ("s", "3g", False)
+
+
+def test_a_dag_of_every_operator_survives_serialisation() -> None:
+    with DAG("d", schedule=None) as dag:
+        for operator, arguments, _ in CASES[:1] + CASES[2:]:
+            operator(task_id=f"{operator.__name__}_{len(dag.tasks)}", **arguments)
+        HiveAcidCompactOperator.partial(task_id="mapped", table="db.t").expand(
+            partition=["month=1", "month=2"]
+        )
+    read_back = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    assert {t.task_id for t in read_back.tasks} == {t.task_id for t in dag.tasks}

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from airflow.sdk import DAG, ExceptionRetryPolicy, RetryAction
+from airflow.serialization.serialized_objects import DagSerialization
+
+from airflow_hiveacid.format import errors
+from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
+from airflow_hiveacid.operators.retries import hive_acid_retry_policy
+
+
+def _decide(name: str) -> tuple[RetryAction, timedelta | None]:
+    error = errors.rebuild(name, "text")
+    decision = hive_acid_retry_policy(
+        lock_delay=timedelta(seconds=1),
+        conflict_delay=timedelta(seconds=2),
+        server_delay=timedelta(seconds=3),
+    ).evaluate(error, try_number=1, max_tries=3)
+    return decision.action, decision.retry_delay
+
+
+@pytest.mark.parametrize(
+    ("name", "delay_s"),
+    [
+        ("LockNotAcquiredError", 1),
+        ("WriteConflictError", 2),
+        ("TransactionAbortedError", 2),
+        ("MetastoreUnavailableError", 3),
+        ("CommitStateUnknownError", 3),
+    ],
+)
+def test_what_may_work_next_time_is_tried_again_after_its_own_delay(
+    name: str, delay_s: int
+) -> None:
+    assert _decide(name) == (RetryAction.RETRY, timedelta(seconds=delay_s))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "TableNotFoundError",
+        "MergeCardinalityError",
+        "ConfigurationError",
+        "FencedError",
+        "MetastoreVersionError",
+        "CorruptFileError",
+        "LocationPermissionError",
+    ],
+)
+def test_what_cannot_work_fails_at_once(name: str) -> None:
+    assert _decide(name)[0] is RetryAction.FAIL
+
+
+def test_every_error_that_calls_itself_retryable_is_retried() -> None:
+    pending, retryable = [errors.HiveAcidError], []
+    while pending:
+        cls = pending.pop()
+        pending.extend(cls.__subclasses__())
+        if cls.retryable and cls is not errors.RetryableError:
+            retryable.append(cls.__name__)
+    assert retryable
+    assert {_decide(name)[0] for name in retryable} == {RetryAction.RETRY}
+
+
+def test_what_nobody_explained_is_left_to_the_tasks_own_settings() -> None:
+    assert _decide("JobFailedError")[0] is RetryAction.DEFAULT
+
+
+def test_the_policy_survives_serialisation() -> None:
+    policy = hive_acid_retry_policy()
+    with DAG("d", schedule=None) as dag:
+        HiveAcidDeleteOperator(task_id="t", table="db.t", retries=3, retry_policy=policy)
+    DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    again = ExceptionRetryPolicy.deserialize(policy.serialize())
+    error = errors.rebuild("WriteConflictError", "text")
+    assert again.evaluate(error, 1, 3) == policy.evaluate(error, 1, 3)

@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowRescheduleException,
+    AirflowSensorTimeout,
+    TaskDeferred,
+)
+from airflow.serialization.serialized_objects import DagSerialization
+
+from airflow_hiveacid.format.errors import MetastoreUnavailableError
+from airflow_hiveacid.sensors.hive_acid import (
+    HiveAcidCompactionNeededSensor,
+    HiveAcidDeltaCountSensor,
+    HiveAcidDeltaRatioSensor,
+)
+from airflow_hiveacid.triggers.hive_acid import CompactionNeededTrigger
+from airflow_support import context_of, run_task
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.sensors.hive_acid import HiveAcidThresholdSensor
+    from airflow_support import Connections, Warehouse
+
+_SENSORS = (HiveAcidDeltaCountSensor, HiveAcidDeltaRatioSensor, HiveAcidCompactionNeededSensor)
+
+
+def _fires(sensor: HiveAcidThresholdSensor) -> bool:
+    sensor.render_template_fields(context_of())  # type: ignore[arg-type]
+    return bool(sensor.poke(context_of()))  # type: ignore[arg-type]
+
+
+def _context() -> dict[str, Any]:
+    context = context_of()
+    context["ti"].get_first_reschedule_date = lambda _: None
+    return context
+
+
+# ---- when ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.promise("A1")
+def test_the_count_sensor_fires_at_the_tenth_delta(warehouse: Warehouse) -> None:
+    table = warehouse.table("t")
+    sensor = HiveAcidDeltaCountSensor(task_id="s", table=str(table.ref))
+    for _ in range(9):
+        warehouse.delta(table, 1)
+    assert not _fires(sensor)
+    warehouse.delta(table, 1)
+    assert _fires(sensor)
+
+
+@pytest.mark.promise("A2")
+def test_the_ratio_sensor_fires_at_exactly_ten_percent(warehouse: Warehouse) -> None:
+    table = warehouse.table("t")
+    sensor = HiveAcidDeltaRatioSensor(task_id="s", table=str(table.ref))
+    warehouse.base(table, 1000)
+    warehouse.delta(table, 99)
+    assert not _fires(sensor)
+    warehouse.delta(table, 1)
+    assert _fires(sensor)
+
+
+def test_the_combined_sensor_fires_at_either(warehouse: Warehouse) -> None:
+    by_count, by_ratio = warehouse.table("a"), warehouse.table("b")
+    warehouse.base(by_count, 10**6)
+    for _ in range(2):
+        warehouse.delta(by_count, 1)
+    warehouse.base(by_ratio, 1000)
+    warehouse.delta(by_ratio, 300)
+    for table, rule in ((by_count, "2 delta directories"), (by_ratio, "30.0 % of the base")):
+        sensor = HiveAcidCompactionNeededSensor(
+            task_id="s", table=str(table.ref), delta_count="{{ 2 }}", delta_ratio="{{ 0.3 }}"
+        )
+        (found,) = run_task(sensor)
+        assert rule in found["why"]
+
+
+def test_only_partitions_that_are_due_are_returned_to_map_over(warehouse: Warehouse) -> None:
+    table = warehouse.table("t", partitioned=True)
+    for month in (1, 2, 2, 3, 3):
+        warehouse.delta(table, 5, f"month={month}")
+    found = run_task(HiveAcidDeltaCountSensor(task_id="s", table=str(table.ref), delta_count=2))
+    assert [(f["partition"], f["delta_count"], f["delta_bytes"]) for f in found] == [
+        ("month=2", 2, 10),
+        ("month=3", 2, 10),
+    ]
+
+
+def test_one_partition_can_be_watched_alone(warehouse: Warehouse) -> None:
+    table = warehouse.table("t", partitioned=True)
+    warehouse.delta(table, 5, "month=1")
+    warehouse.delta(table, 5, "month=2")
+    warehouse.delta(table, 5, "month=2")
+    assert not _fires(_watching(table, "month={{ ti.try_number }}"))
+    assert _fires(_watching(table, "month=2"))
+
+
+def _watching(table: TableInfo, partition: str) -> HiveAcidDeltaCountSensor:
+    return HiveAcidDeltaCountSensor(
+        task_id="s", table=str(table.ref), partition=partition, delta_count=2
+    )
+
+
+# ---- the three modes -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def quiet(warehouse: Warehouse) -> TableInfo:
+    """A table that is due at its second delta and has one."""
+    table = warehouse.table("quiet")
+    warehouse.delta(table, 5)
+    return table
+
+
+def _sensor(table: TableInfo, **arguments: Any) -> HiveAcidDeltaCountSensor:  # noqa: ANN401
+    return HiveAcidDeltaCountSensor(
+        task_id="s", table=str(table.ref), delta_count=2, **{"poke_interval": 0.1, **arguments}
+    )
+
+
+def test_in_poke_mode_it_pokes_until_its_time_is_up(quiet: TableInfo) -> None:
+    with pytest.raises(AirflowSensorTimeout):
+        run_task(_sensor(quiet, timeout=0.5))
+
+
+def test_in_reschedule_mode_it_gives_its_slot_back(quiet: TableInfo) -> None:
+    with pytest.raises(AirflowRescheduleException) as caught:
+        run_task(_sensor(quiet, mode="reschedule", poke_interval=300), _context())
+    waits = caught.value.reschedule_date - datetime.now(UTC)
+    assert timedelta(seconds=290) < waits <= timedelta(seconds=300)
+
+
+@pytest.mark.promise("A4")
+def test_in_deferrable_mode_it_hands_over_to_the_trigger(quiet: TableInfo) -> None:
+    with pytest.raises(TaskDeferred) as caught:
+        run_task(_sensor(quiet, deferrable=True, poke_interval=7, timeout=60))
+    deferred = caught.value
+    assert isinstance(deferred.trigger, CompactionNeededTrigger)
+    assert deferred.trigger.serialize()[1] == {
+        "table": str(quiet.ref),
+        "partition": None,
+        "hive_acid_conn_id": "hive_acid_default",
+        "delta_count": 2,
+        "delta_ratio": None,
+        "poke_interval_s": 7.0,
+    }
+    assert deferred.timeout == timedelta(seconds=60)
+    assert deferred.method_name == "execute_complete"
+
+
+@pytest.mark.parametrize("arguments", [{}, {"mode": "reschedule"}, {"deferrable": True}])
+def test_in_every_mode_a_table_that_is_due_is_answered_at_once(
+    quiet: TableInfo, warehouse: Warehouse, arguments: dict[str, Any]
+) -> None:
+    warehouse.delta(quiet, 5)
+    (found,) = run_task(_sensor(quiet, **arguments), _context())
+    assert (found["table"], found["delta_count"]) == (str(quiet.ref), 2)
+
+
+def test_what_the_trigger_found_is_what_the_task_returns() -> None:
+    found = [{"table": "db.t", "partition": "month=1", "delta_count": 10}]
+    sensor = HiveAcidDeltaCountSensor(task_id="s", table="db.t")
+    assert sensor.execute_complete(context_of(), {"due": found}) == found  # type: ignore[arg-type]
+
+
+def test_the_sensor_and_its_trigger_agree(quiet: TableInfo, warehouse: Warehouse) -> None:
+    warehouse.delta(quiet, 5)
+    poked = run_task(_sensor(quiet))
+    trigger = CompactionNeededTrigger(table=str(quiet.ref), delta_count=2)
+
+    async def event() -> dict[str, Any]:
+        (only,) = [e.payload async for e in trigger.run()]
+        return only
+
+    sensor = _sensor(quiet, deferrable=True)
+    assert sensor.execute_complete(context_of(), asyncio.run(event())) == poked  # type: ignore[arg-type]
+
+
+# ---- what goes wrong -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [{}, {"deferrable": True}])
+def test_a_table_that_does_not_exist_fails_the_task_at_once(
+    warehouse: Warehouse, arguments: dict[str, Any]
+) -> None:
+    sensor = HiveAcidDeltaCountSensor(task_id="s", table=f"{warehouse.db}.nowhere", **arguments)
+    with pytest.raises(AirflowFailException, match="TableNotFoundError"):
+        run_task(sensor)
+
+
+def test_a_table_dropped_while_the_trigger_waits_fails_the_task_at_once() -> None:
+    sensor = HiveAcidDeltaCountSensor(task_id="s", table="db.t")
+    event = {"error": {"type": "TableNotFoundError", "message": "table db.t: gone"}}
+    with pytest.raises(AirflowFailException, match="gone"):
+        sensor.execute_complete(context_of(), event)  # type: ignore[arg-type]
+
+
+def test_a_metastore_that_is_down_may_be_tried_again(connections: Connections) -> None:
+    connections.add(
+        "hive_acid_default",
+        "hive_acid_metastore",
+        extra={"uris": "thrift://127.0.0.1:1", "connect_timeout_s": 1},
+    )
+    with pytest.raises(MetastoreUnavailableError):
+        run_task(HiveAcidDeltaCountSensor(task_id="s", table="db.t"))
+
+
+@pytest.mark.parametrize(
+    ("sensor", "arguments"),
+    [
+        (HiveAcidDeltaCountSensor, {"delta_count": 0}),
+        (HiveAcidDeltaCountSensor, {"delta_count": "many"}),
+        (HiveAcidDeltaRatioSensor, {"delta_ratio": 0}),
+        (HiveAcidCompactionNeededSensor, {"delta_ratio": "-0.1"}),
+    ],
+)
+def test_a_threshold_that_cannot_mean_anything_is_refused(
+    sensor: type[HiveAcidThresholdSensor], arguments: dict[str, Any]
+) -> None:
+    with pytest.raises(AirflowFailException, match=next(iter(arguments))):
+        run_task(sensor(task_id="s", table="db.t", **arguments))
+
+
+def test_the_sensors_survive_serialisation() -> None:
+    with DAG("d", schedule=None) as dag:
+        for sensor in _SENSORS:
+            sensor(task_id=sensor.__name__, table="db.t", mode="reschedule")
+    read_back = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    assert {t.task_id for t in read_back.tasks} == {s.__name__ for s in _SENSORS}

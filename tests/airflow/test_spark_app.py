@@ -1,0 +1,619 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+from airflow.sdk import Asset
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_hiveacid.format.errors import (
+    CommitStateUnknownError,
+    FencedError,
+    HiveAcidError,
+    JobFailedError,
+    LockNotAcquiredError,
+    MergeCardinalityError,
+    TableNotFoundError,
+    WriteConflictError,
+)
+from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.specs import JobSpec
+from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
+from airflow_hiveacid.operators.spark_app import RESULT_URI_KEY
+from airflow_support import METASTORE_URI, StateStore, context_of, run_task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_support import Connections, FakeSpark
+
+_JOB_KEY = "dag/scheduled__2013-01-02/task/-1"
+_APPLICATION = "application_1_0001"
+
+
+@pytest.fixture(autouse=True)
+def _connected(connections: Connections) -> None:
+    """Every test has its connections."""
+
+
+def _delete(spark: FakeSpark, **arguments: Any) -> HiveAcidDeleteOperator:  # noqa: ANN401
+    return HiveAcidDeleteOperator(
+        task_id="task",
+        table="demo.flights",
+        where="id = 1",
+        spark_bin_dir=str(spark.bin_dir),
+        **arguments,
+    )
+
+
+def _spec(spark: FakeSpark) -> JobSpec:
+    return JobSpec.parse(json.dumps(spark.calls[-1]["spec"]))
+
+
+# ---- what is submitted ---------------------------------------------------------------------------
+
+
+def test_the_command_names_master_application_code_and_spec(spark: FakeSpark) -> None:
+    run_task(_delete(spark))
+    arguments, options = spark.call["arguments"], spark.options
+    assert options["--master"] == "local[1]"
+    assert options["--name"] == "hiveacid-delete-demo.flights"
+    assert arguments[-3].endswith("/spark_apps/delete.py")
+    assert Path(arguments[-3]).is_file()
+    assert arguments[-2:] == ["--spec", options["--spec"]]
+    with zipfile.ZipFile(options["--py-files"]) as archive:
+        assert "airflow_hiveacid/jobs/specs.py" in archive.namelist()
+
+
+def test_the_spec_says_where_the_metastore_is_and_whose_job_it_is(
+    spark: FakeSpark, connections: Connections
+) -> None:
+    connections.add(
+        "hive_acid_default",
+        "hive_acid_metastore",
+        extra={"uris": METASTORE_URI, "lock_timeout_s": 42},
+    )
+    run_task(_delete(spark, heartbeat_s=2.0))
+    spec = _spec(spark)
+    assert spec.metastore.uris == (METASTORE_URI,)
+    assert (spec.job_key, spec.lock_timeout_s, spec.heartbeat_s) == (_JOB_KEY, 42.0, 2.0)
+
+
+def test_the_operators_lock_timeout_wins_over_the_connections(spark: FakeSpark) -> None:
+    run_task(_delete(spark, lock_timeout_s="{{ 3 * 5 }}"))
+    assert _spec(spark).lock_timeout_s == 15.0
+
+
+def test_nothing_secret_is_in_arguments_or_spec(spark: FakeSpark, connections: Connections) -> None:
+    connections.add(
+        "hive_acid_default",
+        "hive_acid_metastore",
+        host="hms",
+        login="etl",
+        password="hunter2",
+    )
+    run_task(_delete(spark))
+    assert "hunter2" not in json.dumps([spark.call["arguments"], spark.call["spec"]])
+
+
+def test_only_this_user_can_read_the_spec(spark: FakeSpark) -> None:
+    run_task(_delete(spark))
+    assert spark.call["spec_mode"] == "0o700"
+
+
+def test_nothing_is_left_in_the_temporary_directory(spark: FakeSpark) -> None:
+    run_task(_delete(spark))
+    assert not Path(spark.options["--spec"]).parent.exists()
+
+
+def test_the_users_own_code_and_configuration_are_kept(spark: FakeSpark) -> None:
+    run_task(
+        _delete(
+            spark,
+            py_files="/mine.zip",
+            files="/mine.conf",
+            conf={"spark.executor.instances": "{{ 2 }}"},
+            name="nightly-{{ ds }}",
+        )
+    )
+    options = spark.options
+    assert options["--py-files"].split(",")[1:] == ["/mine.zip"]
+    assert options["--files"] == "/mine.conf"
+    assert options["--conf"] == "spark.executor.instances=2"
+    assert options["--name"] == "nightly-2013-01-02"
+
+
+def test_the_directory_of_spark_submit_is_first_on_its_path_and_only_there(
+    spark: FakeSpark,
+) -> None:
+    before = os.environ["PATH"]
+    run_task(_delete(spark))
+    assert spark.call["environment"]["PATH"] == f"{spark.bin_dir}{os.pathsep}{before}"
+    assert "PYSPARK_PYTHON" not in spark.call["environment"]
+    assert os.environ["PATH"] == before
+
+
+def test_airflows_configuration_may_name_that_directory(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__HIVEACID__SPARK_BIN_DIR", str(spark.bin_dir))
+    run_task(HiveAcidDeleteOperator(task_id="task", table="db.t"))
+    assert spark.calls
+
+
+def test_without_either_it_is_the_one_on_path(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{spark.bin_dir}{os.pathsep}{os.environ['PATH']}")
+    run_task(HiveAcidDeleteOperator(task_id="task", table="db.t"))
+    assert spark.calls
+
+
+def test_a_directory_without_spark_submit_is_refused(spark: FakeSpark, tmp_path: Path) -> None:
+    task = HiveAcidDeleteOperator(task_id="task", table="db.t", spark_bin_dir=str(tmp_path))
+    with pytest.raises(AirflowFailException, match="no spark-submit in"):
+        run_task(task)
+    assert spark.calls == []
+
+
+def test_a_spark_submit_that_is_nowhere_is_an_error_that_says_what_to_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(AirflowFailException, match="Set spark_bin_dir"):
+        run_task(HiveAcidDeleteOperator(task_id="task", table="db.t"))
+
+
+# ---- what comes back -----------------------------------------------------------------------------
+
+
+@pytest.mark.promise("A15")
+def test_the_result_is_what_the_task_returns(spark: FakeSpark) -> None:
+    returned = run_task(_delete(spark))
+    assert returned == json.loads(json.dumps(returned))
+    assert returned["status"] == "committed"
+    assert returned["rows"] == {"inserted": 1, "updated": 2, "deleted": 0}
+    assert returned["write_ids"] == {"demo.flights": 3}
+    assert (returned["files"], returned["size_bytes"], returned["seconds"]) == (4, 500, 1.5)
+
+
+def test_an_asset_among_the_outlets_carries_the_write_id(spark: FakeSpark) -> None:
+    asset = Asset(name="flights", uri="hive://hms:10000/demo/flights")
+    context = context_of()
+    run_task(_delete(spark, outlets=[asset]), context)
+    assert context["outlet_events"][asset].extra == {
+        "table": "demo.flights",
+        "status": "committed",
+        "txn_id": 7,
+        "write_id": 3,
+        "rows": {"inserted": 1, "updated": 2, "deleted": 0},
+        "partitions": ["month=1"],
+    }
+
+
+@pytest.mark.parametrize("status", ["already_done", "nothing_to_do", "planned"])
+def test_work_that_was_not_needed_is_a_success(spark: FakeSpark, status: str) -> None:
+    spark.tell(status=status)
+    assert run_task(_delete(spark))["status"] == status
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code"), [(TableNotFoundError, 10), (MergeCardinalityError, 10)]
+)
+def test_refused_input_fails_the_task_at_once(
+    spark: FakeSpark, error: type[HiveAcidError], exit_code: int
+) -> None:
+    spark.tell(error={"type": error.__name__, "message": "table x: no"}, exit_code=exit_code)
+    with pytest.raises(AirflowFailException, match="table x: no") as caught:
+        run_task(_delete(spark))
+    assert type(caught.value.__cause__) is error
+
+
+@pytest.mark.parametrize(
+    "error", [LockNotAcquiredError, WriteConflictError, CommitStateUnknownError]
+)
+def test_what_may_work_next_time_is_raised_as_itself(
+    spark: FakeSpark, error: type[HiveAcidError]
+) -> None:
+    spark.tell(error={"type": error.__name__, "message": "try again"}, exit_code=20)
+    with pytest.raises(error, match="try again") as caught:
+        run_task(_delete(spark))
+    assert not isinstance(caught.value, AirflowFailException)
+
+
+def test_a_fenced_copy_does_not_try_again_and_fence_the_newer_one(spark: FakeSpark) -> None:
+    spark.tell(error={"type": "FencedError", "message": "newer"}, exit_code=11)
+    with pytest.raises(AirflowFailException) as caught:
+        run_task(_delete(spark))
+    assert type(caught.value.__cause__) is FencedError
+
+
+def test_a_typed_error_counts_even_if_the_process_ends_well(spark: FakeSpark) -> None:
+    spark.tell(error={"type": "WriteConflictError", "message": "lost"}, exit_code=0)
+    with pytest.raises(WriteConflictError):
+        run_task(_delete(spark))
+
+
+def test_a_driver_that_dies_without_a_word_is_a_failure_that_may_be_retried(
+    spark: FakeSpark,
+) -> None:
+    spark.tell(answers=False, exit_code=137)
+    with pytest.raises(JobFailedError, match=r"left no result \(exit code 137\)"):
+        run_task(_delete(spark))
+
+
+def test_a_driver_that_ends_well_without_a_result_is_a_failure(spark: FakeSpark) -> None:
+    spark.tell(answers=False)
+    with pytest.raises(JobFailedError, match="left no result"):
+        run_task(_delete(spark))
+
+
+def test_an_application_that_refuses_its_spec_is_not_run_again(spark: FakeSpark) -> None:
+    spark.tell(answers=False, exit_code=10)
+    with pytest.raises(AirflowFailException, match="exit code 10"):
+        run_task(_delete(spark))
+
+
+def test_a_result_that_is_cut_off_is_a_failure(spark: FakeSpark) -> None:
+    spark.tell(cut=40)
+    with pytest.raises(JobFailedError, match="cut off"):
+        run_task(_delete(spark))
+
+
+def test_a_result_of_another_job_is_not_taken_for_ours(spark: FakeSpark) -> None:
+    spark.tell(job_key="somebody/else")
+    with pytest.raises(JobFailedError, match="somebody/else"):
+        run_task(_delete(spark))
+
+
+def test_a_result_of_another_release_is_refused(spark: FakeSpark) -> None:
+    spark.tell(version=0)
+    with pytest.raises(AirflowFailException, match="the application is older"):
+        run_task(_delete(spark))
+
+
+@pytest.mark.promise("A7")
+def test_every_try_carries_the_same_job_key(spark: FakeSpark) -> None:
+    task = _delete(spark)
+    spark.tell(error={"type": "WriteConflictError", "message": "lost"}, exit_code=20)
+    with pytest.raises(WriteConflictError):
+        run_task(task, context_of(try_number=1))
+    spark.tell(error=None, exit_code=0)
+    run_task(task, context_of(try_number=2))
+    first, second = (call["spec"] for call in spark.calls)
+    assert first["job_key"] == second["job_key"] == _JOB_KEY
+    assert first["result_uri"] != second["result_uri"]
+
+
+def test_a_second_try_of_the_same_operator_starts_afresh(spark: FakeSpark) -> None:
+    task = _delete(spark, py_files="/mine.zip")
+    run_task(task)
+    run_task(task)
+    first, second = (call["arguments"] for call in spark.calls)
+    assert first[first.index("--py-files") + 1] == second[second.index("--py-files") + 1]
+    assert len(first) == len(second)
+
+
+# ---- connections that are not as they must be ----------------------------------------------------
+
+
+def test_a_missing_spark_connection_is_an_error_and_not_yarn(
+    spark: FakeSpark, connections: Connections
+) -> None:
+    connections.remove("spark_default")
+    with pytest.raises(AirflowFailException, match="no connection 'spark_default' for Spark"):
+        run_task(_delete(spark))
+    assert spark.calls == []
+
+
+def test_a_missing_metastore_connection_is_named(spark: FakeSpark) -> None:
+    with pytest.raises(AirflowFailException, match="no connection 'nowhere'"):
+        run_task(_delete(spark, hive_acid_conn_id="nowhere"))
+    assert spark.calls == []
+
+
+def test_a_spark_connection_without_a_master_is_named(
+    spark: FakeSpark, connections: Connections
+) -> None:
+    connections.add("spark_default", "spark")
+    with pytest.raises(AirflowFailException, match="'spark_default' has no host"):
+        run_task(_delete(spark))
+
+
+@pytest.mark.parametrize("master", ["spark://master:7077", "local[2]"])
+def test_masters_that_run_no_python_driver_in_the_cluster_are_refused(
+    spark: FakeSpark, connections: Connections, master: str
+) -> None:
+    connections.add("spark_default", "spark", host=master, extra={"deploy-mode": "cluster"})
+    with pytest.raises(AirflowFailException, match="does not run Python drivers in cluster mode"):
+        run_task(_delete(spark))
+
+
+# ---- cluster deploy mode -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def yarn(connections: Connections, results: Path) -> None:
+    connections.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
+    connections.add(
+        "hive_acid_default",
+        "hive_acid_metastore",
+        extra={"uris": METASTORE_URI, "result_dir": f"file:{results}"},
+    )
+
+
+@pytest.mark.usefixtures("yarn")
+def test_in_a_cluster_the_spec_is_shipped_and_named(spark: FakeSpark) -> None:
+    assert run_task(_delete(spark, files="/mine.conf"))["status"] == "committed"
+    shipped = spark.options["--files"].split(",")
+    assert Path(shipped[0]).name == spark.options["--spec"]
+    assert shipped[1] == "/mine.conf"
+    assert spark.options["--deploy-mode"] == "cluster"
+
+
+@pytest.mark.usefixtures("yarn")
+def test_in_a_cluster_the_result_comes_through_the_shared_directory(
+    spark: FakeSpark, results: Path
+) -> None:
+    run_task(_delete(spark))
+    assert _spec(spark).result_uri is not None
+    assert str(_spec(spark).result_uri).startswith(f"file:{results}/")
+    assert list(results.iterdir()) == []
+
+
+@pytest.mark.usefixtures("yarn")
+def test_the_operators_result_directory_wins(spark: FakeSpark, tmp_path: Path) -> None:
+    run_task(_delete(spark, result_dir=f"file:{tmp_path}/other"))
+    assert str(_spec(spark).result_uri).startswith(f"file:{tmp_path}/other/")
+
+
+def test_a_cluster_without_a_result_directory_is_refused_before_anything_runs(
+    spark: FakeSpark, connections: Connections
+) -> None:
+    connections.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
+    with pytest.raises(AirflowFailException, match="result_dir"):
+        run_task(_delete(spark))
+    assert spark.calls == []
+
+
+@pytest.mark.usefixtures("yarn")
+def test_yarn_without_a_resource_manager_address_runs_without_resumption(spark: FakeSpark) -> None:
+    task = _delete(spark)
+    run_task(task)
+    assert task.durable is True
+    assert "spark.yarn.submit.waitAppCompletion=false" not in spark.call["arguments"]
+
+
+class ResourceManager(ThreadingHTTPServer):
+    """Answers for YARN over its REST interface: how the one application stands."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _ResourceManagerHandler)
+        self.app = {"state": "FINISHED", "finalStatus": "SUCCEEDED"}
+        self.requests: list[str] = []
+
+
+class _ResourceManagerHandler(BaseHTTPRequestHandler):
+    server: ResourceManager
+
+    def do_GET(self) -> None:
+        self.server.requests.append(f"GET {self.path}")
+        self._answer({"app": self.server.app})
+
+    def do_PUT(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.requests.append(f"PUT {self.path} {json.loads(body)['state']}")
+        self._answer({})
+
+    def _answer(self, body: dict[str, Any]) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as above
+        """Says nothing."""
+
+
+@pytest.fixture
+def resource_manager(
+    spark: FakeSpark, connections: Connections, results: Path
+) -> Iterator[ResourceManager]:
+    with ResourceManager() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        connections.add(
+            "spark_default",
+            "spark",
+            host="yarn",
+            extra={
+                "deploy-mode": "cluster",
+                "yarn_resourcemanager_webapp_address": f"http://127.0.0.1:{server.server_port}",
+            },
+        )
+        connections.add(
+            "hive_acid_default",
+            "hive_acid_metastore",
+            extra={"uris": METASTORE_URI, "result_dir": f"file:{results}"},
+        )
+        spark.tell(says=f"Submitted application {_APPLICATION}")
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_yarn_with_a_resource_manager_address_is_submitted_and_tracked(
+    spark: FakeSpark, resource_manager: ResourceManager
+) -> None:
+    store = StateStore()
+    run_task(_delete(spark), context_of(task_state_store=store))
+    assert "spark.yarn.submit.waitAppCompletion=false" in spark.call["arguments"]
+    assert resource_manager.requests == [f"GET /ws/v1/cluster/apps/{_APPLICATION}"]
+    assert store == {}
+
+
+@pytest.mark.promise("A7")
+def test_a_retry_finds_the_driver_of_a_lost_worker_and_its_result(
+    spark: FakeSpark, resource_manager: ResourceManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = StateStore()
+    spark.tell(answers=False)
+    resource_manager.app = {"state": "RUNNING", "finalStatus": "UNDEFINED"}
+
+    def lost(_: float) -> None:
+        raise KeyboardInterrupt  # the worker goes while it waits for the next poll
+
+    with monkeypatch.context() as patch:
+        patch.setattr("airflow.providers.apache.spark.hooks.spark_submit.time.sleep", lost)
+        with pytest.raises(KeyboardInterrupt):
+            run_task(_delete(spark), context_of(task_state_store=store))
+    assert store["spark_job_id"] == _APPLICATION
+    # The driver that nobody watched has ended by now and left its result.
+    spec = _spec(spark)
+    left = Path(str(store[RESULT_URI_KEY]).removeprefix("file:"))
+    left.parent.mkdir(parents=True, exist_ok=True)
+    left.write_text(
+        JobResult.parse(
+            json.dumps(
+                {
+                    "version": 1,
+                    "kind": "delete",
+                    "job_key": spec.job_key,
+                    "status": "committed",
+                    "table": "demo.flights",
+                    "txn_id": 9,
+                    "write_ids": {"demo.flights": 4},
+                    "rows": {"inserted": 0, "updated": 0, "deleted": 1},
+                    "partitions": [],
+                    "files": 1,
+                    "size_bytes": 10,
+                    "seconds": 2.0,
+                    "spark_app_id": None,
+                    "error": None,
+                }
+            )
+        ).dump()
+    )
+    resource_manager.app = {"state": "FINISHED", "finalStatus": "SUCCEEDED"}
+    returned = run_task(_delete(spark), context_of(try_number=2, task_state_store=store))
+    assert returned["write_ids"] == {"demo.flights": 4}
+    assert len(spark.calls) == 1
+    assert store == {}
+
+
+def test_a_task_cleared_after_its_success_is_submitted_again(
+    spark: FakeSpark, resource_manager: ResourceManager
+) -> None:
+    store = StateStore()
+    run_task(_delete(spark), context_of(task_state_store=store))
+    run_task(_delete(spark), context_of(task_state_store=store))
+    assert len(spark.calls) == 2
+    assert resource_manager.requests == [f"GET /ws/v1/cluster/apps/{_APPLICATION}"] * 2
+
+
+def test_a_typed_error_of_a_driver_in_the_cluster_is_raised(
+    spark: FakeSpark, resource_manager: ResourceManager
+) -> None:
+    spark.tell(error={"type": "WriteConflictError", "message": "lost"})
+    resource_manager.app = {"state": "FINISHED", "finalStatus": "FAILED"}
+    store = StateStore()
+    with pytest.raises(WriteConflictError):
+        run_task(_delete(spark), context_of(task_state_store=store))
+    assert store == {}
+
+
+def test_killing_the_task_kills_the_driver_in_the_cluster(
+    spark: FakeSpark, resource_manager: ResourceManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_hiveacid.operators.spark_app.abort_job", lambda _: None)
+    task = _delete(spark)
+    run_task(task, context_of(task_state_store=StateStore()))
+    task.on_kill()
+    assert resource_manager.requests[-1] == f"PUT /ws/v1/cluster/apps/{_APPLICATION}/state KILLED"
+
+
+# ---- being killed --------------------------------------------------------------------------------
+
+
+def _wait_for(path: Path) -> dict[str, int]:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        if path.exists() and (text := path.read_text()):
+            found: dict[str, int] = json.loads(text)
+            return found
+        time.sleep(0.05)
+    raise AssertionError(path)
+
+
+def _is_running(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def test_killing_the_task_ends_every_process_below_spark_submit(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aborted: list[str] = []
+    monkeypatch.setattr(
+        "airflow_hiveacid.operators.spark_app.abort_job", lambda spec: aborted.append(spec.job_key)
+    )
+    spark.tell(hangs=True)
+    task = _delete(spark)
+    # As Airflow does it: the handler runs in the main thread, in the middle of `execute`.
+    before = signal.signal(signal.SIGTERM, lambda *_: task.on_kill())
+    killer = threading.Thread(
+        target=lambda: (
+            _wait_for(spark.directory / "hanging.json"),
+            os.kill(os.getpid(), signal.SIGTERM),
+        )
+    )
+    killer.start()
+    try:
+        with pytest.raises(JobFailedError, match="the task was killed"):
+            run_task(task)
+    finally:
+        killer.join()
+        signal.signal(signal.SIGTERM, before)
+    pids = _wait_for(spark.directory / "hanging.json")
+    deadline = time.monotonic() + 10
+    while any(_is_running(pid) for pid in pids.values()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(_is_running(pid) for pid in pids.values())
+    assert aborted == [_JOB_KEY]
+
+
+def test_a_task_killed_before_it_submits_does_not_submit(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_hiveacid.operators.spark_app.abort_job", lambda _: None)
+    task = _delete(spark)
+    task.on_kill()
+    with pytest.raises(JobFailedError, match="the task was killed"):
+        run_task(task)
+    assert spark.calls == []
+
+
+def test_a_metastore_that_is_down_does_not_keep_a_killed_task_alive(
+    spark: FakeSpark, caplog: pytest.LogCaptureFixture, connections: Connections
+) -> None:
+    connections.add(
+        "hive_acid_default", "hive_acid_metastore", extra={"uris": "thrift://127.0.0.1:1"}
+    )
+    task = _delete(spark)
+    run_task(task)
+    started = time.monotonic()
+    task.on_kill()
+    assert time.monotonic() - started < 5
+    assert "cannot abort the transaction" in caplog.text

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk.module_loading import import_string
+
+from airflow_hiveacid.format.errors import (
+    JobFailedError,
+    MetastoreUnavailableError,
+    TableNotFoundError,
+)
+from airflow_hiveacid.plan.thresholds import TableHealth
+from airflow_hiveacid.triggers.hive_acid import CompactionNeededTrigger, findings
+
+if TYPE_CHECKING:
+    from airflow_support import Connections, Warehouse
+
+_ARGUMENTS: dict[str, Any] = {
+    "table": "db.t",
+    "partition": "month=1",
+    "hive_acid_conn_id": "hms",
+    "delta_count": 4,
+    "delta_ratio": 0.2,
+    "poke_interval_s": 7.0,
+}
+_HEALTHY = TableHealth(table="db.t", location="/t", base_bytes=1000)
+_DUE = TableHealth(table="db.t", location="/t", base_bytes=1000, deltas=9, delta_bytes=500)
+
+
+async def _first(trigger: CompactionNeededTrigger) -> dict[str, Any]:
+    async for event in trigger.run():
+        payload: dict[str, Any] = event.payload
+        return payload
+    raise AssertionError
+
+
+def test_a_trigger_survives_being_written_down_and_made_again() -> None:
+    path, arguments = CompactionNeededTrigger(**_ARGUMENTS).serialize()
+    again = import_string(path)(**arguments)
+    assert type(again) is CompactionNeededTrigger
+    assert arguments == _ARGUMENTS
+    assert again.serialize() == (path, arguments)
+
+
+def test_it_fires_once_with_what_is_due(warehouse: Warehouse) -> None:
+    table = warehouse.table("t")
+    warehouse.base(table, 1000)
+    warehouse.delta(table, 100)
+    trigger = CompactionNeededTrigger(table=str(table.ref), delta_ratio=0.1)
+
+    async def all_events() -> list[dict[str, Any]]:
+        return [event.payload async for event in trigger.run()]
+
+    (event,) = asyncio.run(all_events())
+    (found,) = findings(event)
+    assert (found["table"], found["delta_count"], found["delta_ratio"]) == (str(table.ref), 1, 0.1)
+
+
+def test_it_waits_until_the_threshold_is_reached(warehouse: Warehouse) -> None:
+    table = warehouse.table("t")
+    warehouse.delta(table, 1)
+    trigger = CompactionNeededTrigger(table=str(table.ref), delta_count=2, poke_interval_s=0.1)
+
+    async def story() -> dict[str, Any]:
+        waiting = asyncio.ensure_future(_first(trigger))
+        done, _ = await asyncio.wait([waiting], timeout=1.0)
+        assert not done
+        await asyncio.to_thread(warehouse.delta, table, 1)
+        return await asyncio.wait_for(waiting, timeout=20)
+
+    assert findings(asyncio.run(story()))[0]["delta_count"] == 2
+
+
+def test_measuring_does_not_hold_up_the_event_loop(
+    connections: Connections,  # noqa: ARG001 - sets the environment
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def slow(*_: object) -> tuple[TableHealth, ...]:
+        threads.append(threading.current_thread())
+        time.sleep(0.5)
+        return (_DUE,)
+
+    monkeypatch.setattr("airflow_hiveacid.hooks.health.measure", slow)
+    trigger = CompactionNeededTrigger(table="db.t", delta_ratio=0.1)
+
+    async def story() -> int:
+        waiting = asyncio.ensure_future(_first(trigger))
+        turns = 0
+        while not waiting.done():
+            await asyncio.sleep(0.01)
+            turns += 1
+        return turns
+
+    assert asyncio.run(story()) > 10
+    assert threads[0] is not threading.main_thread()
+
+
+def test_it_measures_again_after_the_interval(
+    connections: Connections,  # noqa: ARG001 - sets the environment
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = iter([(_HEALTHY,), (_HEALTHY,), (_DUE,)])
+    monkeypatch.setattr("airflow_hiveacid.hooks.health.measure", lambda *_: next(answers))
+    trigger = CompactionNeededTrigger(table="db.t", delta_count=9, poke_interval_s=0.2)
+    started = time.monotonic()
+    asyncio.run(_first(trigger))
+    assert time.monotonic() - started >= 0.4
+    assert list(answers) == []
+
+
+def test_a_table_that_does_not_exist_is_told_as_itself(warehouse: Warehouse) -> None:
+    event = asyncio.run(_first(CompactionNeededTrigger(table=f"{warehouse.db}.t", delta_count=1)))
+    with pytest.raises(TableNotFoundError):
+        findings(event)
+
+
+def test_a_metastore_that_is_down_is_told_as_itself(connections: Connections) -> None:
+    connections.add(
+        "hive_acid_default",
+        "hive_acid_metastore",
+        extra={"uris": "thrift://127.0.0.1:1", "connect_timeout_s": 1},
+    )
+    event = asyncio.run(_first(CompactionNeededTrigger(table="db.t", delta_count=1)))
+    with pytest.raises(MetastoreUnavailableError, match=r"thrift://127\.0\.0\.1:1"):
+        findings(event)
+
+
+def test_an_event_of_something_else_is_refused() -> None:
+    with pytest.raises(JobFailedError, match="unknown event"):
+        findings({"status": "success"})
+
+
+def test_its_arguments_hold_no_secret() -> None:
+    _, arguments = CompactionNeededTrigger(table="db.t", delta_count=1).serialize()
+    assert set(arguments) == set(_ARGUMENTS)

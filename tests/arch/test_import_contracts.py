@@ -1,0 +1,133 @@
+"""The import contracts of pyproject.toml, and the rooms under refusal of each other's libraries."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid.provider_info import get_provider_info
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "airflow_hiveacid"
+
+# What each room may load from outside, directly or through what that loads itself. A room that
+# names nothing here runs on a Python without a single package installed.
+ALLOWED: dict[str, tuple[str, ...]] = {
+    "format": (),
+    "plan": (),
+    "jobs": (),
+    "local": (),
+    "metastore": ("thrift", "hmsclient", "six"),
+    "storage": ("pyarrow", "google", "pyorc", "numpy", "tzdata"),
+}
+
+# Refuses every module that is neither Python's own, nor ours, nor allowed, by its top-level name.
+REFUSAL = """
+import importlib, json, sys
+allowed, modules = json.loads(sys.stdin.read())
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        ours = top == "airflow_hiveacid" or top in allowed
+        if ours or top in sys.stdlib_module_names or top.startswith("_sysconfigdata"):
+            return None
+        raise ModuleNotFoundError(f"{name} was refused", name=name)
+
+sys.meta_path.insert(0, Refuse())
+for module in modules:
+    importlib.import_module(module)
+"""
+
+
+def modules_of(room: str) -> list[str]:
+    files = sorted((PACKAGE / room).rglob("*.py"))
+    names = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files]
+    # Only pytest loads the plugin.
+    return [name.removesuffix(".__init__") for name in names if not name.endswith(".pytest_plugin")]
+
+
+def load(modules: list[str], allowed: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", REFUSAL],
+        input=json.dumps([allowed, modules]),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+
+
+@pytest.mark.parametrize("room", ALLOWED)
+def test_a_room_loads_with_the_other_rooms_libraries_refused(room: str) -> None:
+    modules = modules_of(room)
+    assert len(modules) > 1
+    done = load(modules, ALLOWED[room])
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_refused_library_is_really_refused(tmp_path: Path) -> None:
+    (tmp_path / "greedy.py").write_text("import pytest\n")
+    script = REFUSAL.replace(
+        "sys.meta_path", f"sys.path.insert(0, {str(tmp_path)!r})\nsys.meta_path"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        input=json.dumps([["greedy"], ["greedy"]]),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "pytest was refused" in done.stderr
+
+
+@pytest.mark.airflow
+def test_what_airflow_reads_at_every_start_loads_no_library() -> None:
+    done = load(["airflow_hiveacid.provider_info"], ())
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.airflow
+@pytest.mark.parametrize("room", ["hooks", "operators", "sensors", "triggers"])
+def test_what_a_dag_file_imports_loads_neither_arrow_nor_pyspark(room: str) -> None:
+    # The scheduler parses DAG files every few seconds; what lists files is loaded when a task runs.
+    script = """
+import importlib, sys
+for name in ("pyarrow", "pyorc", "pyspark", "pandas", "numpy", "duckdb"):
+    sys.modules[name] = None  # importing it raises ModuleNotFoundError
+for module in sys.argv[1:]:
+    importlib.import_module(module)
+"""
+    modules = [name for entry in get_provider_info()[room] for name in entry["python-modules"]]
+    assert modules
+    done = subprocess.run(
+        [sys.executable, "-c", script, *modules],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_no_room_imports_what_it_may_not_see(tmp_path: Path) -> None:
+    lint = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run(
+        [str(lint), "--no-logo", "--cache-dir", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_module_belongs_to_a_contract() -> None:
+    config = (ROOT / "pyproject.toml").read_text()
+    rooms = {folder.name for folder in PACKAGE.iterdir() if (folder / "__init__.py").is_file()}
+    unnamed = {room for room in rooms if f"airflow_hiveacid.{room}" not in config}
+    assert unnamed == set()

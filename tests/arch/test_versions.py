@@ -1,0 +1,117 @@
+"""Versions that stand in more than one file agree, and docker-compose.yml is whole."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+from airflow_hiveacid import __version__
+from airflow_hiveacid.local.releases import DEPENDENCY_PLUGIN, HIVE_4, POSTGRESQL_DRIVER_VERSION
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def pins() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pairs = (line.partition("==") for line in lines if line and not line.startswith("#"))
+    return {name: version for name, _, version in pairs}
+
+
+@pytest.fixture
+def compose() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    return loaded
+
+
+@pytest.fixture
+def project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_compose_runs_the_airflow_that_is_pinned(compose: dict[str, Any]) -> None:
+    service = compose["x-airflow"]
+    assert service["build"]["args"]["AIRFLOW_VERSION"] == pins()["apache-airflow"]
+    assert service["image"].endswith(f":{pins()['apache-airflow']}")
+
+
+def test_compose_runs_the_spark_that_is_pinned(compose: dict[str, Any]) -> None:
+    assert compose["x-spark"]["image"].endswith(f":{pins()['pyspark']}")
+
+
+def test_compose_runs_the_metastore_that_we_start_ourselves(compose: dict[str, Any]) -> None:
+    arguments = compose["services"]["metastore-image"]["build"]["args"]
+    assert arguments["HIVE_VERSION"] == HIVE_4.version
+    assert arguments["POSTGRESQL_DRIVER_VERSION"] == POSTGRESQL_DRIVER_VERSION
+    for service in ("metastore-image", "metastore", "permissions"):
+        assert compose["services"][service]["image"].endswith(f":{HIVE_4.version}")
+    assert DEPENDENCY_PLUGIN in (ROOT / "docker/metastore/Dockerfile").read_text()
+
+
+def test_driver_and_executors_run_one_python() -> None:
+    airflow = (ROOT / "docker/airflow.Dockerfile").read_text()
+    spark = (ROOT / "docker/spark.Dockerfile").read_text()
+    found = re.findall(r"^FROM \S*python:?(3\.\d+)", airflow + spark, re.MULTILINE)
+    assert len(found) == 2
+    assert len(set(found)) == 1
+
+
+def test_compose_names_only_services_and_volumes_that_exist(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    for service in services.values():
+        assert set(service.get("depends_on", {})) <= set(services)
+        named = {mount.split(":")[0] for mount in service.get("volumes", ())}
+        assert {name for name in named if not name.startswith(".")} <= set(compose["volumes"])
+
+
+def test_compose_mounts_and_builds_only_what_is_there(compose: dict[str, Any]) -> None:
+    for service in compose["services"].values():
+        for mount in service.get("volumes", ()):
+            source = mount.split(":")[0]
+            assert not source.startswith(".") or (ROOT / source).exists(), source
+        build = service.get("build")
+        if build:
+            context = ROOT / build["context"]
+            assert (context / build.get("dockerfile", "Dockerfile")).is_file()
+
+
+def test_every_secret_comes_from_the_environment_file(compose: dict[str, Any]) -> None:
+    text = (ROOT / "docker-compose.yml").read_text()
+    wanted = set(re.findall(r"\$\{(\w+)", text))
+    example = (ROOT / "docker/example.env").read_text()
+    assert wanted == set(re.findall(r"^(\w+)=$", example, re.MULTILINE))
+    for service in compose["services"].values():
+        for key, value in service.get("environment", {}).items():
+            if re.search("PASSWORD|SECRET|KEY", key):
+                assert re.fullmatch(r"\$\{\w+:\?.+\}", value), key
+        assert "${" not in " ".join(service.get("command", ()))
+
+
+def test_every_requirement_is_pinned_and_allowed(project: dict[str, Any]) -> None:
+    listed = [
+        *project["project"]["dependencies"],
+        *project["project"]["optional-dependencies"]["spark"],
+        *project["project"]["optional-dependencies"]["dev"],
+        *(entry for entry in project["dependency-groups"]["spark-environment"] if "=" not in entry),
+    ]
+    for text in (entry for entry in listed if isinstance(entry, str)):
+        requirement = Requirement(text)
+        assert requirement.specifier.contains(pins()[requirement.name]), text
+
+
+def test_the_spark_extra_is_what_the_spark_environment_runs_on(project: dict[str, Any]) -> None:
+    extra = project["project"]["optional-dependencies"]["spark"]
+    assert extra == project["dependency-groups"]["spark-runtime"]
+
+
+def test_the_pins_name_no_address() -> None:
+    assert not re.search(r"https?:|@", (ROOT / "constraints.txt").read_text())
+
+
+def test_the_version_is_three_numbers() -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+", __version__)

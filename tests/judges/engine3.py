@@ -1,0 +1,96 @@
+"""Knows how to run statements in Hive 3.1.3's own engine.
+
+By default with a metastore inside the process, because only there its compactor runs: it wants the
+metastore's database. That is how golden directories of 3.1.3 are made. Given the URI of a remote
+metastore it judges tables there, without compaction.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from airflow_hiveacid.local.metastore import LocalMetastore
+from airflow_hiveacid.local.site import LocalMetastoreConfig
+from judges.engine import Engine, table_names
+from judges.installation import Judge, installation
+from judges.line_process import JudgeError, LineProcess
+from judges.site import CONF, hive_site
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SETTINGS: Final = {
+    "hive.metastore.schema.verification": "false",
+    "hive.in.test": "false",
+    "hive.merge.mapfiles": "false",
+}
+_UNFINISHED: Final = {"failed", "initiated", "working", "attempted"}
+
+
+class Hive3Engine(Engine):
+    """Hive 3.1.3 in a process of its own. Not for several threads at once.
+
+    Args:
+        metastore_uri: `thrift://HOST:PORT` of a 3.1.3 metastore; None for one inside the process,
+            whose tables vanish with it.
+        timezone: Default time zone of the process.
+        heap_mb: Its heap.
+    """
+
+    def __init__(
+        self, metastore_uri: str | None = None, *, timezone: str = "UTC", heap_mb: int = 1024
+    ) -> None:
+        work_dir = Path(tempfile.mkdtemp(prefix="hive-3-"))
+        where = {"hive.metastore.uris": metastore_uri} if metastore_uri else _embedded(work_dir)
+        (work_dir / "hive-site.xml").write_text(hive_site(work_dir, {**_SETTINGS, **where}))
+        process = LineProcess(
+            "judge.Launch",
+            class_path=installation(Judge.ENGINE_3).class_path(work_dir, CONF),
+            work_dir=work_dir,
+            timezone=timezone,
+            heap_mb=heap_mb,
+        )
+        super().__init__(process, work_dir)
+
+    def compact(
+        self, table: str, partition: str | None = None, kind: Literal["minor", "major"] = "major"
+    ) -> None:
+        """Queues a compaction and runs Hive's worker once; only with the embedded metastore.
+
+        Raises:
+            JudgeError: The compaction failed.
+        """
+        self._process.request(
+            {"op": "compact", **table_names(table), "partition": partition, "kind": kind}
+        )
+        unfinished = [row for row in self.execute("show compactions")[1:] if row[5] in _UNFINISHED]
+        if unfinished:
+            raise JudgeError(f"compaction of {table} ended as {unfinished}")
+
+    def clean(self) -> None:
+        """Runs Hive's cleaner once; only with the embedded metastore."""
+        self._process.request({"op": "clean"})
+
+    def abort(self, sql: str) -> None:
+        """Runs a write that fails with its files in place, before its commit."""
+        self.execute("set hive.exec.post.hooks=judge.DieBeforeCommit")
+        try:
+            self.execute(sql)
+        except JudgeError:
+            return
+        finally:
+            self.execute("set hive.exec.post.hooks=")
+        raise JudgeError(f"this should have failed before its commit: {sql}")
+
+
+def _embedded(work_dir: Path) -> Mapping[str, str]:
+    config = LocalMetastoreConfig(version="3.1.3", data_dir=work_dir / "metastore")
+    with LocalMetastore(config):
+        pass  # only for its database: the engine takes it over, with the schema made
+    return {
+        "hive.metastore.uris": "",
+        "javax.jdo.option.ConnectionURL": f"jdbc:derby:{config.derby_dir}",
+        "hive.metastore.warehouse.dir": config.warehouse.as_uri(),
+    }

@@ -1,0 +1,150 @@
+"""Knows how to talk to a Java server of this folder: one JSON object a line, rows and an end back.
+
+The other side is `LineServer.java`. The server ends when its input does, so that a test run that is
+killed leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+Row = list[Any]
+
+_OPEN_PACKAGES: Final = tuple(
+    f"--add-opens={module}/{package}=ALL-UNNAMED"
+    for module, packages in (
+        (
+            "java.base",
+            "java.lang java.lang.reflect java.util java.util.concurrent java.util.concurrent.atomic "
+            "java.util.regex java.time java.io java.net java.nio java.math java.text sun.nio.ch "
+            "jdk.internal.loader",
+        ),
+        ("java.sql", "java.sql"),
+    )
+    for package in packages.split()
+)
+_JVM_FLAGS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8")
+_LOG_LINES: Final = 30
+
+
+class JudgeError(Exception):
+    """Hive refused or failed a request.
+
+    Attributes:
+        kind: Java class of the exception, empty when the process itself ended.
+    """
+
+    def __init__(self, message: str, *, kind: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class LineProcess:
+    """One server process. Not for several threads at once."""
+
+    def __init__(
+        self,
+        main_class: str,
+        *,
+        class_path: str,
+        work_dir: Path,
+        timezone: str,
+        heap_mb: int,
+        flags: Sequence[str] = (),
+    ) -> None:
+        """Starts the process and waits until it says that it is ready.
+
+        Raises:
+            JudgeError: It ended instead; the message ends with its log.
+        """
+        java = shutil.which("java", path=_java_folders())
+        if java is None:
+            raise JudgeError("java was not found (Debian: apt-get install openjdk-17-jre-headless)")
+        self._log = work_dir / "judge.log"
+        self._log_start = 0
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                (
+                    java,
+                    f"-Xmx{heap_mb}m",
+                    f"-Duser.timezone={timezone}",
+                    f"-Djava.io.tmpdir={work_dir}",
+                    *_JVM_FLAGS,
+                    *_OPEN_PACKAGES,
+                    *flags,
+                    main_class,
+                ),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=work_dir,
+                env={**os.environ, "CLASSPATH": class_path},
+                encoding="utf-8",
+            )
+        self._answer()
+
+    def request(self, request: Mapping[str, Any]) -> tuple[list[Row], dict[str, Any]]:
+        """Sends one request and returns its rows, in the server's order, and its result.
+
+        Raises:
+            JudgeError: Hive failed, or the process ended.
+        """
+        if self._process.stdin is None or self._process.poll() is not None:
+            raise self._ended()
+        self._log_start = self._log.stat().st_size
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def close(self) -> None:
+        """Ends the process and waits for it."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def _answer(self) -> tuple[list[Row], dict[str, Any]]:
+        rows: list[Row] = []
+        for line in self._process.stdout or ():
+            try:
+                value = json.loads(line)
+            except ValueError as error:
+                raise JudgeError(f"the judge answered with something else: {line!r}") from error
+            if isinstance(value, list):
+                rows.append(value)
+            elif "error" in value:
+                raise JudgeError(value["error"] + self._causes(), kind=value["type"])
+            else:
+                return rows, value
+        raise self._ended()
+
+    def _causes(self) -> str:
+        """Names what the log says about the request: a failed task's error is nowhere else."""
+        with self._log.open("rb") as log:
+            log.seek(self._log_start)
+            lines = log.read().decode(errors="replace").splitlines()
+        causes = [line for line in lines if line.startswith("Caused by: ")]
+        return "".join(f"\n  {cause}" for cause in dict.fromkeys(causes[-_LOG_LINES:]))
+
+    def _ended(self) -> JudgeError:
+        status = self._process.wait()
+        end = self._log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
+        return JudgeError(f"the judge's process ended with status {status}:\n" + "\n".join(end))
+
+
+def _java_folders() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    return f"{home}/bin" if home else None

@@ -1,0 +1,260 @@
+"""A laboratory for the Spark tier: real metastores, one Spark session, tables made and read in one
+line."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.table import Column, TableInfo, TableRef, TransactionalKind
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.specs import (
+    CleanSpec,
+    CompactionChoice,
+    CompactSpec,
+    DeleteSpec,
+    InsertMode,
+    InsertSpec,
+    Job,
+    JobSpec,
+    MergeClause,
+    MergeSpec,
+    SourceSpec,
+    UpdateSpec,
+)
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.client import MetastoreClient, connect
+from airflow_hiveacid.spark.failures import typed_failures
+from airflow_hiveacid.spark.job import JobContext
+from airflow_hiveacid.spark.session import open_session
+from airflow_hiveacid.spark.target import resolve_target
+from spark_apps.clean import clean
+from spark_apps.compact import compact
+from spark_apps.delete import delete
+from spark_apps.insert import insert
+from spark_apps.merge import merge
+from spark_apps.update import update
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.local.metastore import LocalMetastore
+
+STORIES = {
+    "insert": insert,
+    "update": update,
+    "delete": delete,
+    "merge": merge,
+    "compact": compact,
+    "clean": clean,
+}
+Row = tuple[object, ...]
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One local session with two threads, as small as it gets."""
+    builder = SparkSession.builder.master("local[2]")
+    for key, value in {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.pyspark.python": sys.executable,
+        "spark.pyspark.driver.python": sys.executable,
+    }.items():
+        builder = builder.config(key, value)
+    builder.getOrCreate()
+    session = open_session("hiveacid-tests")
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@dataclass(frozen=True)
+class Lab:
+    """One database on one metastore, and verbs on its tables."""
+
+    spark: SparkSession
+    endpoint: MetastoreEndpoint
+    client: MetastoreClient
+    db: str
+    keys: Iterator[int] = field(default_factory=itertools.count)
+
+    def table(
+        self,
+        name: str,
+        columns: Mapping[str, str],
+        *,
+        partition: Mapping[str, str] | None = None,
+        buckets: tuple[str, int] | None = None,
+        kind: TransactionalKind = TransactionalKind.FULL_ACID,
+        sort: tuple[str, ...] = (),
+        bucketing_version: int = 2,
+    ) -> TableInfo:
+        return self.client.create_table(
+            NewTable(
+                ref=TableRef(self.db, name),
+                columns=tuple(Column(name=n, type=t) for n, t in columns.items()),
+                partition_columns=tuple(
+                    Column(name=n, type=t) for n, t in (partition or {}).items()
+                ),
+                kind=kind,
+                bucket_columns=tuple(buckets[0].split(",")) if buckets else (),
+                num_buckets=buckets[1] if buckets else 0,
+                sort_columns=sort,
+                bucketing_version=bucketing_version,
+            )
+        )
+
+    def run(
+        self,
+        job: Job,
+        *,
+        job_key: str | None = None,
+        on_step: Callable[[str], None] = lambda _step: None,
+        lock_timeout_s: float = 20.0,
+    ) -> JobResult:
+        """Run a job in this process, as its application would."""
+        spec = JobSpec(
+            job_key=job_key or f"test/{uuid.uuid4().hex}/{next(self.keys)}",
+            metastore=self.endpoint,
+            job=job,
+            lock_timeout_s=lock_timeout_s,
+        )
+        with connect(self.endpoint) as client, typed_failures():
+            context = JobContext(spark=self.spark, spec=spec, client=client, on_step=on_step)
+            return STORIES[spec.kind](context)
+
+    def insert(
+        self, name: str, rows: Sequence[Row], columns: Sequence[str] = (), **options: object
+    ) -> JobResult:
+        source = SourceSpec(values=tuple(rows), columns=tuple(columns))  # type: ignore[arg-type]
+        return self.run(
+            InsertSpec(target=f"{self.db}.{name}", source=source, columns=tuple(columns)), **options
+        )  # type: ignore[arg-type]
+
+    def overwrite(
+        self, name: str, rows: Sequence[Row], columns: Sequence[str] = (), **spec: object
+    ) -> JobResult:
+        source = SourceSpec(values=tuple(rows), columns=tuple(columns))  # type: ignore[arg-type]
+        return self.run(
+            InsertSpec(
+                target=f"{self.db}.{name}",
+                source=source,
+                columns=tuple(columns),
+                mode=InsertMode.OVERWRITE,
+                **spec,  # type: ignore[arg-type]
+            )
+        )
+
+    def delete(self, name: str, where: str | None = None, **options: object) -> JobResult:
+        return self.run(DeleteSpec(target=f"{self.db}.{name}", where=where), **options)  # type: ignore[arg-type]
+
+    def update(
+        self, name: str, assign: Mapping[str, str], where: str | None = None, **options: object
+    ) -> JobResult:
+        return self.run(UpdateSpec(target=f"{self.db}.{name}", set=assign, where=where), **options)  # type: ignore[arg-type]
+
+    def merge(
+        self,
+        name: str,
+        rows: Sequence[Row],
+        columns: Sequence[str],
+        keys: Sequence[str],
+        clauses: Sequence[MergeClause],
+        condition: str | None = None,
+        **options: object,
+    ) -> JobResult:
+        source = SourceSpec(values=tuple(rows), columns=tuple(columns))  # type: ignore[arg-type]
+        spec = MergeSpec(
+            target=f"{self.db}.{name}",
+            source=source,
+            keys=tuple(keys),
+            clauses=tuple(clauses),
+            condition=condition,
+        )
+        return self.run(spec, **options)  # type: ignore[arg-type]
+
+    def compact(
+        self,
+        name: str,
+        choice: CompactionChoice = CompactionChoice.AUTO,
+        partition: str | None = None,
+        **options: object,
+    ) -> JobResult:
+        spec = CompactSpec(target=f"{self.db}.{name}", choice=choice, partition=partition)
+        return self.run(spec, **options)  # type: ignore[arg-type]
+
+    def clean(self, name: str, **spec: object) -> JobResult:
+        return self.run(CleanSpec(target=f"{self.db}.{name}", **spec))  # type: ignore[arg-type]
+
+    def info(self, name: str) -> TableInfo:
+        return self.client.get_table(TableRef(self.db, name))
+
+    def snapshot(self, name: str) -> Snapshot:
+        txns = self.client.valid_txns()
+        ref = TableRef(self.db, name)
+        return Snapshot(txn_id=None, txns=txns, tables=self.client.valid_write_ids([ref], txns))
+
+    def frame(self, name: str) -> DataFrame:
+        table = self.info(name)
+        return resolve_target(self.spark, self.client, table, self.snapshot(name)).rows()
+
+    def rows(self, name: str) -> list[Row]:
+        """All rows now, sorted."""
+        found = [tuple(row) for row in self.frame(name).collect()]
+        return sorted(found, key=lambda row: tuple((v is not None, str(type(v)), v) for v in row))
+
+    def directories(self, name: str, partition: str = "") -> list[str]:
+        """Visible directories on disk."""
+        root = Path(self.info(name).location.removeprefix("file:")) / partition
+        return sorted(p.name for p in root.iterdir() if not p.name.startswith("_"))
+
+    def root(self, name: str) -> Path:
+        return Path(self.info(name).location.removeprefix("file:"))
+
+
+@pytest.fixture(scope="session", params=["4.0.1", "3.1.3"])
+def server(request: pytest.FixtureRequest) -> LocalMetastore:
+    """Each of the two metastores in turn."""
+    name = {"4.0.1": "hive_metastore", "3.1.3": "hive_metastore_3"}[request.param]
+    server: LocalMetastore = request.getfixturevalue(name)
+    return server
+
+
+@pytest.fixture
+def lab(spark: SparkSession, server: LocalMetastore) -> Iterator[Lab]:
+    """A fresh database on each of the metastores."""
+    yield from make_lab(spark, server)
+
+
+@pytest.fixture
+def lab4(spark: SparkSession, hive_metastore: LocalMetastore) -> Iterator[Lab]:
+    """A fresh database on 4.0.1."""
+    yield from make_lab(spark, hive_metastore)
+
+
+@pytest.fixture
+def lab3(spark: SparkSession, hive_metastore_3: LocalMetastore) -> Iterator[Lab]:
+    """A fresh database on 3.1.3."""
+    yield from make_lab(spark, hive_metastore_3)
+
+
+def make_lab(spark: SparkSession, server: LocalMetastore) -> Iterator[Lab]:
+    endpoint = MetastoreEndpoint(uris=(server.uri,))
+    db = f"lab_{uuid.uuid4().hex[:12]}"
+    with connect(endpoint) as client:
+        client.create_database(db)
+        yield Lab(spark=spark, endpoint=endpoint, client=client, db=db)

@@ -1,0 +1,234 @@
+"""What cannot be done is refused before anything is written, with an error that names the table."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.specs import (
+    CompactionChoice,
+    DeleteSpec,
+    InsertSpec,
+    MergeAction,
+    MergeClause,
+    MergeWhen,
+    SourceSpec,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.spark.conftest import Lab
+
+UPDATE_ALL = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE)
+
+
+@pytest.fixture
+def t(lab4: Lab) -> Lab:
+    lab4.table(
+        "t", {"id": "bigint", "n": "int", "b": "int"}, partition={"p": "int"}, buckets=("b", 2)
+    )
+    lab4.insert("t", [(1, 1, 1, 1), (2, 2, 2, 2)], ["id", "n", "b", "p"])
+    return lab4
+
+
+def untouched(lab: Lab) -> None:
+    """Nothing was written, nothing is left over, no transaction stays open."""
+    assert lab.rows("t") == [(1, 1, 1, 1), (2, 2, 2, 2)]
+    files = {str(p.relative_to(lab.root("t"))) for p in lab.root("t").rglob("*") if p.is_file()}
+    assert {f.partition("/")[2].partition("/")[0] for f in files if f.startswith("p=")} == {
+        "delta_0000001_0000001_0000"
+    }
+    assert not [f for f in files if "_tmp_" in f]
+    assert lab.client.show_locks(lab.info("t").ref) == ()
+
+
+def test_a_missing_table_is_named(t: Lab) -> None:
+    with pytest.raises(errors.TableNotFoundError, match=rf"{t.db}\.nope"):
+        t.delete("nope")
+    untouched(t)
+
+
+@pytest.mark.promise("D5")
+def test_a_table_without_transactions_is_refused(t: Lab) -> None:
+    t.table("plain", {"id": "int"}, kind=TransactionalKind.NONE)
+    with pytest.raises(errors.NotTransactionalError, match=r"plain: is not transactional"):
+        t.delete("plain")
+
+
+@pytest.mark.promise("D4")
+def test_rows_of_an_insert_only_table_cannot_change(t: Lab) -> None:
+    t.table("mm", {"id": "int"}, kind=TransactionalKind.INSERT_ONLY)
+    with pytest.raises(errors.InsertOnlyTableError, match=r"mm: is insert-only, so DELETE"):
+        t.delete("mm")
+
+
+def test_a_partition_column_cannot_be_updated(t: Lab) -> None:
+    with pytest.raises(errors.PartitionColumnUpdateError, match=r"'p' cannot be updated"):
+        t.update("t", {"p": "3"})
+    untouched(t)
+
+
+def test_a_bucket_column_cannot_be_updated(t: Lab) -> None:
+    with pytest.raises(errors.BucketColumnUpdateError, match=r"'b' cannot be updated"):
+        t.update("t", {"b": "3"})
+    untouched(t)
+
+
+@pytest.mark.promise("W7")
+def test_two_source_rows_for_one_target_row_are_an_error_and_nothing_is_written(t: Lab) -> None:
+    with pytest.raises(errors.MergeCardinalityError, match=rf"{t.db}\.t: 1 target row"):
+        t.merge("t", [(1, 5), (1, 6)], ["id", "n"], ["id"], [UPDATE_ALL])
+    untouched(t)
+
+
+def test_two_source_rows_of_which_one_acts_are_no_error(t: Lab) -> None:
+    clause = dataclasses.replace(UPDATE_ALL, condition="s.n = 6", set={"n": "s.n"})
+    t.merge("t", [(1, 5), (1, 6)], ["id", "n"], ["id"], [clause])
+    assert t.rows("t") == [(1, 6, 1, 1), (2, 2, 2, 2)]
+
+
+def test_an_unknown_column_is_named_with_those_there_are(t: Lab) -> None:
+    with pytest.raises(errors.UnknownColumnError, match=r"no column 'zz'.*id, n, b, p"):
+        t.update("t", {"zz": "1"})
+    with pytest.raises(errors.UnknownColumnError, match="zz"):
+        t.delete("t", "zz = 1")
+    untouched(t)
+
+
+def test_an_expression_that_cannot_be_read_is_refused(t: Lab) -> None:
+    with pytest.raises(errors.ExpressionError, match=r"cannot use the expression 'n \+'"):
+        t.update("t", {"n": "n +"})
+    untouched(t)
+
+
+def test_a_type_that_does_not_fit_is_refused(t: Lab) -> None:
+    with pytest.raises(errors.TypeMismatchError, match=r"'n' is int, the value is boolean"):
+        t.update("t", {"n": "true"})
+    untouched(t)
+
+
+def test_a_value_that_overflows_its_column_fails_and_leaves_nothing(t: Lab) -> None:
+    with pytest.raises(Exception, match=r"(?i)overflow"):
+        t.update("t", {"n": "cast(n as bigint) + 3000000000"})
+    untouched(t)
+
+
+def test_a_missing_source_is_named(t: Lab, tmp_path: Path) -> None:
+    source = SourceSpec(format="parquet", location=str(tmp_path / "nothing"))
+    with pytest.raises(errors.SourceNotFoundError, match="nothing"):
+        t.run(InsertSpec(target=f"{t.db}.t", source=source))
+    with pytest.raises(errors.TableNotFoundError, match=r"nope"):
+        t.run(InsertSpec(target=f"{t.db}.t", source=SourceSpec(table=f"{t.db}.nope")))
+    with pytest.raises(errors.ConfigurationError, match="exactly one"):
+        t.run(InsertSpec(target=f"{t.db}.t", source=SourceSpec()))
+    untouched(t)
+
+
+def test_a_metastore_that_is_down_is_named(t: Lab) -> None:
+    down = dataclasses.replace(
+        t, endpoint=MetastoreEndpoint(uris=("thrift://127.0.0.1:1",), connect_timeout_s=1.0)
+    )
+    with pytest.raises(errors.MetastoreUnavailableError, match=r"127\.0\.0\.1:1"):
+        down.delete("t")
+
+
+@pytest.mark.promise("L5")
+def test_a_lock_that_is_not_granted_in_time_is_an_error_and_no_waiting_lock_stays(t: Lab) -> None:
+    from airflow_hiveacid.format.conflicts import DataOperation
+    from airflow_hiveacid.metastore.client import connect
+    from airflow_hiveacid.metastore.locks import TableAccess
+    from airflow_hiveacid.metastore.transaction import begin
+
+    table = t.info("t")
+    access = TableAccess(table=table, operations=frozenset({DataOperation.OVERWRITE}))
+    with connect(t.endpoint) as other, pytest.raises(ZeroDivisionError):
+        with begin(other, job_key=f"{t.db}/other", reads=[], writes=[access], lock_timeout_s=5.0):
+            with pytest.raises(errors.LockNotAcquiredError, match=rf"no lock on {t.db}\.t after"):
+                t.delete("t", lock_timeout_s=1.0)
+            assert len({k.txn_id for k in t.client.show_locks(table.ref)}) == 1
+            raise ZeroDivisionError
+    untouched(t)
+
+
+def test_a_transaction_that_was_reaped_meanwhile_fails_and_leaves_nothing(t: Lab) -> None:
+    def abort_at(step: str) -> Callable[[str], None]:
+        def hook(reached: str) -> None:
+            if reached == step:
+                (txn,) = {k.txn_id for k in t.client.show_locks(t.info("t").ref)}
+                assert txn is not None
+                t.client.abort_txn(txn)
+
+        return hook
+
+    for step in ("staged", "published"):
+        with pytest.raises(errors.TransactionAbortedError, match="is aborted"):
+            t.delete("t", "id = 1", on_step=abort_at(step))
+        assert t.rows("t") == [(1, 1, 1, 1), (2, 2, 2, 2)]
+
+
+def test_a_location_that_cannot_be_written_is_named(
+    t: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Everything is permitted to root, so the refusal of the file system is put in its place.
+    def refuse(location: str) -> None:
+        raise errors.LocationPermissionError(location=location, action="write", reason="denied")
+
+    monkeypatch.setattr("airflow_hiveacid.spark.job.check_writable", refuse)
+    with pytest.raises(errors.LocationPermissionError, match="denied"):
+        t.delete("t")
+
+
+def test_a_damaged_file_is_named_and_nothing_is_written(t: Lab) -> None:
+    (file,) = t.root("t").glob("p=1/delta_*/bucket_*")
+    content = file.read_bytes()
+    file.write_bytes(content[:-20] + b"\0" * 20)
+    with pytest.raises(errors.CorruptFileError, match=file.name):
+        t.update("t", {"n": "0"})
+    with pytest.raises(errors.CorruptFileError, match=file.name):
+        t.compact("t", CompactionChoice.MAJOR)
+    file.write_bytes(content)
+    untouched(t)
+
+
+def test_delete_events_of_a_bucket_without_data_are_an_error(t: Lab) -> None:
+    t.delete("t", "id = 1")
+    (file,) = t.root("t").glob("p=1/delta_*/bucket_*")
+    file.unlink()
+    with pytest.raises(errors.DanglingDeleteError, match="delete_delta"):
+        t.rows("t")
+    with pytest.raises(errors.DanglingDeleteError, match="delete_delta"):
+        t.compact("t", CompactionChoice.MAJOR)
+
+
+def test_a_sorted_table_is_refused(t: Lab) -> None:
+    from airflow_hiveacid.plan.statements import check_changeable
+
+    # No metastore makes such a table any more; tables from before it learned to refuse exist.
+    with pytest.raises(errors.SortedTableError, match="SORTED BY n"):
+        check_changeable(dataclasses.replace(t.info("t"), sort_columns=("n",)), "DELETE")
+
+
+def test_a_merge_condition_may_only_use_what_it_sees(t: Lab) -> None:
+    clause = MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT, condition="t.n = 1")
+    with pytest.raises(errors.UnknownColumnError, match=r"t\.n"):
+        t.merge("t", [(9, 9)], ["id", "n"], ["id"], [clause])
+    untouched(t)
+
+
+def test_a_job_of_another_kind_is_refused(t: Lab) -> None:
+    from airflow_hiveacid.jobs.specs import JobSpec
+    from airflow_hiveacid.spark.job import JobContext
+    from spark_apps.merge import merge
+
+    spec = JobSpec(
+        job_key="k", metastore=t.endpoint, job=DeleteSpec(target=f"{t.db}.t", where="id = 1")
+    )
+    with pytest.raises(errors.ConfigurationError, match="does not do delete jobs"):
+        merge(JobContext(spark=t.spark, spec=spec, client=t.client, on_step=print))

@@ -1,0 +1,269 @@
+"""Compaction and cleaning: rows stay, files go, readers and writers go on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.specs import CompactionChoice
+from airflow_hiveacid.metastore.compaction_queue import CompactionState
+from airflow_hiveacid.spark.read import read_snapshot, read_table
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import Lab
+
+COLUMNS = {"id": "bigint", "name": "string"}
+
+
+def history(lab: Lab, name: str = "t") -> list[tuple[object, ...]]:
+    """Three inserts, an update and a delete; the rows that are left."""
+    for start in (0, 10, 20):
+        lab.insert(name, [(i, f"n{i}") for i in range(start, start + 10)], ["id", "name"])
+    lab.update(name, {"name": "upper(name)"}, "id % 7 = 0")
+    lab.delete(name, "id % 4 = 1")
+    return sorted((i, f"N{i}" if i % 7 == 0 else f"n{i}") for i in range(30) if i % 4 != 1)
+
+
+def identities(lab: Lab, name: str = "t") -> list[tuple[object, ...]]:
+    from airflow_hiveacid.spark.target import resolve_target
+
+    target = resolve_target(lab.spark, lab.client, lab.info(name), lab.snapshot(name))
+    place = target.scan(["id"]).select(
+        "id", "__place.originalTransaction", "__place.bucket", "__place.rowId"
+    )
+    return sorted(tuple(row) for row in place.collect())
+
+
+@pytest.mark.promise("C3")
+@pytest.mark.promise("C19")
+@pytest.mark.promise("F5")
+def test_a_major_compaction_keeps_rows_and_identities_in_one_base(lab: Lab) -> None:
+    lab.table("t", COLUMNS)
+    rows, before = history(lab), None
+    before = identities(lab)
+    result = lab.compact("t", CompactionChoice.MAJOR)
+    assert result.status is JobStatus.COMMITTED
+    assert "base_0000005" in lab.directories("t")
+    assert lab.rows("t") == rows
+    assert identities(lab) == before
+    cleaned = lab.clean("t")
+    assert cleaned.status is JobStatus.COMMITTED
+    assert lab.directories("t") == ["base_0000005"]
+    assert lab.rows("t") == rows
+    assert identities(lab) == before
+
+
+@pytest.mark.promise("C1")
+@pytest.mark.promise("C2")
+@pytest.mark.promise("F6")
+def test_a_minor_compaction_makes_one_delta_and_one_delete_delta(lab4: Lab) -> None:
+    lab4.table("t", COLUMNS)
+    rows = history(lab4)
+    before = identities(lab4)
+    result = lab4.compact("t", CompactionChoice.MINOR)
+    assert result.status is JobStatus.COMMITTED
+    lab4.clean("t")
+    names = [d.partition("_v")[0] for d in lab4.directories("t")]
+    assert names == ["delete_delta_0000001_0000005", "delta_0000001_0000005"]
+    assert lab4.rows("t") == rows
+    assert identities(lab4) == before
+
+
+@pytest.mark.promise("C1")
+def test_a_minor_compaction_of_inserts_alone_has_a_plain_name_on_both_metastores(lab: Lab) -> None:
+    lab.table("t", COLUMNS)
+    for i in range(3):
+        lab.insert("t", [(i, "x")], ["id", "name"])
+    lab.compact("t", CompactionChoice.MINOR)
+    lab.clean("t")
+    assert lab.directories("t") == ["delta_0000001_0000003"]
+    assert lab.rows("t") == [(i, "x") for i in range(3)]
+
+
+def test_a_minor_compaction_with_deletes_becomes_a_major_one_on_3(lab3: Lab) -> None:
+    lab3.table("t", COLUMNS)
+    rows = history(lab3)
+    result = lab3.compact("t", CompactionChoice.MINOR)
+    (one,) = result.details["compactions"]
+    assert one["kind"] == "major"
+    assert "visible at once" in one["why"]
+    assert lab3.rows("t") == rows
+
+
+@pytest.mark.promise("C10")
+def test_minor_then_write_then_major_ends_in_the_same_rows(lab: Lab) -> None:
+    lab.table("t", COLUMNS, buckets=("id", 2))
+    history(lab)
+    lab.compact("t", CompactionChoice.MINOR)
+    lab.delete("t", "id % 4 = 2")
+    lab.update("t", {"name": "'last'"}, "id = 0")
+    lab.compact("t", CompactionChoice.MAJOR)
+    lab.clean("t")
+    expected = {i: f"N{i}" if i % 7 == 0 else f"n{i}" for i in range(30) if i % 4 not in (1, 2)}
+    expected[0] = "last"
+    assert lab.rows("t") == sorted(expected.items())
+    assert len(lab.directories("t")) == 1
+
+
+def test_a_base_without_rows_is_seen_as_empty(lab: Lab) -> None:
+    lab.table("t", COLUMNS)
+    lab.insert("t", [(1, "a")], ["id", "name"])
+    lab.delete("t")
+    lab.compact("t", CompactionChoice.MAJOR)
+    lab.clean("t")
+    assert lab.rows("t") == []
+    assert lab.directories("t") == ["base_0000002"]
+    files = {p.name for p in (lab.root("t") / "base_0000002").iterdir()}
+    assert files == {"bucket_00000", "_orc_acid_version", "_metadata_acid"}
+
+
+@pytest.mark.promise("C4")
+def test_auto_compaction_does_nothing_at_nine_deltas_and_fires_at_ten(lab: Lab) -> None:
+    lab.table("t", COLUMNS)
+    for i in range(9):
+        lab.insert("t", [(i, "x")], ["id", "name"])
+    assert lab.compact("t").status is JobStatus.NOTHING_TO_DO
+    lab.insert("t", [(9, "x")], ["id", "name"])
+    assert lab.compact("t").status is JobStatus.COMMITTED
+    lab.clean("t")
+    assert lab.directories("t") == ["base_0000010"]
+
+
+def test_plan_only_says_what_would_be_done_and_does_nothing(lab: Lab) -> None:
+    from airflow_hiveacid.jobs.specs import CompactSpec
+
+    lab.table("t", COLUMNS)
+    history(lab)
+    before = lab.directories("t")
+    result = lab.run(
+        CompactSpec(target=f"{lab.db}.t", choice=CompactionChoice.MAJOR, plan_only=True)
+    )
+    assert result.status is JobStatus.PLANNED
+    (one,) = result.details["compactions"]
+    assert one["kind"] == "major"
+    assert one["inputs"] == [d for d in before if not d.startswith("delete")] + [
+        d for d in before if d.startswith("delete")
+    ]
+    assert lab.directories("t") == before
+
+
+@pytest.mark.promise("C16")
+def test_show_compactions_tells_the_truth_about_ours(lab4: Lab) -> None:
+    lab4.table("t", COLUMNS)
+    history(lab4)
+    lab4.compact("t", CompactionChoice.MAJOR)
+    (entry,) = lab4.client.show_compactions(lab4.info("t").ref)
+    assert entry.state is CompactionState.READY_FOR_CLEANING
+    assert entry.worker_id is not None
+    assert entry.worker_id.startswith("hiveacid")
+    lab4.clean("t")
+    (entry,) = lab4.client.show_compactions(lab4.info("t").ref)
+    assert entry.state is CompactionState.SUCCEEDED
+
+
+@pytest.mark.promise("T20")
+@pytest.mark.promise("K1")
+@pytest.mark.promise("C9")
+@pytest.mark.promise("T7")
+def test_cleaning_waits_for_a_reader_and_the_reader_ends_with_its_old_rows(lab: Lab) -> None:
+    lab.table("t", COLUMNS)
+    rows = history(lab)
+    with read_snapshot(lab.endpoint, [f"{lab.db}.t"], job_key=f"{lab.db}/reader") as snapshot:
+        frame = read_table(lab.spark, f"{lab.db}.t", snapshot)
+        lab.delete("t", "id < 10")
+        lab.compact("t", CompactionChoice.MAJOR)
+        held = lab.clean("t")
+        assert held.status is JobStatus.NOTHING_TO_DO
+        (one,) = held.details["cleanings"]
+        assert {"is open and may read it" in k["why"] for k in one["kept"]} == {True}
+        assert sorted(tuple(r) for r in frame.collect()) == rows
+    lab.clean("t")
+    assert lab.directories("t") == ["base_0000006"]
+    assert lab.rows("t") == [r for r in rows if int(str(r[0])) >= 10]
+
+
+@pytest.mark.promise("T21")
+def test_after_a_read_there_is_no_lock_and_no_open_transaction(lab: Lab) -> None:
+    lab.table("t", COLUMNS)
+    history(lab)
+    with read_snapshot(lab.endpoint, [f"{lab.db}.t"], job_key=f"{lab.db}/r") as snapshot:
+        assert lab.client.show_locks(lab.info("t").ref)
+        assert read_table(lab.spark, f"{lab.db}.t", snapshot).count() == 22
+    assert lab.client.show_locks(lab.info("t").ref) == ()
+
+
+@pytest.mark.promise("K8")
+def test_a_dry_run_lists_exactly_what_cleaning_then_removes(lab: Lab) -> None:
+    lab.table("t", COLUMNS)
+    history(lab)
+    lab.compact("t", CompactionChoice.MAJOR)
+    before = set(lab.directories("t"))
+    dry = lab.clean("t", dry_run=True)
+    assert dry.status is JobStatus.PLANNED
+    (one,) = dry.details["cleanings"]
+    assert set(lab.directories("t")) == before
+    lab.clean("t")
+    assert before - set(lab.directories("t")) == {r["path"] for r in one["removed"]}
+
+
+@pytest.mark.promise("K5")
+def test_replaced_directories_stay_for_the_retention_time(lab: Lab) -> None:
+    lab.table("t", COLUMNS)
+    history(lab)
+    lab.compact("t", CompactionChoice.MAJOR)
+    assert lab.clean("t", retention_s=3600.0).status is JobStatus.NOTHING_TO_DO
+    assert len(lab.directories("t")) > 1
+    lab.clean("t", retention_s=0.0)
+    assert lab.directories("t") == ["base_0000005"]
+
+
+@pytest.mark.promise("K7")
+def test_a_clean_that_was_cut_off_is_finished_by_the_next(lab: Lab) -> None:
+    lab.table("t", COLUMNS)
+    rows = history(lab)
+    lab.compact("t", CompactionChoice.MAJOR)
+
+    class CutError(Exception):
+        pass
+
+    def cut(step: str) -> None:
+        if step == "removed":
+            raise CutError
+
+    from airflow_hiveacid.jobs.specs import CleanSpec
+
+    with pytest.raises(CutError):
+        lab.run(CleanSpec(target=f"{lab.db}.t"), on_step=cut)
+    lab.clean("t")
+    assert lab.directories("t") == ["base_0000005"]
+    assert lab.rows("t") == rows
+
+
+@pytest.mark.promise("T13")
+@pytest.mark.promise("C7")
+def test_aborted_rows_never_come_back_through_compaction_and_cleaning(lab: Lab) -> None:
+    lab.table("t", COLUMNS)
+    lab.insert("t", [(1, "a")], ["id", "name"])
+
+    class StopError(Exception):
+        pass
+
+    def stop(step: str) -> None:
+        if step == "published":
+            raise StopError
+
+    from airflow_hiveacid.jobs.specs import InsertSpec, SourceSpec
+
+    source = SourceSpec(values=((2, "b"),), columns=("id", "name"))
+    with pytest.raises(StopError):
+        lab.run(InsertSpec(target=f"{lab.db}.t", source=source), on_step=stop)
+    lab.insert("t", [(3, "c")], ["id", "name"])
+    expected = [(1, "a"), (3, "c")]
+    assert lab.rows("t") == expected
+    lab.compact("t", CompactionChoice.MINOR)
+    assert lab.rows("t") == expected
+    lab.compact("t", CompactionChoice.MAJOR)
+    lab.clean("t")
+    assert lab.rows("t") == expected

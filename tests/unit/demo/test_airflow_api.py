@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import contextmanager
+from datetime import date
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from demo.airflow_api import AirflowApi, Run
+from demo.errors import AirflowApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TOKEN = "Bearer t0"
+RUN = {
+    "dag_id": "d",
+    "state": "success",
+    "data_interval_start": "2013-01-02T00:00:00Z",
+    "start_date": None,
+    "end_date": None,
+}
+
+
+class Page(BaseHTTPRequestHandler):
+    """A page with 250 runs of one DAG and one result; it remembers what it was asked."""
+
+    asked: list[tuple[str, str, object]]
+
+    def log_message(self, *_args: object) -> None:
+        """Says nothing."""
+
+    def do_GET(self) -> None:
+        address = urlsplit(self.path)
+        query = {key: values[0] for key, values in parse_qs(address.query).items()}
+        if address.path.endswith("/health"):
+            return self._answer(200, {"scheduler": {"status": "healthy"}, "triggerer": None})
+        if self.headers["Authorization"] != TOKEN:
+            return self._answer(401, {"detail": "who are you?"})
+        if address.path.endswith("/dagRuns"):
+            begin, limit = int(query["offset"]), int(query["limit"])
+            rows = [{**RUN, "dag_run_id": f"r{n}"} for n in range(250)][begin : begin + limit]
+            return self._answer(200, {"dag_runs": rows, "total_entries": 250})
+        if "/taskInstances/merge/" in address.path:
+            return self._answer(200, {"value": {"rows": 3}})
+        return self._answer(404, {"detail": "nothing here"})
+
+    def do_POST(self) -> None:
+        body = self._remember()
+        if self.path == "/auth/token" and body == {"username": "admin", "password": "p"}:
+            return self._answer(201, {"access_token": "t0"})
+        return self._answer(200, {})
+
+    def do_PATCH(self) -> None:
+        self._remember()
+        self._answer(200, {})
+
+    def _remember(self) -> object:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.asked.append((self.command, self.path, body))
+        return body
+
+    def _answer(self, status: int, body: object) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+@contextmanager
+def serving(page: type[Page]) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), page) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def page() -> type[Page]:
+    return type("FreshPage", (Page,), {"asked": []})
+
+
+@pytest.fixture
+def api(page: type[Page], tmp_path: Path) -> Iterator[AirflowApi]:
+    passwords = tmp_path / "passwords"
+    passwords.write_text('{"admin": "p"}')
+    with serving(page) as url:
+        yield AirflowApi(url, passwords)
+
+
+def test_all_pages_of_a_long_list_are_read(api: AirflowApi) -> None:
+    runs = api.runs("d")
+    assert [run.run_id for run in runs] == [f"r{n}" for n in range(250)]
+    assert runs[0].day == date(2013, 1, 2)
+    assert runs[0].is_over
+
+
+def test_it_logs_in_once(api: AirflowApi, page: type[Page]) -> None:
+    api.runs("d")
+    api.runs("d")
+    assert [path for _, path, _ in page.asked] == ["/auth/token"]
+
+
+def test_a_task_without_a_result_has_none(api: AirflowApi) -> None:
+    assert api.result("d", "r1", "merge") == {"rows": 3}
+    assert api.result("d", "r1", "other") is None
+
+
+def test_a_refused_call_is_an_error_that_names_it(api: AirflowApi) -> None:
+    with pytest.raises(AirflowApiError, match="GET /api/v2/importErrors answered 404") as caught:
+        api.import_errors()
+    assert caught.value.status == 404
+
+
+def test_unpausing_and_clearing_change_one_thing(api: AirflowApi, page: type[Page]) -> None:
+    api.unpause("d")
+    run = Run(dag_id="d", run_id="a/b", state="failed", day=None, start=None, end=None)
+    api.clear(run)
+    assert page.asked[1:] == [
+        ("PATCH", "/api/v2/dags/d?update_mask=is_paused", {"is_paused": False}),
+        (
+            "POST",
+            "/api/v2/dags/d/dagRuns/a%2Fb/clear",
+            {"dry_run": False, "only_failed": True},
+        ),
+    ]
+
+
+def test_health_needs_no_password_and_no_server(api: AirflowApi, tmp_path: Path) -> None:
+    assert api.health()["scheduler"] == "healthy"
+    assert api.health()["triggerer"] == "None"
+    nobody = AirflowApi("http://127.0.0.1:9", tmp_path / "none")
+    assert set(nobody.health().values()) == {"unreachable"}

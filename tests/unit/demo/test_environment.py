@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from demo.environment import MARK, airflow_environment, spark_home, write_spark_defaults
+from demo.errors import SetupError
+from demo.layout import DemoLayout
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> DemoLayout:
+    packages = tmp_path / ".venv-spark" / "lib" / "python3.11" / "site-packages"
+    (packages / "pyspark").mkdir(parents=True)
+    found = DemoLayout.of(tmp_path)
+    found.home.mkdir(parents=True)
+    found.prepare()
+    return found
+
+
+def environment_of(layout: DemoLayout) -> dict[str, str]:
+    return airflow_environment(
+        layout, port=18080, metastore_uri="thrift://127.0.0.1:9083", compaction_cron="* * * * *"
+    )
+
+
+def test_every_address_is_loopback(layout: DemoLayout) -> None:
+    write_spark_defaults(layout)
+    text = (
+        json.dumps(environment_of(layout)) + (layout.spark_conf / "spark-defaults.conf").read_text()
+    )
+    assert set(re.findall(r"\d+\.\d+\.\d+\.\d+", text)) == {"127.0.0.1"}
+    assert environment_of(layout)["AIRFLOW__API__BASE_URL"] == "http://127.0.0.1:18080"
+
+
+def test_nothing_of_another_airflow_or_spark_is_inherited(
+    layout: DemoLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "postgresql://elsewhere")
+    monkeypatch.setenv("SPARK_MASTER_HOST", "elsewhere")
+    monkeypatch.setenv("HIVEACID_UNRELATED", "kept")
+    environment = environment_of(layout)
+    assert "elsewhere" not in json.dumps(environment)
+    assert environment["HIVEACID_UNRELATED"] == "kept"
+
+
+def test_spark_submit_is_found_first(layout: DemoLayout) -> None:
+    environment = environment_of(layout)
+    assert environment["PATH"].startswith(f"{layout.spark_programs}:")
+    assert environment["SPARK_HOME"] == str(spark_home(layout))
+    assert environment[MARK] == str(layout.home)
+
+
+def test_both_connections_are_complete(layout: DemoLayout) -> None:
+    environment = environment_of(layout)
+    metastore = json.loads(environment["AIRFLOW_CONN_HIVE_ACID_DEFAULT"])
+    assert metastore == {"conn_type": "hive_acid_metastore", "host": "127.0.0.1", "port": 9083}
+    assert json.loads(environment["AIRFLOW_CONN_SPARK_DEFAULT"])["host"].startswith("local[")
+
+
+def test_a_missing_spark_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match="make setup"):
+        spark_home(DemoLayout.of(tmp_path))
+
+
+def test_the_folder_with_the_password_is_closed_to_others(layout: DemoLayout) -> None:
+    assert layout.passwords.parent == layout.airflow
+    assert layout.airflow.stat().st_mode & 0o077 == 0

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from demo.environment import MARK
+from demo.processes import end_all, processes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_SLEEP = "import time; print('up', flush=True); time.sleep(60)"
+_DEAF = (
+    "import signal, time;"
+    "[signal.signal(s, signal.SIG_IGN) for s in (signal.SIGINT, signal.SIGTERM)];"
+    "print('up', flush=True); time.sleep(60)"
+)
+_PARENT = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {_SLEEP!r}])"
+
+
+@contextmanager
+def started(program: str, home: Path) -> Iterator[subprocess.Popen[bytes]]:
+    environment = {**os.environ, MARK: str(home)}
+    arguments = [sys.executable, "-c", program]
+    with subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process
+        process.kill()
+
+
+def test_a_process_is_known_by_its_mark(tmp_path: Path) -> None:
+    with started(_SLEEP, tmp_path) as process:
+        assert [found.pid for found in processes_of(tmp_path)] == [process.pid]
+        assert processes_of(tmp_path / "another") == ()
+
+
+def test_a_polite_process_ends_on_the_first_signal(tmp_path: Path) -> None:
+    with started(_SLEEP, tmp_path) as process:
+        assert end_all(tmp_path, ask_s=10, grace_s=10) == 1
+        assert process.wait() != -9
+
+
+def test_a_deaf_process_ends_too(tmp_path: Path) -> None:
+    with started(_DEAF, tmp_path) as process:
+        end_all(tmp_path, ask_s=0.2, grace_s=0.2)
+        assert process.wait() == -9
+
+
+def test_an_orphan_is_found_after_its_parent_has_gone(tmp_path: Path) -> None:
+    with started(_PARENT, tmp_path) as parent:
+        parent.wait()
+        (orphan,) = processes_of(tmp_path)
+        assert orphan.pid != parent.pid
+        end_all(tmp_path, ask_s=5, grace_s=5)
+        assert processes_of(tmp_path) == ()
+
+
+def test_a_process_without_the_mark_is_left_alone(tmp_path: Path) -> None:
+    with started(_SLEEP, tmp_path / "another") as stranger:
+        assert end_all(tmp_path, ask_s=0.2, grace_s=0.2) == 0
+        time.sleep(0.2)
+        assert stranger.poll() is None

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+from demo.airflow_api import AirflowApi, Run, Task
+from demo.runs import BOOTSTRAP, COMPACTION, MERGE, RunLog, why_failed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+class Page:
+    """Airflow's page with three DAGs: what it answers is set by the tests."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[Run, Task, Mapping[str, Any] | None]] = []
+
+    def add(
+        self, dag_id: str, task_id: str, state: str, result: Mapping[str, Any] | None = None
+    ) -> None:
+        number = len(self.found)
+        run_id = f"run {number}" if dag_id != COMPACTION else "compaction 1"
+        start, end = NOON + timedelta(minutes=number), NOON + timedelta(minutes=number + 1)
+        day = date(2013, 1, 1) + timedelta(days=number)
+        run = Run(dag_id=dag_id, run_id=run_id, state=state, day=day, start=start, end=end)
+        task = Task(
+            run_id=run_id,
+            task_id=task_id,
+            state=state,
+            tries=1,
+            seconds=60.0,
+            start=start,
+            end=end,
+        )
+        self.found.append((run, task, result))
+
+    def runs(self, dag_id: str) -> tuple[Run, ...]:
+        return tuple(run for run, _, _ in self.found if run.dag_id == dag_id)
+
+    def tasks(self, dag_id: str) -> tuple[Task, ...]:
+        return tuple(task for run, task, _ in self.found if run.dag_id == dag_id)
+
+    def result(self, dag_id: str, run_id: str, task_id: str) -> Mapping[str, Any] | None:
+        return next(
+            result
+            for run, task, result in self.found
+            if (run.dag_id, run.run_id, task.task_id) == (dag_id, run_id, task_id)
+        )
+
+
+def log_of(page: Page) -> tuple[RunLog, list[str]]:
+    said: list[str] = []
+    return RunLog(cast("AirflowApi", page), say=said.append), said
+
+
+def test_a_task_that_ends_is_told_once() -> None:
+    page = Page()
+    log, said = log_of(page)
+    page.add(MERGE, "merge", "running")
+    log.look(MERGE)
+    assert said == []
+    page.found.clear()
+    rows = {"inserted": 943, "updated": 838, "deleted": 4}
+    page.add(MERGE, "merge", "success", {"rows": rows, "size_bytes": 2048, "status": "committed"})
+    log.look(MERGE)
+    log.look(MERGE)
+    (line,) = said
+    assert "2013-01-01" in line
+    assert "943 inserted, 838 updated, 4 deleted" in line
+
+
+def test_a_task_that_failed_has_a_line_without_a_result() -> None:
+    page = Page()
+    log, said = log_of(page)
+    page.add(MERGE, "merge", "failed")
+    log.look(MERGE)
+    assert "failed (no result)" in said[0]
+    assert log.lines()[0].rows == (0, 0, 0)
+
+
+def test_lines_come_in_the_order_of_the_story() -> None:
+    page = Page()
+    log, _ = log_of(page)
+    page.add(COMPACTION, "compact", "success", {"status": "committed"})
+    page.add(MERGE, "merge", "success", {})
+    page.add(BOOTSTRAP, "load_first_day", "success", {})
+    for dag_id in (COMPACTION, MERGE, BOOTSTRAP):
+        log.look(dag_id)
+    assert [line.dag_id for line in log.lines()] == [BOOTSTRAP, MERGE, COMPACTION]
+
+
+def test_a_compaction_counts_when_it_was_committed_and_cleaned() -> None:
+    page = Page()
+    log, _ = log_of(page)
+    page.add(COMPACTION, "compact", "success", {"status": "committed"})
+    log.look(COMPACTION)
+    assert log.compactions() == ()
+    page.add(COMPACTION, "clean", "success", {"status": "committed"})
+    log.look(COMPACTION)
+    (compaction,) = log.compactions()
+    assert (compaction.began, compaction.cleaned) == (NOON, NOON + timedelta(minutes=2))
+
+
+def test_a_compaction_with_nothing_to_do_does_not_count() -> None:
+    page = Page()
+    log, _ = log_of(page)
+    page.add(COMPACTION, "compact", "success", {"status": "nothing_to_do"})
+    page.add(COMPACTION, "clean", "success", {"status": "nothing_to_do"})
+    log.look(COMPACTION)
+    assert log.compactions() == ()
+
+
+def test_the_sensor_is_not_a_job() -> None:
+    page = Page()
+    log, said = log_of(page)
+    page.add(COMPACTION, "needed", "success")
+    log.look(COMPACTION)
+    assert (said, log.lines()) == ([], ())
+
+
+def test_the_last_error_of_a_run_is_found_among_other_lines(tmp_path: Path) -> None:
+    assert why_failed(tmp_path) == "no task has written an error"
+    folder = tmp_path / "task_id=merge"
+    folder.mkdir()
+    errors = [{"exc_type": "SourceNotFoundError", "exc_value": "no such file"}]
+    lines = ["words of a program", "[1]", json.dumps({"event": "x", "error_detail": errors})]
+    (folder / "attempt=1.log").write_text("\n".join([*lines, json.dumps({"event": "end"})]))
+    assert why_failed(tmp_path) == "SourceNotFoundError: no such file"

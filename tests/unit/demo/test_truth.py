@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from datetime import date
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from demo.changes import ACTUAL, PLANNED, read_flights
+from demo.truth import Truth
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def truth(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Truth]:
+    with Truth(tmp_path_factory.mktemp("truth")) as opened:
+        yield opened
+
+
+def test_opening_the_truth_leaves_no_file_behind(tmp_path: Path) -> None:
+    with Truth(tmp_path):
+        assert not any(tmp_path.iterdir())
+
+
+def test_after_no_run_only_the_first_day_is_scheduled(truth: Truth) -> None:
+    expected = truth.expected(days=0)
+    assert expected.num_rows == 842
+    assert expected["dep_time"].null_count == 842
+
+
+def test_after_fourteen_runs_fourteen_days_have_flown_and_one_is_scheduled(truth: Truth) -> None:
+    expected = truth.expected(days=14)
+    flown = expected.filter(pc.less_equal(expected["day"], 14))
+    scheduled = expected.filter(pc.equal(expected["day"], 15))
+    assert (flown.num_rows, scheduled.num_rows) == (12_126, 894)
+    assert expected.num_rows == 13_020
+    assert flown["dep_time"].null_count == 0
+    assert all(scheduled[name].null_count == 894 for name in ACTUAL)
+
+
+def test_the_truth_crosses_the_end_of_a_month(truth: Truth) -> None:
+    expected = truth.expected(days=31)
+    february = expected.filter(pc.equal(expected["month"], 2))
+    assert february["day"].unique().to_pylist() == [1]
+    assert february["dep_time"].null_count == february.num_rows
+
+
+def test_after_the_whole_year_every_flight_that_left_is_there(truth: Truth) -> None:
+    expected = truth.expected(days=365)
+    assert expected.num_rows == 336_776 - 8_255
+    assert expected["dep_time"].null_count == 0
+
+
+def test_two_readers_of_the_source_agree(truth: Truth) -> None:
+    flights = read_flights()
+    left = flights.filter(pc.is_valid(flights["dep_time"]))
+    assert truth.compare(left, days=365).is_equal
+
+
+def test_the_truth_equals_itself_in_any_order_of_rows_and_columns(truth: Truth) -> None:
+    expected = truth.expected(days=3)
+    turned = expected.sort_by([("tailnum", "descending")]).select([*ACTUAL, *PLANNED])
+    verdict = truth.compare(turned, days=3)
+    assert verdict.is_equal
+    assert verdict.rows == expected.num_rows
+    assert [day.day for day in verdict.days] == [date(2013, 1, n) for n in (1, 2, 3, 4)]
+    assert all(day.is_equal for day in verdict.days)
+
+
+def test_a_lost_row_is_named(truth: Truth) -> None:
+    expected = truth.expected(days=2)
+    verdict = truth.compare(expected.slice(1), days=2)
+    assert not verdict.is_equal
+    (difference,) = verdict.differences
+    assert (difference.day, difference.side) == (date(2013, 1, 1), "missing")
+    assert str(expected["tailnum"][0]) in difference.row
+    first = verdict.days[0]
+    assert first.expected_rows - first.actual_rows == 1
+    assert not first.is_equal
+    assert verdict.days[1].is_equal
+
+
+def test_a_row_that_is_there_twice_is_found(truth: Truth) -> None:
+    expected = truth.expected(days=2)
+    verdict = truth.compare(pa.concat_tables([expected, expected.slice(0, 1)]), days=2)
+    assert [difference.side for difference in verdict.differences] == ["unexpected"]
+
+
+def test_one_wrong_value_is_found_although_the_counts_agree(truth: Truth) -> None:
+    expected = truth.expected(days=2)
+    index = expected.column_names.index("arr_delay")
+    values = expected["arr_delay"].to_pylist()
+    values[7] = values[7] + 1
+    wrong = expected.set_column(index, "arr_delay", pa.array(values, pa.int32()))
+    verdict = truth.compare(wrong, days=2)
+    assert sorted(difference.side for difference in verdict.differences) == [
+        "missing",
+        "unexpected",
+    ]
+    assert verdict.expected_digest != verdict.actual_digest
+    assert all(day.expected_rows == day.actual_rows for day in verdict.days)
+    assert not verdict.days[0].is_equal
+
+
+def test_an_empty_table_misses_every_row(truth: Truth) -> None:
+    expected = truth.expected(days=1)
+    verdict = truth.compare(expected.slice(0, 0), days=1)
+    assert len(verdict.differences) == expected.num_rows
+    assert verdict.rows == 0
+
+
+def test_a_table_without_a_column_is_an_error(truth: Truth) -> None:
+    with pytest.raises(ValueError, match="tailnum"):
+        truth.compare(truth.expected(days=1).drop_columns("tailnum"), days=1)

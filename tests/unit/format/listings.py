@@ -1,0 +1,78 @@
+"""Listings and lists of IDs in the short notation of the scenarios.
+
+`listing("base_5 delta_6_6_0/bucket_00000_0 delta_7_7/ 000000_0")`: a bare base or delta gets one
+bucket file, a path is a file, a trailing slash is an empty directory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.acid_state import AcidDirectory, AcidState, FileEntry, Listing, resolve
+from airflow_hiveacid.format.names import looks_like_directory_name
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+MAX = "9223372036854775807"
+
+
+def listing(
+    text: str, *, compacted: Iterable[str] = (), metadata: Mapping[str, str] | None = None
+) -> Listing:
+    files: list[FileEntry] = []
+    directories: list[str] = []
+    for entry in text.split():
+        if entry.endswith("/"):
+            directories.append(entry.rstrip("/"))
+            continue
+        is_bare = "/" not in entry and looks_like_directory_name(entry)
+        path = f"{entry}/bucket_00000" if is_bare else entry
+        directories.extend(parents(path))
+        files.append(FileEntry(path=path, size_bytes=100))
+    marks = dict.fromkeys(compacted, "compacted") | dict(metadata or {})
+    for directory in marks:
+        files.append(FileEntry(path=f"{directory}/_metadata_acid", size_bytes=48))
+        directories.append(directory)
+    return Listing(
+        location="/t", files=tuple(files), directories=tuple(directories), metadata=marks
+    )
+
+
+def parents(path: str) -> list[str]:
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[: n + 1]) for n in range(len(parts))]
+
+
+def ids(text: str) -> ValidWriteIdList:
+    """`3:MAX::2` without the table's name."""
+    return ValidWriteIdList.parse(f"db.t:{text.replace('MAX', MAX)}")
+
+
+def txns(text: str) -> ValidTxnList:
+    return ValidTxnList.parse(text.replace("MAX", MAX))
+
+
+def read(
+    names: str,
+    snap: str,
+    transactions: str | None = None,
+    *,
+    compacted: Iterable[str] = (),
+) -> AcidState:
+    visible = None if transactions is None else txns(transactions)
+    return resolve(listing(names, compacted=compacted), ids(snap), visible)
+
+
+def texts(directories: Iterable[AcidDirectory | FileEntry]) -> list[str]:
+    return [d.text if isinstance(d, AcidDirectory) else d.path for d in directories]
+
+
+def live(state: AcidState) -> list[str]:
+    """Base, then deltas and delete deltas in Hive's common order."""
+    base = [] if state.base is None else [state.base.text]
+    walked = sorted(
+        (*state.deltas, *state.delete_deltas), key=lambda d: (d.name.low, -d.name.high, d.text)
+    )
+    return base + texts(walked)

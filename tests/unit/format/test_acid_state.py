@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_hiveacid.format.acid_state import (
+    AcidDirectory,
+    FileEntry,
+    Listing,
+    UnknownEntry,
+    resolve,
+)
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from unit.format.listings import ids, listing, live, read, texts
+
+
+def directory(names: str, text: str) -> AcidDirectory:
+    return next(d for d in read(names, "9:MAX::").directories if d.text == text)
+
+
+def file_names(found: AcidDirectory) -> list[str]:
+    return [f.path.partition("/")[2] for f in found.files]
+
+
+def sized(*files: tuple[str, int], modified_s: float | None = None) -> Listing:
+    return Listing(
+        location="/t",
+        files=tuple(FileEntry(path=p, size_bytes=n, modified_s=modified_s) for p, n in files),
+    )
+
+
+def test_an_empty_root_has_nothing() -> None:
+    state = resolve(Listing(location="/t", files=()), ids("9:MAX::"), None)
+    assert not state.directories
+    assert (state.base, state.originals, state.delta_count, state.base_bytes) == (None, (), 0, 0)
+
+
+def test_hidden_entries_play_no_part_at_any_level() -> None:
+    state = read(
+        "_tmp_hiveacid_1/delta_1_1_0/bucket_00000 .hive-staging/x _SUCCESS"
+        " delta_2_2_0/bucket_00000 delta_2_2_0/_orc_acid_version delta_2_2_0/_x/bucket_00001"
+        " sub/.y/000000_0 sub/_z _hidden/",
+        "9:MAX::",
+    )
+    assert live(state) == ["delta_2_2_0"]
+    assert file_names(state.deltas[0]) == ["bucket_00000"]
+    assert state.originals == ()
+    assert state.unknown == ()
+
+
+def test_an_empty_directory_is_a_directory() -> None:
+    state = read("delta_1_1_0 base_2/ delta_3_3_0/", "9:MAX::")
+    assert live(state) == ["base_2", "delta_3_3_0"]
+    assert state.base_bytes == 0
+
+
+def test_a_base_with_only_its_marker_hides_what_it_replaced() -> None:
+    truncated = listing("delta_1_1_0", metadata={"base_2": "truncated"})
+    state = resolve(truncated, ids("2:MAX::"), None)
+    assert live(state) == ["base_2"]
+    assert state.base is not None
+    assert (state.base.files, state.base.is_compacted) == ((), False)
+
+
+@pytest.mark.parametrize("data_format", ["truncated", "dropped"])
+def test_only_the_marker_of_a_compactor_makes_a_base_compacted(data_format: str) -> None:
+    # so an aborted truncate does not count, where a compactor's base would
+    state = resolve(listing("delta_1_1_0", metadata={"base_2": data_format}), ids("2:MAX::2"), None)
+    assert texts(state.aborted) == ["base_2"]
+    assert live(state) == ["delta_1_1_0"]
+
+
+def test_a_suffix_makes_a_base_compacted_without_a_marker() -> None:
+    assert directory("base_2_v7", "base_2_v7").is_compacted
+    assert not directory("base_2", "base_2").is_compacted
+
+
+def test_an_unknown_marker_is_an_error() -> None:
+    with pytest.raises(CorruptFileError, match=r"/t/base_2/_metadata_acid .*'odd'"):
+        resolve(listing("", metadata={"base_2": "odd"}), ids("2:MAX::"), None)
+
+
+def test_a_marker_in_a_delta_means_nothing() -> None:
+    state = resolve(listing("", metadata={"delta_2_2": "odd"}), ids("2:MAX::"), None)
+    assert live(state) == ["delta_2_2"]
+
+
+@pytest.mark.parametrize("name", ["base_x", "delta_1_2_copy", "delete_delta_1", "delta_3_2"])
+@pytest.mark.parametrize("kind", ["/", "/bucket_00000"])
+def test_a_broken_directory_name_is_an_error_as_in_hive(name: str, kind: str) -> None:
+    with pytest.raises(UnsupportedFileError, match=f"/t/{name} cannot be handled"):
+        read(f"{name}{kind}", "9:MAX::")
+
+
+def test_a_plain_file_named_like_a_directory_is_an_original() -> None:
+    state = resolve(sized(("base_5", 7)), ids("9:MAX::"), None)
+    assert texts(state.originals) == ["base_5"]
+    assert state.unknown == (
+        UnknownEntry(path="base_5", why="an original file whose name has no bucket"),
+    )
+
+
+def test_data_files_of_a_delta_are_known_by_name() -> None:
+    found = directory(
+        "delta_1_1_0/bucket_00000 delta_1_1_0/bucket_00001_0 delta_1_1_0/000000_0"
+        " delta_1_1_0/000000_0_copy_1 delta_1_1_0/notes.txt delta_1_1_0/bucket_x",
+        "delta_1_1_0",
+    )
+    assert file_names(found) == ["000000_0", "000000_0_copy_1", "bucket_00000", "bucket_00001_0"]
+
+
+def test_data_files_of_a_delete_delta_are_bucket_files() -> None:
+    state = read("delete_delta_1_1_0/bucket_00000 delete_delta_1_1_0/000000_0", "9:MAX::")
+    assert file_names(state.delete_deltas[0]) == ["bucket_00000"]
+    assert state.unknown == (
+        UnknownEntry(
+            path="delete_delta_1_1_0/000000_0", why="ignored: its name is not one of a data file"
+        ),
+    )
+
+
+def test_whatever_lies_in_a_base_is_data() -> None:
+    assert file_names(directory("base_1/bucket_00000 base_1/part-0.orc", "base_1")) == [
+        "bucket_00000",
+        "part-0.orc",
+    ]
+
+
+@pytest.mark.promise("F12")
+def test_files_without_bytes_are_skipped_and_named() -> None:
+    state = resolve(
+        sized(
+            ("base_1/bucket_00000", 0),
+            ("base_1/bucket_00001", 5),
+            ("delta_2_2_0/bucket_00000", 0),
+        ),
+        ids("9:MAX::"),
+        None,
+    )
+    assert [file_names(d) for d in state.directories] == [["bucket_00001"], []]
+    assert state.unknown == tuple(
+        UnknownEntry(path=p, why="ignored: it is empty")
+        for p in ("base_1/bucket_00000", "delta_2_2_0/bucket_00000")
+    )
+
+
+def test_a_base_nested_by_a_repeated_rename_is_ignored() -> None:
+    state = read("base_5/bucket_00000 base_5/base_5/bucket_00000 base_5/base_5/", "9:MAX::")
+    assert texts(state.directories) == ["base_5"]
+    assert file_names(state.directories[0]) == ["bucket_00000"]
+    assert [(u.path, "inside another" in u.why) for u in state.unknown] == [
+        ("base_5/base_5/bucket_00000", True)
+    ]
+
+
+def test_files_of_other_nested_directories_belong_to_the_delta() -> None:
+    found = directory("delta_1_1_0/HIVE_UNION_SUBDIR_1/000000_0", "delta_1_1_0")
+    assert file_names(found) == ["HIVE_UNION_SUBDIR_1/000000_0"]
+
+
+def test_side_files_are_kept_apart() -> None:
+    found = directory("delta_1_9/bucket_00000 delta_1_9/bucket_00000_flush_length", "delta_1_9")
+    assert file_names(found) == ["bucket_00000"]
+    assert texts(found.side_files) == ["delta_1_9/bucket_00000_flush_length"]
+
+
+def test_originals_are_sorted_by_path_and_nested_ones_count() -> None:
+    state = read(
+        "000001_0 000000_0_copy_2 HIVE_UNION_SUBDIR_15/000000_0 000000_0_copy_10 000000_0"
+        " 000000_0_copy_1 delta_1_1_0",
+        "9:MAX::",
+    )
+    assert texts(state.originals) == [
+        "000000_0",
+        "000000_0_copy_1",
+        "000000_0_copy_10",
+        "000000_0_copy_2",
+        "000001_0",
+        "HIVE_UNION_SUBDIR_15/000000_0",
+    ]
+    assert live(state) == ["delta_1_1_0"]
+    assert state.base_bytes == 600
+
+
+def test_originals_are_obsolete_once_there_is_a_base() -> None:
+    state = read("000000_0 sub/000001_0 base_5 delta_1_1_0", "9:MAX::")
+    assert state.originals == ()
+    assert texts(state.obsolete) == ["delta_1_1_0", "000000_0", "sub/000001_0"]
+    assert texts(state.obsolete_originals) == ["000000_0", "sub/000001_0"]
+    assert texts(state.obsolete_directories) == ["delta_1_1_0"]
+
+
+def test_an_empty_original_is_not_read_and_goes_with_the_others() -> None:
+    files = (("000000_0", 0), ("000001_0", 5))
+    state = resolve(sized(*files), ids("9:MAX::"), None)
+    assert texts(state.originals) == ["000001_0"]
+    state = resolve(sized(*files, ("base_5/bucket_00000", 1)), ids("9:MAX::"), None)
+    assert texts(state.obsolete) == ["000000_0", "000001_0"]
+
+
+def test_an_original_with_another_name_is_not_lost_silently() -> None:
+    state = read("part-00000.orc bucket_00000", "9:MAX::")
+    assert texts(state.originals) == ["bucket_00000", "part-00000.orc"]
+    assert [u.path for u in state.unknown] == ["bucket_00000", "part-00000.orc"]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("base_2/000000_0", True),
+        ("base_2/bucket_00000", False),
+        ("base_2_v7/000000_0", False),
+        ("delta_2_2_0/000000_0", True),
+        ("delta_2_2_0/bucket_00000", False),
+        ("delta_2_3/000000_0", False),
+        ("delete_delta_2_2_0/bucket_00000", False),
+    ],
+)
+def test_only_single_uncompacted_directories_may_be_raw(names: str, expected: object) -> None:
+    assert read(names, "9:MAX::").directories[0].may_be_raw is expected
+
+
+def test_sizes_count_what_is_read() -> None:
+    state = read(
+        "000000_0 base_2 base_3/bucket_00000 base_3/bucket_00001 base_3/_orc_acid_version"
+        " delta_4_4_0 delete_delta_4_4_0 delta_5_5_0 delta_10_10_0",
+        "9:MAX::5",
+    )
+    assert state.base_bytes == 200
+    assert state.delta_count == 2
+    assert state.delta_bytes == 200
+    assert [d.size_bytes for d in state.live] == [200, 100, 100]
+
+
+def test_a_directory_was_modified_when_its_newest_file_was() -> None:
+    files = (
+        FileEntry(path="base_2/bucket_00000", size_bytes=1, modified_s=10.0),
+        FileEntry(path="base_2/_orc_acid_version", size_bytes=1, modified_s=12.5),
+        FileEntry(path="delta_3_3_0/bucket_00000", size_bytes=1),
+    )
+    state = resolve(Listing(location="/t", files=files), ids("9:MAX::"), None)
+    assert [d.modified_s for d in state.directories] == [12.5, None]
+
+
+def test_a_directory_knows_what_its_name_says() -> None:
+    state = read("base_2 delta_3_5 delete_delta_3_5", "9:MAX::")
+    assert [(d.is_base, d.is_delete, d.high) for d in state.live] == [
+        (True, False, 2),
+        (False, False, 5),
+        (False, True, 5),
+    ]
+
+
+def test_deltas_come_in_hives_order() -> None:
+    state = read("delta_7_7_1 delta_7_7_0 delta_3_6 delta_10_10 delta_9_9_0", "10:MAX::")
+    assert texts(state.deltas) == [
+        "delta_3_6",
+        "delta_7_7_0",
+        "delta_7_7_1",
+        "delta_9_9_0",
+        "delta_10_10",
+    ]

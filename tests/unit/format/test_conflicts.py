@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_hiveacid.format.conflicts import (
+    DataOperation,
+    LockLevel,
+    LockType,
+    MetastoreGeneration,
+    conflict,
+    holds_shared_write,
+    lock_type_for,
+    may_share,
+    recorded_as,
+    strongest,
+)
+from airflow_hiveacid.format.errors import MetastoreVersionError
+
+V3, V4 = MetastoreGeneration.V3, MetastoreGeneration.V4
+SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
+READ, WRITE, EXCL_WRITE, EXCLUSIVE = LockType
+
+
+@pytest.mark.parametrize("generation", [V3, V4])
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        (SELECT, READ),
+        (INSERT, READ),
+        (UPDATE, WRITE),
+        (DELETE, WRITE),
+        (OVERWRITE, EXCLUSIVE),
+    ],
+)
+def test_each_operation_has_its_lock(
+    operation: DataOperation, expected: LockType, generation: MetastoreGeneration
+) -> None:
+    assert lock_type_for(operation, generation) is expected
+
+
+@pytest.mark.parametrize(
+    ("generation", "requested", "granted_beside"),
+    [
+        (V3, READ, {READ, WRITE}),
+        (V3, WRITE, {READ}),
+        (V3, EXCLUSIVE, set()),
+        (V4, READ, {READ, WRITE, EXCL_WRITE}),
+        (V4, WRITE, {READ, WRITE}),
+        (V4, EXCL_WRITE, {READ}),
+        (V4, EXCLUSIVE, set()),
+    ],
+)
+def test_locks_wait_for_each_other_as_in_hive(
+    generation: MetastoreGeneration, requested: LockType, granted_beside: set[LockType]
+) -> None:
+    held = [t for t in LockType if generation is V4 or t is not EXCL_WRITE]
+    assert {h for h in held if may_share(requested, h, generation)} == granted_beside
+
+
+@pytest.mark.parametrize("pair", [(EXCL_WRITE, READ), (READ, EXCL_WRITE)])
+def test_hive_3_knows_no_exclusive_write_lock(pair: tuple[LockType, LockType]) -> None:
+    with pytest.raises(MetastoreVersionError, match="Hive 3 has no EXCL_WRITE"):
+        may_share(*pair, V3)
+
+
+def test_reading_a_database_goes_beside_an_exclusive_lock_on_a_table() -> None:
+    database = LockLevel.DB
+    assert may_share(EXCLUSIVE, READ, V4, held_level=database)
+    assert may_share(READ, EXCLUSIVE, V4, requested_level=database)
+    assert not may_share(EXCLUSIVE, WRITE, V4, held_level=database)
+    assert not may_share(EXCLUSIVE, READ, V4, requested_level=LockLevel.PARTITION)
+
+
+@pytest.mark.parametrize("generation", [V3, V4])
+@pytest.mark.parametrize("other", list(DataOperation))
+def test_inserts_and_reads_never_conflict(
+    other: DataOperation, generation: MetastoreGeneration
+) -> None:
+    for harmless in (INSERT, SELECT):
+        assert not conflict(harmless, other, generation)
+        assert not conflict(other, harmless, generation)
+
+
+@pytest.mark.parametrize("generation", [V3, V4])
+@pytest.mark.parametrize(
+    "pair", [(UPDATE, UPDATE), (UPDATE, DELETE), (DELETE, UPDATE), (OVERWRITE, DELETE)]
+)
+def test_the_second_of_two_changes_fails(
+    pair: tuple[DataOperation, DataOperation], generation: MetastoreGeneration
+) -> None:
+    assert conflict(*pair, generation)
+
+
+def test_two_deletes_conflict_on_hive_4_only() -> None:
+    assert conflict(DELETE, DELETE, V4)
+    assert not conflict(DELETE, DELETE, V3)
+
+
+def test_an_overwrite_is_recorded_as_an_update() -> None:
+    assert recorded_as(OVERWRITE) is UPDATE
+    assert {o: recorded_as(o) for o in (SELECT, INSERT, DELETE)} == {
+        o: o for o in (SELECT, INSERT, DELETE)
+    }
+
+
+def test_the_strongest_lock_excludes_most() -> None:
+    assert strongest([READ, WRITE, READ]) is WRITE
+    assert strongest(LockType) is EXCLUSIVE
+    with pytest.raises(ValueError, match="empty"):
+        strongest([])
+
+
+def test_commit_looks_for_conflicts_when_a_write_lock_was_shared() -> None:
+    assert holds_shared_write([READ, WRITE])
+    assert not holds_shared_write([READ, EXCLUSIVE])

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import inspect
+import pickle
+import re
+
+import pytest
+
+from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.errors import (
+    CommitStateUnknownError,
+    ContractVersionError,
+    CorruptFileError,
+    FencedError,
+    HiveAcidError,
+    InputError,
+    JobFailedError,
+    LockNotAcquiredError,
+    MetastoreUnavailableError,
+    RetryableError,
+    TableNotFoundError,
+    TransactionAbortedError,
+    WriteConflictError,
+    error_class,
+    rebuild,
+)
+from airflow_hiveacid.format.table import TableRef
+
+CLASSES = [
+    cls
+    for _, cls in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(cls, HiveAcidError) and not cls.__name__.startswith("_")
+]
+
+
+def example(cls: type[HiveAcidError]) -> HiveAcidError:
+    """An error of the class, built the way its own constructor wants it."""
+    values = {"str": "x", "int": 1, "float": 1.0, "object": "x", "tuple[str, ...]": ("x", "y")}
+    parameters = inspect.signature(cls.__init__).parameters.values()
+    data = {p.name: values[str(p.annotation)] for p in parameters if p.kind is p.KEYWORD_ONLY}
+    return cls(**data) if data else cls("x")
+
+
+def test_the_tree_in_the_docstring_is_the_tree_in_the_code() -> None:
+    drawn = set(re.findall(r"\w+Error\b", errors.__doc__ or ""))
+    assert drawn == {c.__name__ for c in CLASSES} - {"RetryableError"}
+
+
+def test_only_these_may_be_tried_again() -> None:
+    assert {c for c in CLASSES if c.retryable} == {
+        RetryableError,
+        LockNotAcquiredError,
+        MetastoreUnavailableError,
+        TransactionAbortedError,
+        WriteConflictError,
+    }
+
+
+def test_neither_an_unknown_commit_nor_a_fenced_task_is_tried_again() -> None:
+    assert not CommitStateUnknownError.retryable
+    assert not FencedError.retryable
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
+def test_every_error_is_found_by_its_name(cls: type[HiveAcidError]) -> None:
+    assert error_class(cls.__name__) is cls
+
+
+@pytest.mark.parametrize("name", ["ValueError", "", "NoSuchError"])
+def test_an_unknown_name_is_a_failed_job(name: str) -> None:
+    assert error_class(name) is JobFailedError
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
+def test_an_error_crosses_the_seam_as_name_and_message(cls: type[HiveAcidError]) -> None:
+    error = example(cls)
+    again = rebuild(type(error).__name__, str(error))
+    assert type(again) is cls
+    assert str(again) == str(error)
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
+def test_an_error_comes_back_whole_from_another_process(cls: type[HiveAcidError]) -> None:
+    error = example(cls)
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301
+    assert (type(again), str(again), vars(again)) == (cls, str(error), vars(error))
+
+
+def test_the_message_names_the_table() -> None:
+    error = TableNotFoundError(table=TableRef("demo", "flights"))
+    assert error.table == "demo.flights"
+    assert "demo.flights" in str(error)
+
+
+def test_a_version_error_says_which_side_is_older_and_what_to_do() -> None:
+    text = str(ContractVersionError(found=0, supported=1, side="operator"))
+    assert "the operator is older" in text
+    assert "Install the same release" in text
+
+
+def test_what_the_user_asked_wrongly_is_told_from_damage() -> None:
+    assert issubclass(TableNotFoundError, InputError)
+    assert not issubclass(CorruptFileError, InputError)

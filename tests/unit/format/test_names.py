@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_hiveacid.format.errors import InvalidNameError
+from airflow_hiveacid.format.ids import LONG_MAX, BucketId, StatementId, TxnId, WriteId
+from airflow_hiveacid.format.names import (
+    MINIMUM_BASE,
+    BaseName,
+    BucketFileName,
+    DeltaName,
+    OriginalFileName,
+    bucket_file,
+    is_hidden,
+    looks_like_directory_name,
+    parse_directory_name,
+    parse_file_name,
+    staging_directory,
+)
+
+
+def delta(low: int, high: int, statement: int | None = None, **rest: object) -> DeltaName:
+    return DeltaName(
+        low=WriteId(low),
+        high=WriteId(high),
+        statement_id=None if statement is None else StatementId(statement),
+        **rest,  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (BaseName(write_id=WriteId(5)), "base_0000005"),
+        (
+            BaseName(write_id=WriteId(5), visibility_txn_id=TxnId(31)),
+            "base_0000005_v0000031",
+        ),
+        (BaseName(write_id=MINIMUM_BASE), "base_-9223372036854775808"),
+        (BaseName(write_id=WriteId(123456789)), "base_123456789"),
+        (delta(1, 1, 0), "delta_0000001_0000001_0000"),
+        (delta(10000001, 10000001, 0), "delta_10000001_10000001_0000"),
+        (delta(1, 3), "delta_0000001_0000003"),
+        (delta(1, 3, visibility_txn_id=TxnId(9)), "delta_0000001_0000003_v0000009"),
+        (delta(2, 2, 9999), "delta_0000002_0000002_9999"),
+        (delta(2, 4, is_delete=True), "delete_delta_0000002_0000004"),
+        (
+            delta(2, 2, 1, is_delete=True, visibility_txn_id=TxnId(7)),
+            "delete_delta_0000002_0000002_0001_v0000007",
+        ),
+    ],
+)
+def test_directory_names_print_as_hive_writes_them_and_read_back(
+    name: BaseName | DeltaName, text: str
+) -> None:
+    assert str(name) == text
+    assert parse_directory_name(text) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("base_5", BaseName(write_id=WriteId(5))),
+        ("delta_1_1", delta(1, 1)),
+        ("delta_00061_61_0", delta(61, 61, 0)),
+        ("delete_delta_5_5_0", delta(5, 5, 0, is_delete=True)),
+        ("delta_40_60_v7", delta(40, 60, visibility_txn_id=TxnId(7))),
+    ],
+)
+def test_any_padding_of_a_directory_name_is_read(text: str, name: BaseName | DeltaName) -> None:
+    assert parse_directory_name(text) == name
+
+
+def test_visibility_zero_is_the_same_as_no_suffix() -> None:
+    assert parse_directory_name("base_0000005_v0000000") == BaseName(write_id=WriteId(5))
+    assert parse_directory_name("delta_1_2_v0") == delta(1, 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "base_",
+        "base_x",
+        "base_5_",
+        "base_5_6",
+        "base_5_v",
+        "base_5_vx",
+        "base_5 ",
+        "base_5\n",
+        "base_\u0665",
+        "base_9223372036854775808",
+        "xbase_5",
+        "delta_1",
+        "delta_3_2",
+        "delta_-1_2",
+        "delta_1_2_",
+        "delta_1_2_3_4",
+        "delta_1_2_3_v4_5",
+        "delete_delta_1",
+        "delete_base_5",
+        "month=1",
+        "_tmp_hiveacid_x",
+        "HIVE_UNION_SUBDIR_1",
+        "",
+    ],
+)
+def test_other_names_are_no_directory_of_the_format(text: str) -> None:
+    assert parse_directory_name(text) is None
+
+
+def test_a_broken_directory_name_is_told_from_a_foreign_one() -> None:
+    assert looks_like_directory_name("delta_1_x")
+    assert looks_like_directory_name("delete_delta_1")
+    assert not looks_like_directory_name("month=1")
+
+
+def test_under_joins_with_one_slash() -> None:
+    base = BaseName(write_id=WriteId(5))
+    assert base.under("hdfs://n/w/t") == base.under("hdfs://n/w/t/") == "hdfs://n/w/t/base_0000005"
+    assert delta(1, 1, 0).under("/t") == "/t/delta_0000001_0000001_0000"
+
+
+@pytest.mark.parametrize(("low", "high"), [(3, 2), (-1, 2)])
+def test_a_delta_has_its_ends_in_order(low: int, high: int) -> None:
+    with pytest.raises(InvalidNameError, match="range of write IDs"):
+        delta(low, high)
+
+
+def test_numbers_beyond_64_bits_are_refused() -> None:
+    with pytest.raises(InvalidNameError, match="64 bits"):
+        BaseName(write_id=WriteId(LONG_MAX + 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("bucket_00000", BucketFileName(bucket_id=BucketId(0))),
+        ("bucket_4095", BucketFileName(bucket_id=BucketId(4095))),
+        ("bucket_00001_0", BucketFileName(bucket_id=BucketId(1), attempt_id=0)),
+        ("bucket_00001_12", BucketFileName(bucket_id=BucketId(1), attempt_id=12)),
+        ("000000_0", OriginalFileName(bucket_id=BucketId(0))),
+        ("000001_0_copy_1", OriginalFileName(bucket_id=BucketId(1), copy=1)),
+        ("000002_1000", OriginalFileName(bucket_id=BucketId(2), attempt_id=1000)),
+    ],
+)
+def test_file_names_say_their_bucket(text: str, name: object) -> None:
+    assert parse_file_name(text) == name
+
+
+@pytest.mark.parametrize("text", ["bucket_00001_0", "bucket_00000", "000001_3_copy_10", "000000_0"])
+def test_canonical_file_names_print_back(text: str) -> None:
+    assert str(parse_file_name(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bucket_",
+        "bucket_00000_flush_length",
+        "bucket_00000_0_1",
+        "bucket_x",
+        "000000",
+        "000000_0_copy_",
+        "000000_0.snappy",
+        "part-00000.orc",
+        "_orc_acid_version",
+        "",
+    ],
+)
+def test_other_names_are_no_file_of_the_format(text: str) -> None:
+    assert parse_file_name(text) is None
+
+
+def test_our_bucket_files_have_no_attempt_suffix() -> None:
+    assert bucket_file(BucketId(7)) == "bucket_00007"
+
+
+def test_names_with_underscore_or_dot_are_hidden_and_dashes_are_not() -> None:
+    assert is_hidden("_tmp_1")
+    assert is_hidden(".hive-staging_1")
+    assert not is_hidden("-tmp.1")
+
+
+def test_a_staging_directory_is_hidden_from_every_reader() -> None:
+    assert staging_directory("12_a-b.c") == "_tmp_hiveacid_12_a-b.c"
+    assert is_hidden(staging_directory("x"))
+
+
+@pytest.mark.parametrize("token", ["", "a/b", "a b", "ä"])
+def test_a_staging_token_cannot_leave_its_directory(token: str) -> None:
+    with pytest.raises(InvalidNameError, match="staging token"):
+        staging_directory(token)

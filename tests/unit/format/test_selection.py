@@ -1,0 +1,342 @@
+"""Cases that Hive's own tests of its directory selection pin, and those where ours differs."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.errors import NotEnoughHistoryError
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.selection import DirectoryStatus
+from airflow_hiveacid.format.snapshot import (
+    CleanerWriteIdList,
+    CompactorWriteIdList,
+    RangeVisibility,
+)
+from unit.format.listings import ids, listing, live, read, texts, txns
+
+
+@pytest.mark.parametrize(
+    ("names", "snap", "used", "obsolete"),
+    [
+        pytest.param(
+            "base_5 base_10 base_49 delta_025_025 delta_029_029 delta_025_030 delta_050_105"
+            " delta_90_120",
+            "100:MAX::",
+            ["base_49", "delta_050_105"],
+            ["base_10", "base_5", "delta_025_025", "delta_025_030", "delta_029_029"],
+            id="a-base-covers-what-ends-at-or-below-it",
+        ),
+        pytest.param(
+            "delta_0000063_63 delta_000062_62 delta_00061_61 delta_40_60 delta_0060_60"
+            " delta_052_55 base_50",
+            "100:MAX::",
+            ["base_50", "delta_40_60", "delta_00061_61", "delta_000062_62", "delta_0000063_63"],
+            ["delta_0060_60", "delta_052_55"],
+            id="a-wide-delta-covers-narrow-ones",
+        ),
+        pytest.param(
+            "base_5 base_10 base_49 delta_025_025 delta_029_029 delete_delta_029_029"
+            " delta_025_030 delete_delta_025_030 delta_050_105 delete_delta_050_105"
+            " delete_delta_110_110",
+            "100:MAX::",
+            ["base_49", "delete_delta_050_105", "delta_050_105"],
+            [
+                "base_10",
+                "base_5",
+                "delete_delta_025_030",
+                "delete_delta_029_029",
+                "delta_025_025",
+                "delta_025_030",
+                "delta_029_029",
+            ],
+            id="delete-deltas-are-covered-like-deltas",
+        ),
+        pytest.param(
+            "delta_0000063_63 delta_000062_62 delta_00061_61 delete_delta_00064_64 delta_40_60"
+            " delete_delta_40_60 delta_0060_60 delta_052_55 delete_delta_052_55 base_50",
+            "100:MAX::",
+            [
+                "base_50",
+                "delete_delta_40_60",
+                "delta_40_60",
+                "delta_00061_61",
+                "delta_000062_62",
+                "delta_0000063_63",
+                "delete_delta_00064_64",
+            ],
+            ["delete_delta_052_55", "delta_0060_60", "delta_052_55"],
+            id="twins-of-one-range-go-together",
+        ),
+        pytest.param(
+            "delta_1_1 delta_2_5",
+            "100:4:4:",
+            ["delta_1_1", "delta_2_5"],
+            [],
+            id="an-open-id-inside-a-delta-does-not-hide-it",
+        ),
+        pytest.param(
+            "delta_1_1 delta_2_5 delta_4_4_1 delta_4_4_3 delta_101_101_1",
+            "100:4:4:",
+            ["delta_1_1", "delta_2_5"],
+            [],
+            id="open-statements-inside-a-compacted-range-are-neither-used-nor-obsolete",
+        ),
+        pytest.param(
+            "delta_1_1 delete_delta_2_3 delta_2_5 delete_delta_2_5 delta_4_4_1 delta_4_4_3",
+            "100:4:4:",
+            ["delta_1_1", "delete_delta_2_5", "delta_2_5"],
+            ["delete_delta_2_3"],
+            id="delete-deltas-with-an-open-id",
+        ),
+        pytest.param(
+            "delta_2_2_0 delta_2_2_1 delete_delta_2_2_0 delta_2_2_7",
+            "2:MAX::",
+            ["delete_delta_2_2_0", "delta_2_2_0", "delta_2_2_1", "delta_2_2_7"],
+            [],
+            id="every-statement-of-a-transaction-is-read",
+        ),
+        pytest.param(
+            "delta_2_2 delta_2_2_0 delta_2_2_1",
+            "2:MAX::",
+            ["delta_2_2"],
+            ["delta_2_2_0", "delta_2_2_1"],
+            id="a-compaction-of-one-write-id-covers-its-statements",
+        ),
+        pytest.param(
+            "base_0000002 delta_1_5 delta_6_6",
+            "6:MAX::",
+            ["base_0000002", "delta_1_5", "delta_6_6"],
+            [],
+            id="a-delta-that-starts-below-the-base-and-ends-above-it-is-read",
+        ),
+        pytest.param(
+            "base_-9223372036854775808 delta_1_1_0",
+            "1:MAX::",
+            ["base_-9223372036854775808", "delta_1_1_0"],
+            [],
+            id="the-base-of-originals-alone-is-below-everything",
+        ),
+    ],
+)
+def test_selection_is_hives(names: str, snap: str, used: list[str], obsolete: list[str]) -> None:
+    state = read(names, snap)
+    assert live(state) == used
+    assert texts(state.obsolete) == obsolete
+
+
+@pytest.mark.parametrize(
+    ("names", "hwm"),
+    [
+        ("delta_1_1 delta_2_5", "4:MAX::"),
+        ("delta_1_1 delta_2_5 delta_6_10", "3:MAX::"),
+        ("delta_1_1 delta_2_5 delete_delta_2_5 delta_6_10 delete_delta_7_7", "4:MAX::"),
+        ("delta_1_1 delta_2_5 delta_6_10", "12:3:3:"),
+    ],
+)
+def test_a_compactor_takes_no_delta_that_reaches_an_open_id(names: str, hwm: str) -> None:
+    state = resolve(listing(names), CompactorWriteIdList.of(ids(hwm)), None)
+    assert live(state) == ["delta_1_1"]
+    assert not state.obsolete
+
+
+def test_a_compactor_takes_deltas_with_aborted_ids_inside() -> None:
+    state = resolve(
+        listing("delta_1_3 delta_4_4 delta_5_5"), CompactorWriteIdList.of(ids("9:MAX::2,4")), None
+    )
+    assert live(state) == ["delta_1_3", "delta_5_5"]
+    assert texts(state.aborted) == ["delta_4_4"]
+    assert state.deltas[0].visibility is RangeVisibility.SOME
+    assert state.deltas[1].visibility is RangeVisibility.ALL
+
+
+def test_a_cleaner_leaves_what_reaches_beyond_its_compaction() -> None:
+    own = CleanerWriteIdList.of(ids("9:MAX::"), high_watermark=WriteId(3))
+    state = resolve(
+        listing("base_3 delta_1_1 delta_2_4 delta_5_5", compacted=["base_3"]), own, None
+    )
+    assert texts(state.obsolete) == ["delta_1_1"]
+    assert texts(state.invisible) == ["delta_2_4", "delta_5_5"]
+
+
+@pytest.mark.promise("T5")
+def test_a_reader_does_not_see_an_open_delta() -> None:
+    state = read("delta_1_1_0 delta_2_2_0 delete_delta_2_2_0 delta_3_3_0", "3:2:2:")
+    assert live(state) == ["delta_1_1_0", "delta_3_3_0"]
+    assert texts(state.invisible) == ["delete_delta_2_2_0", "delta_2_2_0"]
+    assert {d.why for d in state.invisible} == {"invisible: write ID 2 is open"}
+
+
+@pytest.mark.promise("T6")
+def test_a_reader_skips_a_failed_insert_between_two_others() -> None:
+    state = read("delta_1_1_0 delta_2_2_0 delta_3_3_0", "3:MAX::2")
+    assert live(state) == ["delta_1_1_0", "delta_3_3_0"]
+    assert [(d.text, d.why) for d in state.aborted] == [("delta_2_2_0", "aborted: write ID 2")]
+
+
+def test_a_reader_does_not_see_beyond_its_watermark() -> None:
+    state = read("delta_1_1_0 delta_2_2_0", "1:MAX::")
+    assert live(state) == ["delta_1_1_0"]
+    assert state.invisible[0].why == "invisible: write ID 2 is above the high watermark 1"
+
+
+def test_a_batch_delta_that_is_wholly_aborted_is_aborted() -> None:
+    state = read("delta_1_3 delta_4_6", "6:MAX::4,5,6")
+    assert texts(state.aborted) == ["delta_4_6"]
+    assert state.aborted[0].why == "aborted: write IDs 4 to 6"
+
+
+def test_a_base_whose_id_is_the_lowest_open_one_is_not_read() -> None:
+    # Hive 4 would take it: AcidUtils.isValidBase compares with <=
+    state = read("delta_1_1_0 base_2", "3:2:2:")
+    assert live(state) == ["delta_1_1_0"]
+    assert texts(state.invisible) == ["base_2"]
+    assert not state.invisible[0].is_resolved
+
+
+def test_an_uncommitted_overwrite_below_the_base_is_not_obsolete() -> None:
+    state = read("base_2 base_4 delta_1_1_0", "4:2:2:")
+    assert live(state) == ["base_4"]
+    assert texts(state.obsolete) == ["delta_1_1_0"]
+    assert texts(state.invisible) == ["base_2"]
+
+
+def test_a_compacted_base_beats_the_overwrite_it_was_made_of() -> None:
+    state = read("base_0000002 base_0000002_v0000007 base_0000002_v0000005", "2:MAX::", "9:MAX::")
+    assert live(state) == ["base_0000002_v0000007"]
+    assert texts(state.obsolete) == ["base_0000002", "base_0000002_v0000005"]
+    assert {d.superseded_by for d in state.obsolete_directories} == {"base_0000002_v0000007"}
+
+
+def test_a_marked_base_beats_an_overwrite_of_the_same_id() -> None:
+    state = read("base_0000002 base_02 base_2", "2:MAX::", compacted=["base_02"])
+    assert live(state) == ["base_02"]
+    assert texts(state.obsolete) == ["base_0000002", "base_2"]
+
+
+def test_a_compacted_base_may_cover_aborted_ids_and_no_open_one() -> None:
+    assert live(read("base_5", "9:MAX::3", compacted=["base_5"])) == ["base_5"]
+    with pytest.raises(NotEnoughHistoryError):
+        read("base_5", "9:3:3:", compacted=["base_5"])
+
+
+def test_a_compacted_base_whose_own_id_was_aborted_is_valid() -> None:
+    state = read("base_5", "9:MAX::5", compacted=["base_5"])
+    assert live(state) == ["base_5"]
+    assert state.base is not None
+    assert state.base.visibility is RangeVisibility.SOME
+
+
+def test_rows_of_a_compacted_base_need_no_look_unless_ids_below_were_aborted() -> None:
+    clean, aborted, only_aborted = (
+        read("base_2", snap, compacted=["base_2"]).base
+        for snap in ("9:MAX::", "9:MAX::1", "9:MAX::1,2")
+    )
+    assert clean is not None
+    assert clean.visibility is RangeVisibility.ALL
+    for base in (aborted, only_aborted):
+        assert base is not None
+        assert base.visibility is RangeVisibility.SOME
+
+
+def test_history_is_missing_when_the_oldest_base_is_a_compactors() -> None:
+    with pytest.raises(NotEnoughHistoryError, match=r"/t: not enough history .* 3; .* base_5\."):
+        read("base_5 delta_6_6_0", "3:MAX::", compacted=["base_5"])
+
+
+def test_an_overwrite_that_is_not_visible_is_no_missing_history() -> None:
+    assert live(read("base_5 delta_1_1_0", "3:MAX::")) == ["delta_1_1_0"]
+
+
+def test_an_aborted_overwrite_does_not_hide_that_history_is_missing() -> None:
+    # Hive 4 asks the oldest base only, and would go on with whatever deltas are left
+    with pytest.raises(NotEnoughHistoryError):
+        read("base_2 base_5 delta_6_6_0", "4:MAX::2", compacted=["base_5"])
+
+
+def test_a_base_of_an_uncommitted_compaction_proves_nothing() -> None:
+    state = read("delta_1_1_0 base_5_v0000011", "3:MAX::", "10:MAX::")
+    assert live(state) == ["delta_1_1_0"]
+
+
+def test_without_transactions_every_compaction_counts_as_committed() -> None:
+    assert live(read("delta_1_1_0 base_1_v0000011", "3:MAX::")) == ["base_1_v0000011"]
+
+
+@pytest.mark.parametrize(
+    ("transactions", "used", "status", "why"),
+    [
+        (
+            "9:8:8:",
+            "delta_1_1_0 delta_2_2_0",
+            DirectoryStatus.INVISIBLE,
+            "invisible: transaction 8 of its compaction is not committed",
+        ),
+        (
+            "9:MAX::8",
+            "delta_1_1_0 delta_2_2_0",
+            DirectoryStatus.ABORTED,
+            "aborted: transaction 8 of its compaction",
+        ),
+        ("9:MAX::", "delta_1_2_v0000008", DirectoryStatus.LIVE, "live"),
+    ],
+)
+def test_a_minor_compaction_counts_once_its_transaction_has_committed(
+    transactions: str, used: str, status: DirectoryStatus, why: str
+) -> None:
+    state = read("delta_1_1_0 delta_2_2_0 delta_1_2_v0000008", "2:MAX::", transactions)
+    assert live(state) == used.split()
+    compacted = next(d for d in state.directories if d.text.endswith("_v0000008"))
+    assert (compacted.status, compacted.why) == (status, why)
+
+
+def test_of_two_compactions_each_kind_keeps_its_last() -> None:
+    state = read(
+        "delta_1_2_v7 delete_delta_1_2_v7 delta_1_2_v9 delta_1_2 delta_3_3_0", "3:MAX::", "9:MAX::"
+    )
+    assert live(state) == ["delete_delta_1_2_v7", "delta_1_2_v9", "delta_3_3_0"]
+    assert [(d.text, d.why) for d in state.obsolete_directories] == [
+        ("delta_1_2", "obsolete: compacted again as delta_1_2_v9"),
+        ("delta_1_2_v7", "obsolete: compacted again as delta_1_2_v9"),
+    ]
+
+
+def test_an_earlier_compaction_shares_the_fate_of_the_last_one() -> None:
+    state = read("base_2 delta_1_2_v7 delta_1_2_v9 delta_1_3_v4 delta_1_3_v5", "2:MAX::", "9:MAX::")
+    assert live(state) == ["base_2"]
+    assert texts(state.obsolete) == ["delta_1_2_v7", "delta_1_2_v9"]
+    assert {(d.text, d.why) for d in state.invisible} == {
+        (name, "invisible: nothing from write ID 3 on is visible")
+        for name in ("delta_1_3_v4", "delta_1_3_v5")
+    }
+
+
+def test_two_spellings_of_one_plain_name_are_both_read_as_in_hive() -> None:
+    assert live(read("delta_1_1_0 delta_0000001_0000001_0000", "1:MAX::")) == [
+        "delta_0000001_0000001_0000",
+        "delta_1_1_0",
+    ]
+
+
+def test_an_obsolete_directory_says_what_covers_it() -> None:
+    state = read("base_2 delta_1_1_0 delta_3_9 delta_4_5", "9:MAX::", compacted=["base_2"])
+    assert [(d.text, d.why, d.superseded_by) for d in state.obsolete_directories] == [
+        ("delta_1_1_0", "obsolete: covered by base_2", "base_2"),
+        ("delta_4_5", "obsolete: covered by delta_3_9", "delta_3_9"),
+    ]
+
+
+def test_a_covered_batch_with_an_open_id_is_marked_as_unresolved() -> None:
+    # an overwrite does not wait for a streaming batch here; its files are still being written
+    state = read("delta_1_4 base_5", "6:3:3:")
+    assert texts(state.obsolete) == ["delta_1_4"]
+    assert not state.obsolete_directories[0].is_resolved
+
+
+def test_the_order_of_the_listing_does_not_matter() -> None:
+    names = "base_0000002 base_0000002_v0000007 delta_1_1 delta_3_3_0 delta_3_3_1 delta_3_4_v8"
+    states = {
+        repr(resolve(listing(" ".join(order)), ids("9:MAX::"), txns("9:MAX::")))
+        for order in (names.split(), names.split()[::-1], sorted(names.split(), key=len))
+    }
+    assert len(states) == 1

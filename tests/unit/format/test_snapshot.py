@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from airflow_hiveacid.format.errors import InvalidNameError
+from airflow_hiveacid.format.ids import LONG_MAX, TxnId, WriteId
+from airflow_hiveacid.format.snapshot import (
+    CleanerWriteIdList,
+    CompactorWriteIdList,
+    RangeVisibility,
+    Snapshot,
+    ValidTxnList,
+    ValidWriteIdList,
+)
+from airflow_hiveacid.format.table import TableRef
+from unit.format.listings import MAX, ids, txns
+
+NONE, SOME, ALL = RangeVisibility.NONE, RangeVisibility.SOME, RangeVisibility.ALL
+T = TableRef("db", "t")
+
+
+def w(*values: int) -> tuple[WriteId, ...]:
+    return tuple(map(WriteId, values))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"db.t:5:{MAX}::", ValidWriteIdList(table=T, high_watermark=WriteId(5))),
+        ("db.t:100:4:4:", ValidWriteIdList(table=T, high_watermark=WriteId(100), open=w(4))),
+        (
+            f"db.t:27:{MAX}::24,25",
+            ValidWriteIdList(table=T, high_watermark=WriteId(27), aborted=w(24, 25)),
+        ),
+        (
+            "null:9:3:3,5:4",
+            ValidWriteIdList(table=None, high_watermark=WriteId(9), open=w(3, 5), aborted=w(4)),
+        ),
+    ],
+)
+def test_write_id_lists_read_and_print(text: str, expected: ValidWriteIdList) -> None:
+    assert ValidWriteIdList.parse(text) == expected
+    assert expected.text() == text
+
+
+def test_trailing_empty_fields_may_be_missing() -> None:
+    assert ValidWriteIdList.parse(f"db.t:5:{MAX}") == ValidWriteIdList.parse(f"db.t:5:{MAX}::")
+    assert ValidWriteIdList.parse("db.t:5:4:4") == ValidWriteIdList.parse("db.t:5:4:4:")
+
+
+def test_an_absent_list_makes_everything_visible() -> None:
+    assert ValidWriteIdList.parse("").is_visible(WriteId(LONG_MAX))
+    assert ValidTxnList.parse(" ").is_visible(TxnId(LONG_MAX))
+
+
+def test_a_lower_minimum_in_the_text_is_kept() -> None:
+    assert ids("9:2::").min_open_write_id == 2
+    assert not ids("9:2::").is_valid_base(WriteId(2))
+
+
+def test_a_minimum_above_the_open_ids_is_not_believed() -> None:
+    assert ids("9:MAX:3:").min_open_write_id == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "5",
+        "db.t:5",
+        "t:5:6::",
+        "db.t:x:6::",
+        "db.t:-5:6::",
+        "db.t:5:6:a:",
+        "db.t:5:6:4-:",
+        "db.t:9:6:6-4:",
+        "db.t:9:6:1-99999999999:",
+        "db.t:5:6:::",
+        "db.t:5:4:4:4",
+        f"db.t:{LONG_MAX + 1}:6::",
+        "db.t:\u0665:6::",
+    ],
+)
+def test_broken_write_id_lists_are_refused(text: str) -> None:
+    with pytest.raises(InvalidNameError):
+        ValidWriteIdList.parse(text)
+
+
+@pytest.mark.parametrize("text", ["5", "5:x", "5:6:7:8:9", "a:6"])
+def test_broken_transaction_lists_are_refused(text: str) -> None:
+    with pytest.raises(InvalidNameError):
+        ValidTxnList.parse(text)
+
+
+def test_transaction_lists_accept_ranges_and_print_plain_ids() -> None:
+    parsed = ValidTxnList.parse("30:3:3-5,9:10-12,20")
+    assert parsed.open == (3, 4, 5, 9)
+    assert parsed.aborted == (10, 11, 12, 20)
+    assert parsed.text() == "30:3:3,4,5,9:10,11,12,20"
+
+
+def test_a_transaction_is_visible_up_to_the_watermark_unless_open_or_aborted() -> None:
+    parsed = txns("10:4:4:6")
+    assert [i for i in range(1, 13) if parsed.is_visible(TxnId(i))] == [1, 2, 3, 5, 7, 8, 9, 10]
+    assert parsed.is_aborted(TxnId(6))
+    assert not parsed.is_aborted(TxnId(4))
+    assert parsed.min_open == 4
+
+
+def test_ids_are_kept_sorted_and_once() -> None:
+    messy = ValidWriteIdList(table=T, high_watermark=WriteId(9), open=w(7, 3, 7), aborted=w(5, 4))
+    assert (messy.open, messy.aborted) == ((3, 7), (4, 5))
+    assert messy.exceptions == (3, 4, 5, 7)
+    assert messy.min_open_write_id == 3
+
+
+def test_a_write_id_cannot_be_open_and_aborted() -> None:
+    with pytest.raises(InvalidNameError, match="open and aborted"):
+        ids("9:3:3:3")
+
+
+@pytest.mark.parametrize(
+    ("snap", "low", "high", "expected"),
+    [
+        ("5:MAX::", 1, 5, ALL),
+        ("5:MAX::", 6, 6, NONE),
+        ("5:MAX::", 5, 6, SOME),
+        ("9:4:4:", 1, 3, ALL),
+        ("9:4:4:", 4, 4, NONE),
+        ("9:4:4:", 3, 5, SOME),
+        ("9:4:4:5", 4, 5, NONE),
+        ("9:4:4:5", 6, 9, ALL),
+        # Hive answers ALL here, since its lowest exception is higher still
+        ("3:9:9:", 2, 4, SOME),
+        ("3:9:9:", 4, 5, NONE),
+    ],
+)
+def test_ranges_are_visible_wholly_partly_or_not(
+    snap: str, low: int, high: int, expected: RangeVisibility
+) -> None:
+    assert ids(snap).range_visibility(WriteId(low), WriteId(high)) is expected
+
+
+@pytest.mark.parametrize(
+    ("snap", "low", "high", "expected"),
+    [
+        ("9:MAX::4,5", 4, 5, ALL),
+        ("9:MAX::4,5", 4, 6, SOME),
+        ("9:MAX::4,5", 6, 9, NONE),
+        ("9:4:4:", 4, 4, NONE),
+        ("3:MAX::5", 5, 5, NONE),
+    ],
+)
+def test_ranges_are_aborted_wholly_partly_or_not(
+    snap: str, low: int, high: int, expected: RangeVisibility
+) -> None:
+    assert ids(snap).range_aborted(WriteId(low), WriteId(high)) is expected
+
+
+def test_a_compacted_base_is_valid_strictly_below_the_lowest_open_id() -> None:
+    snap = ids("9:4:4:2")
+    assert [i for i in range(12) if snap.is_valid_base(WriteId(i))] == [0, 1, 2, 3]
+    assert not ids("9:MAX::").is_valid_base(WriteId(10))
+
+
+def test_a_range_is_resolved_when_nothing_in_it_is_open_or_unknown() -> None:
+    snap = ids("9:4:4:6")
+    assert snap.is_resolved(WriteId(5), WriteId(9))
+    assert not snap.is_resolved(WriteId(3), WriteId(5))
+    assert not snap.is_resolved(WriteId(9), WriteId(10))
+
+
+def test_our_own_write_is_visible_and_younger_ones_of_others_are_not() -> None:
+    own = ids("5:MAX::3").with_own(WriteId(8))
+    assert [i for i in range(1, 12) if own.is_visible(WriteId(i))] == [1, 2, 4, 5, 8]
+    assert own.open == (6, 7)
+
+
+def test_our_own_write_stops_being_the_lowest_open_one() -> None:
+    own = ids("9:4:4,7:").with_own(WriteId(4))
+    assert own.open == (7,)
+    assert own.min_open_write_id == 7
+    assert ids("9:4:4:").with_own(WriteId(4)).min_open_write_id is None
+
+
+def test_a_lower_minimum_survives_our_own_write() -> None:
+    assert ids("9:2:5:").with_own(WriteId(5)).min_open_write_id == 2
+
+
+def test_a_compactor_sees_only_the_resolved_prefix() -> None:
+    cut = CompactorWriteIdList.of(ids("27:23:23:4,25"))
+    assert cut.high_watermark == 22
+    assert (cut.open, cut.aborted) == ((), (4,))
+    assert cut.min_open_write_id is None
+    assert cut.range_visibility(WriteId(21), WriteId(22)) is ALL
+    assert cut.range_visibility(WriteId(21), WriteId(23)) is NONE
+    assert cut.range_visibility(WriteId(4), WriteId(5)) is SOME
+    assert cut.range_visibility(WriteId(4), WriteId(4)) is SOME
+    assert cut.is_aborted(WriteId(4))
+    assert cut.table == T
+
+
+def test_a_compactor_without_open_ids_reaches_the_watermark() -> None:
+    assert CompactorWriteIdList.of(ids("27:MAX::")).high_watermark == 27
+
+
+def test_a_cleaner_does_not_judge_beyond_its_compaction() -> None:
+    cut = CleanerWriteIdList.of(ids("27:23:23:4,25"), high_watermark=WriteId(24))
+    assert (cut.high_watermark, cut.open, cut.aborted) == (24, (23,), (4,))
+    assert cut.range_visibility(WriteId(24), WriteId(25)) is NONE
+    assert cut.range_visibility(WriteId(22), WriteId(24)) is SOME
+    assert cut.range_visibility(WriteId(5), WriteId(22)) is ALL
+
+
+def test_a_cleaner_stays_below_the_readers_watermark() -> None:
+    assert CleanerWriteIdList.of(ids("9:MAX::"), high_watermark=WriteId(24)).high_watermark == 9
+
+
+def test_a_snapshot_knows_its_tables() -> None:
+    snapshot = Snapshot(txn_id=TxnId(3), txns=txns("9:MAX::"), tables={T: ids("5:MAX::")})
+    assert snapshot.write_ids(T).high_watermark == 5
+    with pytest.raises(InvalidNameError, match=r"db\.u.*covers db\.t"):
+        snapshot.write_ids(TableRef("db", "u"))
+
+
+def test_a_snapshot_travels_to_other_processes_unchanged() -> None:
+    snapshot = Snapshot(
+        txn_id=None,
+        txns=txns("9:4:4:2"),
+        tables={T: ids("5:MAX::"), TableRef("db", "u"): CompactorWriteIdList.of(ids("5:3:3:1"))},
+    )
+    assert pickle.loads(pickle.dumps(snapshot)) == snapshot  # noqa: S301

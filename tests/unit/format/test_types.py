@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_hiveacid.format.errors import InvalidNameError
+from airflow_hiveacid.format.types import (
+    PRIMITIVE_NAMES,
+    ArrayType,
+    CharType,
+    DecimalType,
+    HiveType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    UnionType,
+    VarcharType,
+    parse_type,
+)
+
+INT, STRING = PrimitiveType("int"), PrimitiveType("string")
+
+
+@pytest.mark.parametrize("name", sorted(PRIMITIVE_NAMES))
+def test_primitive_types_read_and_print(name: str) -> None:
+    assert parse_type(name) == PrimitiveType(name)
+    assert str(PrimitiveType(name)) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("decimal(10,2)", DecimalType(10, 2)),
+        ("char(3)", CharType(3)),
+        ("varchar(65535)", VarcharType(65535)),
+        ("array<int>", ArrayType(INT)),
+        ("map<string,int>", MapType(STRING, INT)),
+        ("struct<a:int,b:string>", StructType((("a", INT), ("b", STRING)))),
+        ("uniontype<int,string>", UnionType((INT, STRING))),
+        (
+            "map<string,array<struct<x:decimal(38,18),y:map<int,char(2)>>>>",
+            MapType(
+                STRING,
+                ArrayType(
+                    StructType((("x", DecimalType(38, 18)), ("y", MapType(INT, CharType(2)))))
+                ),
+            ),
+        ),
+        (
+            "struct<at:timestamp with local time zone>",
+            StructType((("at", PrimitiveType("timestamp with local time zone")),)),
+        ),
+    ],
+)
+def test_types_read_and_print_back(text: str, parsed: HiveType) -> None:
+    assert parse_type(text) == parsed
+    assert str(parsed) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("INTEGER", "int"),
+        ("Double  Precision", "double"),
+        ("timestamplocaltz", "timestamp with local time zone"),
+        ("decimal", "decimal(10,0)"),
+        ("numeric(5)", "decimal(5,0)"),
+        ("dec(5,1)", "decimal(5,1)"),
+        (" Map < String , Array<INT> > ", "map<string,array<int>>"),
+        ("struct< a : int , `b` : char( 2 ) >", "struct<a:int,b:char(2)>"),
+        ("struct<Name:int>", "struct<Name:int>"),
+    ],
+)
+def test_aliases_case_and_blanks_do_not_matter(text: str, canonical: str) -> None:
+    assert str(parse_type(text)) == canonical
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "void",
+        "interval_day_time",
+        "text",
+        "int(3)",
+        "int int",
+        "array",
+        "array<>",
+        "array<int",
+        "array<int>>",
+        "map<int>",
+        "map<int,int,int>",
+        "struct<>",
+        "struct<a>",
+        "struct<a:int,>",
+        "struct<:int>",
+        "struct<a:int,A:int>",
+        "struct<`a:int>",
+        "uniontype<>",
+        "char",
+        "char()",
+        "char(0)",
+        "char(256)",
+        "char(1,2)",
+        "varchar(65536)",
+        "decimal(0)",
+        "decimal(39)",
+        "decimal(3,4)",
+        "decimal(1,2,3)",
+        "decimal(a)",
+        "<",
+    ],
+)
+def test_texts_that_no_column_can_have_are_refused(text: str) -> None:
+    with pytest.raises(InvalidNameError, match="Hive type"):
+        parse_type(text)
+
+
+def test_a_primitive_type_must_be_one_of_hives() -> None:
+    with pytest.raises(InvalidNameError, match="primitive"):
+        PrimitiveType("int32")
+
+
+def test_a_union_needs_an_option() -> None:
+    with pytest.raises(InvalidNameError):
+        UnionType(())

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
+from dataclasses import dataclass, field
+
+import pytest
+
+from airflow_hiveacid.format.errors import ContractVersionError
+from airflow_hiveacid.jobs.codec import CONTRACT_VERSION, Side, from_json, read_object, to_json
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inner:
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outer:
+    name: str
+    inner: Inner
+    many: tuple[Inner, ...] = ()
+    colour: Colour = Colour.RED
+    ratio: float = 0.5
+    flag: bool = False
+    maybe: float | None = None
+    value: str | int | float | bool | None = None
+    texts: Mapping[str, str | None] = field(default_factory=dict)
+
+
+FULL = Outer(
+    name="x",
+    inner=Inner(number=1),
+    many=(Inner(number=2), Inner(number=3)),
+    flag=True,
+    maybe=2.5,
+    value=True,
+    texts={"a": None, "b": "c"},
+)
+
+
+def decode(data: object) -> Outer:
+    return from_json(Outer, data, reader=Side.APPLICATION)
+
+
+def test_values_come_back_as_they_went() -> None:
+    assert decode(to_json(FULL)) == FULL
+
+
+@pytest.mark.parametrize("value", ["1", 1, 1.5, True, None])
+def test_plain_values_keep_their_type(value: object) -> None:
+    again = decode({"name": "x", "inner": {"number": 1}, "value": value}).value
+    assert again == value
+    assert type(again) is type(value)
+
+
+def test_defaults_fill_what_is_missing() -> None:
+    assert decode({"name": "x", "inner": {"number": 1}}) == Outer(name="x", inner=Inner(number=1))
+
+
+def test_a_whole_number_is_a_float_where_one_is_expected() -> None:
+    ratio = decode({"name": "x", "inner": {"number": 1}, "ratio": 2, "maybe": 3}).ratio
+    assert (ratio, type(ratio)) == (2.0, float)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"extra": 1}, "the application is older. It does not know the field extra"),
+        (
+            {"inner": {"number": 1, "extra": 1}},
+            "the application is older. It does not know the field inner.extra",
+        ),
+        ({"inner": {}}, "the operator is older. It did not write the field inner.number"),
+        ({"inner": None}, "At inner: expected an object, found NoneType"),
+        ({"inner": {"number": "1"}}, "At inner.number: expected int, found str"),
+        ({"inner": {"number": True}}, "At inner.number: expected int, found bool"),
+        ({"many": [{"number": 1}, 2]}, "At many[1]: expected an object, found int"),
+        ({"many": 1}, "At many: expected"),
+        ({"colour": "blue"}, "At colour: expected a Colour, found 'blue'"),
+        ({"flag": 1}, "At flag: expected bool, found int"),
+        ({"ratio": True}, "At ratio: expected float, found bool"),
+        ({"maybe": "1"}, "At maybe: expected float, found str"),
+        ({"value": []}, "At value: expected str or int or float or bool, found list"),
+        ({"texts": []}, "At texts: expected"),
+        ({"texts": {"a": 1}}, "At texts.a: expected str, found int"),
+        ({"name": None}, "At name: expected str, found NoneType"),
+    ],
+)
+def test_a_misfit_says_where_and_which_side(change: dict[str, object], message: str) -> None:
+    data = {"name": "x", "inner": {"number": 1}, **change}
+    with pytest.raises(ContractVersionError) as caught:
+        decode(data)
+    assert message in str(caught.value)
+
+
+def test_something_else_than_an_object_is_a_misfit() -> None:
+    with pytest.raises(ContractVersionError, match="At Outer: expected an object"):
+        decode([])
+
+
+def test_a_value_without_a_place_is_refused_when_written() -> None:
+    with pytest.raises(TypeError, match="set has no place"):
+        to_json({"a": {1}})
+
+
+@pytest.mark.parametrize(
+    ("text", "reader", "older"),
+    [
+        ('{"version": 0}', Side.APPLICATION, "operator"),
+        ('{"version": 0}', Side.OPERATOR, "application"),
+        ('{"version": 999}', Side.APPLICATION, "application"),
+        ('{"version": 999}', Side.OPERATOR, "operator"),
+        ("{}", Side.APPLICATION, "operator"),
+        ('{"version": "x"}', Side.APPLICATION, "application"),
+    ],
+)
+def test_a_version_mismatch_says_which_side_is_older(text: str, reader: Side, older: str) -> None:
+    with pytest.raises(ContractVersionError) as caught:
+        read_object(text, reader=reader)
+    assert caught.value.side == older
+    assert f"the {older} is older" in str(caught.value)
+
+
+def test_the_version_is_taken_out() -> None:
+    text = f'{{"version": {CONTRACT_VERSION}, "a": 1}}'
+    assert read_object(text, reader=Side.OPERATOR) == {"a": 1}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "1", "\x00"])
+def test_what_is_no_json_object_is_a_typed_error(text: str) -> None:
+    with pytest.raises(ContractVersionError, match="At the document: expected"):
+        read_object(text, reader=Side.OPERATOR)

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs import packager
+
+_ROOT: Final = Path(packager.__file__).resolve().parents[2]
+
+_IMPORT_ALL: Final = """
+import importlib, sys, zipimport
+archive, rooms = sys.argv[1], sys.argv[2:]
+sys.path.insert(0, archive)
+seen = []
+for name in sorted(zipimport.zipimporter(archive)._files):
+    module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    if name.endswith(".py") and any(module == r or module.startswith(r + ".") for r in rooms):
+        assert archive in importlib.import_module(module).__file__, module
+        seen.append(module)
+print(len(seen))
+"""
+
+
+@pytest.fixture(scope="session")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return packager.build_archive(tmp_path_factory.mktemp("zip") / "code.zip")
+
+
+def _python(*arguments: str, cwd: Path, **environment: str) -> str:
+    # -I and -S: no site-packages, no environment, no current directory. What is imported is the zip's.
+    return subprocess.run(
+        [sys.executable, *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={"PATH": os.environ["PATH"], **environment},
+    ).stdout
+
+
+def test_the_zip_alone_carries_every_room_that_needs_no_native_code(
+    archive: Path, tmp_path: Path
+) -> None:
+    rooms = [f"airflow_hiveacid.{room}" for room in ("format", "plan", "jobs", "metastore")]
+    imported = _python(
+        "-I", "-S", "-c", _IMPORT_ALL, str(archive), *rooms, "hmsclient", cwd=tmp_path
+    )
+    assert int(imported) > 20
+
+
+def test_the_zip_holds_the_rooms_beside_spark_and_no_airflow_room(archive: Path) -> None:
+    with zipfile.ZipFile(archive) as opened:
+        names = opened.namelist()
+    rooms = {
+        n.split("/")[1] for n in names if n.startswith("airflow_hiveacid/") and n.count("/") > 1
+    }
+    assert rooms == set(packager.ROOMS)
+    assert {n.split("/")[0] for n in names} == {
+        "airflow_hiveacid",
+        "spark_apps",
+        "thrift",
+        "hmsclient",
+    }
+    assert "spark_apps/runtime.py" in names
+
+
+def test_the_applications_package_can_be_imported_from_the_zip(
+    archive: Path, tmp_path: Path
+) -> None:
+    found = _python(
+        "-I",
+        "-S",
+        "-c",
+        "import sys, importlib.util as u; sys.path.insert(0, sys.argv[1]);"
+        "print(u.find_spec('spark_apps.runtime').origin)",
+        str(archive),
+        cwd=tmp_path,
+    )
+    assert str(archive) in found
+
+
+def test_the_zip_is_the_same_byte_for_byte_in_every_process(tmp_path: Path) -> None:
+    for seed in ("1", "2"):
+        _python(
+            "-m",
+            "airflow_hiveacid.jobs.packager",
+            str(tmp_path / f"{seed}.zip"),
+            cwd=_ROOT,
+            PYTHONHASHSEED=seed,
+        )
+    assert (tmp_path / "1.zip").read_bytes() == (tmp_path / "2.zip").read_bytes()
+
+
+def test_the_zip_holds_nothing_native(archive: Path) -> None:
+    with zipfile.ZipFile(archive) as opened:
+        assert {Path(n).suffix for n in opened.namelist()} == {".py", ".pyc"}
+
+
+def test_byte_code_of_another_python_is_passed_over(archive: Path, tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign.zip"
+    with zipfile.ZipFile(archive) as source, zipfile.ZipFile(foreign, "w") as target:
+        for name in source.namelist():
+            content = source.read(name)
+            target.writestr(
+                name, b"\x01\x02\r\n" + content[4:] if name.endswith(".pyc") else content
+            )
+    origin = _python(
+        "-I",
+        "-S",
+        "-c",
+        "import sys; sys.path.insert(0, sys.argv[1]); import airflow_hiveacid.jobs.specs as m;"
+        "print(m.__file__)",
+        str(foreign),
+        cwd=tmp_path,
+    )
+    assert origin.strip().endswith("specs.py")
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """Less to pack: what these tests are about is where the zip goes, not what is in it."""
+    members = {"airflow_hiveacid/__init__.py": b"x = 1\n"}
+    monkeypatch.setattr(packager, "archive_members", lambda: members)
+    return members
+
+
+@pytest.mark.usefixtures("small")
+def test_an_archive_is_built_once_for_the_same_code(tmp_path: Path) -> None:
+    first = packager.cached_archive(tmp_path)
+    written = first.stat().st_mtime_ns
+    assert packager.cached_archive(tmp_path) == first
+    assert first.stat().st_mtime_ns == written
+    assert [p.name for p in tmp_path.iterdir()] == [first.name]
+
+
+def test_other_code_is_another_file(tmp_path: Path, small: dict[str, bytes]) -> None:
+    before = packager.cached_archive(tmp_path)
+    small["airflow_hiveacid/__init__.py"] = b"x = 2\n"
+    assert packager.cached_archive(tmp_path) != before
+    assert before.is_file()
+
+
+def test_nothing_is_left_of_an_archive_that_could_not_be_built(
+    tmp_path: Path, small: dict[str, bytes]
+) -> None:
+    small["broken.py"] = b"def"
+    with pytest.raises(SyntaxError):
+        packager.cached_archive(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("small")
+def test_a_cache_directory_that_others_can_write_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packager.tempfile, "gettempdir", lambda: str(tmp_path))
+    planted = tmp_path / f"airflow-hiveacid-{os.getuid()}"
+    planted.mkdir()
+    planted.chmod(0o777)
+    with pytest.raises(ConfigurationError, match="not a directory of this user alone"):
+        packager.cached_archive()
+
+
+@pytest.mark.usefixtures("small")
+def test_the_cache_directory_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packager.tempfile, "gettempdir", lambda: str(tmp_path))
+    made = packager.cached_archive().parent
+    assert stat.S_IMODE(made.stat().st_mode) == 0o700
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packager, "LIBRARIES", ("no-such-library",))
+    with pytest.raises(ConfigurationError, match="no-such-library"):
+        packager.archive_members()
+
+
+def test_a_missing_application_is_named() -> None:
+    with pytest.raises(ConfigurationError, match="'vacuum'"):
+        packager.application_path("vacuum")
+
+
+def test_the_applications_of_a_wheel_are_found_inside_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside = tmp_path / "airflow_hiveacid" / "_spark_apps"
+    inside.mkdir(parents=True)
+    (inside / "merge.py").write_text("")
+    monkeypatch.setattr(packager, "_PACKAGE", tmp_path / "airflow_hiveacid")
+    assert packager.application_path("merge") == inside / "merge.py"

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from airflow_hiveacid.format.errors import ContractVersionError
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
+from airflow_hiveacid.jobs.specs import (
+    JOB_KINDS,
+    CleanSpec,
+    CompactionChoice,
+    CompactSpec,
+    DeleteSpec,
+    InsertMode,
+    InsertSpec,
+    Job,
+    JobSpec,
+    MergeAction,
+    MergeClause,
+    MergeSpec,
+    MergeWhen,
+    SourceSpec,
+    UpdateSpec,
+)
+
+ENDPOINT = MetastoreEndpoint(
+    uris=("thrift://a:9083", "thrift://b:9083"),
+    transport=Transport.TLS,
+    ca_certificate="/etc/ca.pem",
+    verify_host=False,
+    user="airflow",
+    call_timeout_s=7.5,
+)
+JOBS: dict[str, Job] = {
+    "insert": InsertSpec(
+        target="db.t",
+        source=SourceSpec(columns=("a", "b"), values=((1, "x"), (None, True), (2.5, ""))),
+        mode=InsertMode.OVERWRITE,
+        columns=("b", "a"),
+        partition={"month": "1", "note": None},
+    ),
+    "merge": MergeSpec(
+        target="db.t",
+        source=SourceSpec(
+            format="parquet", location="/in", options={"k": "v"}, query="SELECT * FROM source"
+        ),
+        keys=("id",),
+        clauses=(
+            MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, condition="s.op = 'U'"),
+            MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT, set={"id": "s.id"}),
+            MergeClause(when=MergeWhen.NOT_MATCHED_BY_SOURCE, action=MergeAction.DELETE),
+        ),
+        condition="t.x > 0",
+    ),
+    "update": UpdateSpec(target="db.t", set={"a": "a + 1"}, where="id = 1"),
+    "delete": DeleteSpec(target="db.t"),
+    "compact": CompactSpec(
+        target="db.t", partition="month=1", choice=CompactionChoice.MAJOR, plan_only=True
+    ),
+    "clean": CleanSpec(target="db.t", retention_s=60.0, dry_run=True),
+}
+
+
+def spec(job: Job) -> JobSpec:
+    return JobSpec(
+        job_key="dag/run/task/-1",
+        metastore=ENDPOINT,
+        job=job,
+        lock_timeout_s=5.0,
+        heartbeat_s=1.5,
+        result_uri="file:///r.json",
+    )
+
+
+def changed(**changes: object) -> str:
+    return json.dumps(json.loads(spec(JOBS["delete"]).dump()) | changes)
+
+
+def test_there_is_an_example_of_every_kind() -> None:
+    assert JOBS.keys() == JOB_KINDS.keys()
+
+
+@pytest.mark.parametrize("kind", list(JOBS))
+def test_a_spec_comes_back_as_it_went(kind: str) -> None:
+    sent = spec(JOBS[kind])
+    assert sent.kind == kind
+    assert JobSpec.parse(sent.dump()) == sent
+
+
+def test_a_spec_with_defaults_comes_back() -> None:
+    sent = JobSpec(
+        job_key="k",
+        metastore=MetastoreEndpoint(uris=("thrift://a:1",)),
+        job=InsertSpec(target="db.t", source=SourceSpec(table="db.s")),
+    )
+    assert JobSpec.parse(sent.dump()) == sent
+
+
+@pytest.mark.parametrize(
+    ("changes", "older"),
+    [
+        ({"version": 0}, "operator"),
+        ({"version": 2}, "application"),
+        ({"colour": "red"}, "application"),
+        ({"kind": "vacuum"}, "application"),
+        ({"job": {"target": "db.t", "where": None, "limit": 1}}, "application"),
+        ({"job": {}}, "operator"),
+        ({"metastore": {}}, "operator"),
+    ],
+)
+def test_a_spec_of_another_release_says_which_side_is_older(
+    changes: dict[str, object], older: str
+) -> None:
+    with pytest.raises(ContractVersionError) as caught:
+        JobSpec.parse(changed(**changes))
+    assert caught.value.side == older
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"version": 1}'])
+def test_a_damaged_spec_is_a_typed_error(text: str) -> None:
+    with pytest.raises(ContractVersionError):
+        JobSpec.parse(text)

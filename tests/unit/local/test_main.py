@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.local import __main__ as command_line
+from airflow_hiveacid.local.errors import MissingProgramError
+from airflow_hiveacid.local.metastore import LocalMetastore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_status_of_nothing_is_three(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command_line.main(["status", "--dir", str(tmp_path)]) == 3
+    assert "not running" in capsys.readouterr().out
+
+
+def test_down_of_nothing_is_fine(tmp_path: Path) -> None:
+    assert command_line.main(["down", "--dir", str(tmp_path), "--version", "3.1.3"]) == 0
+
+
+def test_an_error_is_one_line_and_status_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_: LocalMetastore) -> None:
+        raise MissingProgramError("java", "install it")
+
+    monkeypatch.setattr(LocalMetastore, "start", refuse)
+    assert command_line.main(["up", "--dir", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == "error: java was not found: install it\n"
+
+
+def test_an_unknown_version_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command_line.main(["up", "--dir", str(tmp_path), "--version", "2.3.9"])
+    assert "2.3.9" in capsys.readouterr().err

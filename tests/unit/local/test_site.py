@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import stat
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid.local.site import (
+    LocalMetastoreConfig,
+    PostgresDatabase,
+    fingerprint,
+    settings,
+    write_conf,
+)
+
+POSTGRES = PostgresDatabase(
+    host="127.0.0.1", port=5433, name="hms", user="hive", password="s3cret<&>"
+)
+
+
+@pytest.fixture(params=["4.0.1", "3.1.3"])
+def config(request: pytest.FixtureRequest, tmp_path: Path) -> LocalMetastoreConfig:
+    return LocalMetastoreConfig(version=request.param, data_dir=tmp_path)
+
+
+def read_site(conf: Path) -> dict[str, str]:
+    root = ET.parse(conf / "metastore-site.xml").getroot()
+    return {entry.findtext("name", ""): entry.findtext("value", "") for entry in root}
+
+
+def test_the_written_file_holds_exactly_the_settings(config: LocalMetastoreConfig) -> None:
+    config = replace(config, database=POSTGRES, extra_settings={"a.b": "x < y & z"})
+    assert read_site(write_conf(config, port=9083)) == settings(config, port=9083)
+
+
+def test_a_silent_transaction_is_reaped_on_both_versions(config: LocalMetastoreConfig) -> None:
+    found = settings(replace(config, txn_timeout_s=20, housekeeping_interval_s=2), port=1)
+    assert found["metastore.txn.timeout"] == "20000ms"
+    if config.version == "4.0.1":
+        assert found["metastore.housekeeping.threads.on"] == "true"
+        assert found["metastore.acid.housekeeper.interval"] == "2000ms"
+        assert "AcidHouseKeeperService" not in found["metastore.task.threads.always"]
+    else:
+        assert found["metastore.timedout.txn.reaper.interval"] == "2000ms"
+        assert "AcidHouseKeeperService" in found["metastore.task.threads.always"]
+
+
+def test_compactions_are_left_to_us_unless_asked_for(config: LocalMetastoreConfig) -> None:
+    found = settings(config, port=1)
+    assert found["metastore.compactor.initiator.on"] == "false"
+    assert found["metastore.compactor.cleaner.on"] == "false"
+    found = settings(replace(config, initiator_on=True, cleaner_on=True), port=1)
+    assert found["metastore.compactor.initiator.on"] == "true"
+    assert found["metastore.compactor.cleaner.on"] == "true"
+
+
+def test_managed_and_external_tables_live_apart(config: LocalMetastoreConfig) -> None:
+    found = settings(config, port=1)
+    assert found["metastore.warehouse.dir"] == config.warehouse.as_uri()
+    assert found["metastore.warehouse.external.dir"] != found["metastore.warehouse.dir"]
+
+
+def test_extra_settings_win(config: LocalMetastoreConfig) -> None:
+    config = replace(config, extra_settings={"metastore.txn.timeout": "7s"})
+    assert settings(config, port=1)["metastore.txn.timeout"] == "7s"
+
+
+def test_only_the_owner_reads_the_written_password(config: LocalMetastoreConfig) -> None:
+    conf = config.data_dir / "conf"
+    conf.mkdir()
+    (conf / "metastore-site.xml").touch(mode=0o644)
+    write_conf(replace(config, database=POSTGRES), port=1)
+    assert stat.S_IMODE((conf / "metastore-site.xml").stat().st_mode) == 0o600
+
+
+def test_a_password_shows_in_no_repr(config: LocalMetastoreConfig) -> None:
+    assert POSTGRES.password not in repr(replace(config, database=POSTGRES))
+
+
+def test_the_fingerprint_tells_settings_apart_but_not_ports_and_passwords(
+    config: LocalMetastoreConfig,
+) -> None:
+    postgres = replace(config, database=POSTGRES)
+    same = replace(postgres, port=9083, database=replace(POSTGRES, password="other"))
+    assert fingerprint(same) == fingerprint(postgres)
+    assert fingerprint(replace(postgres, txn_timeout_s=1)) != fingerprint(postgres)
+    assert fingerprint(postgres) != fingerprint(config)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"version": "2.3.9"}, "2.3.9"),
+        ({"data_dir": Path("build")}, "data_dir"),
+        ({"port": 70_000}, "port"),
+        ({"txn_timeout_s": 0}, "txn_timeout_s"),
+        ({"heap_mb": -1}, "heap_mb"),
+    ],
+)
+def test_a_value_the_server_would_choke_on_is_refused_by_name(
+    config: LocalMetastoreConfig, change: dict[str, object], named: str
+) -> None:
+    with pytest.raises(ValueError, match=named):
+        replace(config, **change)

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_hiveacid.format.acid_state import AcidState, FileEntry, Listing, resolve
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.plan.cleaning import (
+    CleaningPlan,
+    FirstSeen,
+    StagingDirectory,
+    is_clean,
+    plan_cleaning,
+)
+
+MAX = 9223372036854775807
+DIRECTORIES = ("base_0000002", "delta_0000001_0000001_0000", "delta_0000002_0000002_0000")
+OLD = ["delta_0000001_0000001_0000", "delta_0000002_0000002_0000"]
+
+
+def state(
+    write_ids: str = f"d.t:3:{MAX}::", directories: tuple[str, ...] = DIRECTORIES
+) -> AcidState:
+    return resolve(
+        Listing(
+            location="/t",
+            files=tuple(FileEntry(path=f"{d}/bucket_00000", size_bytes=5) for d in directories),
+            metadata={d: "compacted" for d in directories if d.startswith("base_")},
+        ),
+        ValidWriteIdList.parse(write_ids),
+        None,
+    )
+
+
+def plan(
+    s: AcidState,
+    txns: str,
+    *,
+    seen: dict[str, FirstSeen] | None = None,
+    staging: tuple[StagingDirectory, ...] = (),
+    retention_s: float = 0.0,
+    now_s: float = 1000.0,
+) -> CleaningPlan:
+    return plan_cleaning(
+        s,
+        staging,
+        seen or {},
+        ValidTxnList.parse(txns),
+        now_s=now_s,
+        retention_s=retention_s,
+        orphan_age_s=100.0,
+    )
+
+
+def test_without_open_transactions_replaced_directories_go_at_once() -> None:
+    found = plan(state(), f"9:{MAX}::")
+    assert [r.path for r in found.remove] == OLD
+    assert found.unseen == ("base_0000002",)
+    assert found.keep == ()
+
+
+@pytest.mark.promise("K1")
+@pytest.mark.promise("C9")
+def test_a_transaction_that_was_open_when_the_replacement_was_first_seen_keeps_the_old() -> None:
+    seen = {"base_0000002": FirstSeen(high_watermark=TxnId(9), at_s=0.0)}
+    held = plan(state(), "12:8:8:", seen=seen)
+    assert held.remove == ()
+    assert [k.why for k in held.keep] == ["transaction 8 is open and may read it"] * 2
+    released = plan(state(), f"12:{MAX}::", seen=seen)
+    assert [r.path for r in released.remove] == OLD
+
+
+def test_a_transaction_that_began_later_keeps_nothing() -> None:
+    seen = {"base_0000002": FirstSeen(high_watermark=TxnId(9), at_s=0.0)}
+    assert [r.path for r in plan(state(), "12:10:10,11:", seen=seen).remove] == OLD
+
+
+@pytest.mark.promise("K5")
+def test_replaced_directories_are_kept_for_the_retention_time() -> None:
+    seen = {"base_0000002": FirstSeen(high_watermark=TxnId(9), at_s=950.0)}
+    assert plan(state(), f"9:{MAX}::", seen=seen, retention_s=60.0).remove == ()
+    found = plan(state(), f"9:{MAX}::", seen=seen, retention_s=60.0, now_s=1010.0)
+    assert [r.path for r in found.remove] == OLD
+
+
+@pytest.mark.promise("K2")
+def test_only_wholly_aborted_directories_go_with_an_abort() -> None:
+    s = state(
+        f"d.t:4:{MAX}::3",
+        ("delta_0000001_0000001_0000", "delta_0000003_0000003_0000", "delta_0000002_0000004"),
+    )
+    assert [r.path for r in plan(s, f"9:{MAX}::").remove] == ["delta_0000003_0000003_0000"]
+
+
+def test_staging_goes_when_its_transaction_has_ended_and_it_is_old() -> None:
+    def staged(txn: int | None, age_s: float) -> StagingDirectory:
+        return StagingDirectory(
+            path="_tmp_hiveacid_5",
+            txn_id=None if txn is None else TxnId(txn),
+            modified_s=1000.0 - age_s,
+            size_bytes=1,
+        )
+
+    none = state(directories=())
+    assert plan(none, "9:5:5:", staging=(staged(5, 500.0),)).keep[0].why.endswith("is writing it")
+    assert plan(none, f"9:{MAX}::", staging=(staged(5, 50.0),)).remove == ()
+    assert len(plan(none, f"9:{MAX}::", staging=(staged(5, 500.0),)).remove) == 1
+    assert len(plan(none, f"9:{MAX}::", staging=(staged(None, 500.0),)).remove) == 1
+
+
+@pytest.mark.promise("K4")
+def test_a_table_with_leftovers_is_not_clean() -> None:
+    assert not is_clean(state())
+    assert is_clean(state(directories=("base_0000002",)))

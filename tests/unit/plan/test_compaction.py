@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_hiveacid.format.acid_state import AcidState, FileEntry, Listing, resolve
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidWriteIdList
+from airflow_hiveacid.jobs.specs import CompactionChoice
+from airflow_hiveacid.plan.compaction import CompactionPlan, NoCompaction, plan_compaction
+from airflow_hiveacid.plan.thresholds import CompactionPolicy
+
+MAX = 9223372036854775807
+
+
+def state(
+    directories: dict[str, int], write_ids: str, files: dict[str, int] | None = None
+) -> AcidState:
+    """Directories with the bytes of their one file, and plain files at the root."""
+    entries = [FileEntry(path=f"{d}/bucket_00000", size_bytes=n) for d, n in directories.items()]
+    entries += [FileEntry(path=p, size_bytes=n) for p, n in (files or {}).items()]
+    listing = Listing(
+        location="/t",
+        files=tuple(entries),
+        metadata={d: "compacted" for d in directories if d.startswith("base_")},
+    )
+    return resolve(listing, CompactorWriteIdList.of(ValidWriteIdList.parse(write_ids)), None)
+
+
+def inserts(low: int, high: int, size: int = 10) -> dict[str, int]:
+    return {f"delta_{i:07d}_{i:07d}_0000": size for i in range(low, high + 1)}
+
+
+def plan(
+    s: AcidState, choice: CompactionChoice = CompactionChoice.AUTO, *, can_hide: bool = True
+) -> CompactionPlan | NoCompaction:
+    return plan_compaction(s, choice, CompactionPolicy(), can_hide_until_commit=can_hide)
+
+
+@pytest.mark.promise("C4")
+@pytest.mark.parametrize(("deltas", "fires"), [(9, False), (10, True), (11, True)])
+def test_a_minor_compaction_is_planned_at_ten_deltas_not_at_nine(deltas: int, fires: bool) -> None:
+    found = plan(
+        state({"base_0000001": 10_000, **inserts(2, 1 + deltas)}, f"d.t:{1 + deltas}:{MAX}::")
+    )
+    assert isinstance(found, CompactionPlan) is fires
+    if isinstance(found, CompactionPlan):
+        assert not found.is_major
+        assert [str(o) for o in found.outputs(TxnId(7))] == [
+            f"delta_0000002_{1 + deltas:07d}_v0000007"
+        ]
+
+
+@pytest.mark.promise("C5")
+@pytest.mark.parametrize(("size", "fires"), [(99, False), (100, True), (101, True)])
+def test_a_major_compaction_is_planned_at_ten_percent_of_the_base(size: int, fires: bool) -> None:
+    found = plan(state({"base_0000001": 1000, **inserts(2, 2, size)}, f"d.t:2:{MAX}::"))
+    assert isinstance(found, CompactionPlan) is fires
+    if isinstance(found, CompactionPlan):
+        assert found.is_major
+        assert [str(o) for o in found.outputs(None)] == ["base_0000002"]
+
+
+@pytest.mark.promise("C7")
+def test_nothing_at_or_above_the_lowest_open_write_id_is_an_input() -> None:
+    found = plan(state(inserts(1, 12), "d.t:12:5:5:"), CompactionChoice.MAJOR)
+    assert isinstance(found, CompactionPlan)
+    assert found.high == 4
+    assert [d.text for d in found.inputs] == list(inserts(1, 4))
+
+
+def test_a_minor_result_of_two_directories_needs_a_metastore_that_can_hide_it() -> None:
+    both = {**inserts(1, 3), "delete_delta_0000002_0000002_0000": 5}
+    s = state({"base_0000000": 1, **both}, f"d.t:3:{MAX}::")
+    hidden = plan(s, CompactionChoice.MINOR)
+    assert isinstance(hidden, CompactionPlan)
+    assert [str(o) for o in hidden.outputs(TxnId(9))] == [
+        "delete_delta_0000001_0000003_v0000009",
+        "delta_0000001_0000003_v0000009",
+    ]
+    plain = plan(s, CompactionChoice.MINOR, can_hide=False)
+    assert isinstance(plain, CompactionPlan)
+    assert plain.is_major
+    assert "could not become visible at once" in plain.why
+
+
+@pytest.mark.promise("C13")
+def test_tables_with_original_files_get_a_major_compaction() -> None:
+    found = plan(
+        state(inserts(10000001, 10000002), f"d.t:10000002:{MAX}::", {"000000_0": 100}),
+        CompactionChoice.MINOR,
+    )
+    assert isinstance(found, CompactionPlan)
+    assert found.is_major
+    assert "original files" in found.why
+
+
+@pytest.mark.parametrize(
+    "directories",
+    [{}, inserts(1, 1), {**inserts(1, 1), "delete_delta_0000001_0000001_0000": 3}],
+)
+def test_a_minor_compaction_of_at_most_one_delta_and_its_twin_is_not_planned(
+    directories: dict[str, int],
+) -> None:
+    assert isinstance(
+        plan(state(directories, f"d.t:1:{MAX}::"), CompactionChoice.MINOR), NoCompaction
+    )
+
+
+def test_a_base_alone_needs_nothing() -> None:
+    found = plan(state({"base_0000004": 50}, f"d.t:4:{MAX}::"), CompactionChoice.MAJOR)
+    assert found == NoCompaction(why="there is no delta")

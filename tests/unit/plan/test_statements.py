@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_hiveacid.format.errors import (
+    BucketColumnUpdateError,
+    ConfigurationError,
+    InsertOnlyTableError,
+    NotTransactionalError,
+    PartitionColumnUpdateError,
+    SortedTableError,
+    UnknownColumnError,
+    UnsupportedTableError,
+)
+from airflow_hiveacid.format.table import Column, TableInfo, TableRef, TransactionalKind
+from airflow_hiveacid.jobs.specs import (
+    InsertSpec,
+    MergeAction,
+    MergeClause,
+    MergeSpec,
+    MergeWhen,
+    SourceSpec,
+    UpdateSpec,
+)
+from airflow_hiveacid.plan.statements import (
+    check_changeable,
+    resolve_insert,
+    resolve_merge,
+    resolve_update,
+)
+
+
+def table(**changes: object) -> TableInfo:
+    values: dict[str, object] = {
+        "ref": TableRef("d", "t"),
+        "location": "/d/t",
+        "columns": tuple(Column(name=n, type="int") for n in ("id", "a", "b")),
+        "partition_columns": (Column(name="p", type="int"),),
+        "bucket_columns": ("b",),
+        "num_buckets": 2,
+    }
+    return TableInfo(**(values | changes))  # type: ignore[arg-type]
+
+
+def merge(*clauses: MergeClause, keys: tuple[str, ...] = ("id",)) -> MergeSpec:
+    return MergeSpec(target="d.t", source=SourceSpec(table="d.s"), keys=keys, clauses=clauses)
+
+
+MATCHED_ALL = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE)
+INSERT_ALL = MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT)
+
+
+@pytest.mark.promise("D4")
+@pytest.mark.promise("D5")
+def test_only_unsorted_full_acid_orc_tables_can_be_changed() -> None:
+    check_changeable(table(), "UPDATE")
+    with pytest.raises(NotTransactionalError, match=r"table d\.t: is not transactional"):
+        check_changeable(table(kind=TransactionalKind.NONE), "UPDATE")
+    with pytest.raises(InsertOnlyTableError, match=r"d\.t: is insert-only, so UPDATE"):
+        check_changeable(table(kind=TransactionalKind.INSERT_ONLY), "UPDATE")
+    with pytest.raises(SortedTableError, match="SORTED BY a"):
+        check_changeable(table(sort_columns=("a",)), "UPDATE")
+    with pytest.raises(UnsupportedTableError, match="ORC"):
+        check_changeable(table(is_orc=False), "UPDATE")
+
+
+def test_update_star_takes_the_sources_columns_but_never_bucket_or_partition_columns() -> None:
+    (clause,) = resolve_merge(table(), merge(MATCHED_ALL), ["ID", "a", "b", "p", "other"])
+    assert clause.assignments == {"id": "s.`id`", "a": "s.`a`"}
+
+
+def test_insert_star_gives_every_column_and_null_where_the_source_has_none() -> None:
+    (clause,) = resolve_merge(table(), merge(INSERT_ALL), ["id", "p"])
+    assert clause.assignments == {"id": "s.`id`", "a": "NULL", "b": "NULL", "p": "s.`p`"}
+
+
+@pytest.mark.parametrize(
+    ("clause", "error"),
+    [
+        (MergeClause(when=MergeWhen.MATCHED, action=MergeAction.INSERT), ConfigurationError),
+        (MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.DELETE), ConfigurationError),
+        (
+            MergeClause(when=MergeWhen.NOT_MATCHED_BY_SOURCE, action=MergeAction.UPDATE),
+            ConfigurationError,
+        ),
+        (
+            MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"zz": "1"}),
+            UnknownColumnError,
+        ),
+        (
+            MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"P": "1"}),
+            PartitionColumnUpdateError,
+        ),
+        (
+            MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"B": "1"}),
+            BucketColumnUpdateError,
+        ),
+    ],
+)
+def test_a_merge_clause_that_makes_no_sense_is_refused(
+    clause: MergeClause, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        resolve_merge(table(), merge(clause), ["id", "a"])
+
+
+def test_a_merge_needs_clauses_and_keys_that_both_sides_have() -> None:
+    with pytest.raises(ConfigurationError, match="no clauses"):
+        resolve_merge(table(), merge(), ["id"])
+    with pytest.raises(ConfigurationError, match="no key"):
+        resolve_merge(table(), merge(INSERT_ALL, keys=()), ["id"])
+    with pytest.raises(UnknownColumnError, match=r"d\.t: has no column 'zz'"):
+        resolve_merge(table(), merge(INSERT_ALL, keys=("zz",)), ["zz"])
+    with pytest.raises(UnknownColumnError, match="source: has no column 'a'"):
+        resolve_merge(table(), merge(INSERT_ALL, keys=("a",)), ["id"])
+
+
+def test_an_update_must_assign_something() -> None:
+    with pytest.raises(ConfigurationError, match="assigns no column"):
+        resolve_update(table(), UpdateSpec(target="d.t", set={}))
+
+
+def insert(**changes: object) -> InsertSpec:
+    return InsertSpec(target="d.t", source=SourceSpec(table="d.s"), **changes)  # type: ignore[arg-type]
+
+
+def test_an_insert_by_name_leaves_missing_columns_null() -> None:
+    assert resolve_insert(table(), insert(), ["P", "id"]) == {
+        "id": "`id`",
+        "a": "NULL",
+        "b": "NULL",
+        "p": "`P`",
+    }
+
+
+def test_an_insert_with_columns_goes_by_position_and_a_static_partition_by_constant() -> None:
+    given = resolve_insert(
+        table(), insert(columns=("a", "id"), partition={"p": "it's"}), ["x", "y"]
+    )
+    assert given == {"id": "`y`", "a": "`x`", "b": "NULL", "p": "'it\\'s'"}
+
+
+def test_an_insert_refuses_wrong_counts_doubles_and_strangers() -> None:
+    with pytest.raises(ConfigurationError, match="names 1 columns, the source has 2"):
+        resolve_insert(table(), insert(columns=("a",)), ["x", "y"])
+    with pytest.raises(ConfigurationError, match="'p' twice"):
+        resolve_insert(table(), insert(partition={"p": "1"}), ["p"])
+    with pytest.raises(UnknownColumnError, match="'zz'"):
+        resolve_insert(table(), insert(), ["zz"])
+    with pytest.raises(UnknownColumnError, match="'a'"):
+        resolve_insert(table(), insert(partition={"a": "1"}), ["id"])

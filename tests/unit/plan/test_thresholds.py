@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from airflow_hiveacid.format.acid_state import AcidState, FileEntry, Listing, resolve
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.plan.thresholds import (
+    CompactionPolicy,
+    TableHealth,
+    Threshold,
+    decide,
+    due,
+    exceeded,
+)
+
+_COUNT_ONLY = CompactionPolicy(delta_ratio=None)
+_RATIO_ONLY = CompactionPolicy(delta_count=None)
+
+
+def _state(
+    *,
+    base_bytes: int | None = None,
+    deltas: tuple[int, ...] = (),
+    delete_deltas: tuple[int, ...] = (),
+    original_bytes: int | None = None,
+    aborted: tuple[int, ...] = (),
+) -> AcidState:
+    """A directory with a base at write ID 1 and one delta (or delete delta) for each size."""
+    files: dict[str, int] = {}
+    if base_bytes is not None:
+        files["base_0000001/bucket_00000"] = base_bytes
+    if original_bytes is not None:
+        files["000000_0"] = original_bytes
+    write_id = 1
+    for prefix, sizes in (("delta", deltas), ("delete_delta", delete_deltas)):
+        for size in sizes:
+            write_id += 1
+            files[f"{prefix}_{write_id:07d}_{write_id:07d}_0000/bucket_00000"] = size
+    listing = Listing(
+        location="/t", files=tuple(FileEntry(path=p, size_bytes=s) for p, s in files.items())
+    )
+    gone = ",".join(map(str, aborted))
+    return resolve(listing, ValidWriteIdList.parse(f"db.t:100:9223372036854775807::{gone}"), None)
+
+
+def _health(**parts: object) -> TableHealth:
+    return TableHealth.of(_state(**parts), table="db.t")  # type: ignore[arg-type]
+
+
+@pytest.mark.promise("C4")
+@pytest.mark.parametrize(("deltas", "fires"), [(9, False), (10, True), (11, True)])
+def test_the_count_fires_at_ten_deltas_and_not_at_nine(deltas: int, fires: bool) -> None:  # noqa: FBT001
+    health = _health(base_bytes=10**6, deltas=(1,) * deltas)
+    assert bool(exceeded(health, _COUNT_ONLY)) is fires
+
+
+def test_delete_deltas_count_as_deltas() -> None:
+    health = _health(base_bytes=10**6, deltas=(1,) * 6, delete_deltas=(1,) * 4)
+    assert health.delta_count == 10
+    assert [e.threshold for e in exceeded(health, _COUNT_ONLY)] == [Threshold.DELTA_COUNT]
+
+
+@pytest.mark.promise("C5")
+@pytest.mark.parametrize(("delta_bytes", "fires"), [(99, False), (100, True), (101, True)])
+def test_the_ratio_fires_at_exactly_ten_percent(delta_bytes: int, fires: bool) -> None:  # noqa: FBT001
+    health = _health(base_bytes=1000, deltas=(delta_bytes,))
+    assert bool(exceeded(health, _RATIO_ONLY)) is fires
+
+
+@pytest.mark.parametrize("base_bytes", [10, 30, 70, 2**53 + 10 - (2**53 % 10), 10**18])
+def test_exactly_ten_percent_fires_whatever_the_size(base_bytes: int) -> None:
+    # 0.1 is not a tenth in binary: 0.1 * 10**18 and n / 10 differ for some sizes.
+    tenth = base_bytes // 10
+    base = {"table": "db.t", "location": "/t", "base_bytes": base_bytes}
+    assert exceeded(TableHealth(**base, delta_bytes=tenth), _RATIO_ONLY)  # type: ignore[arg-type]
+    assert not exceeded(TableHealth(**base, delta_bytes=tenth - 1), _RATIO_ONLY)  # type: ignore[arg-type]
+
+
+def test_delete_events_count_in_the_ratio() -> None:
+    assert exceeded(_health(base_bytes=1000, deltas=(50,), delete_deltas=(50,)), _RATIO_ONLY)
+
+
+def test_without_a_base_the_ratio_never_fires() -> None:
+    health = _health(deltas=(10**9,))
+    assert health.delta_ratio is None
+    assert exceeded(health, _RATIO_ONLY) == ()
+    assert decide(_state(deltas=(10**9,)), CompactionPolicy())[0] is None
+
+
+def test_original_files_are_the_base_until_there_is_one() -> None:
+    assert _health(original_bytes=1000, deltas=(100,)).delta_ratio == 0.1
+    assert exceeded(_health(original_bytes=1000, deltas=(100,)), _RATIO_ONLY)
+
+
+def test_aborted_deltas_do_not_count() -> None:
+    health = _health(base_bytes=1000, deltas=(1,) * 10, aborted=(3, 4))
+    assert (health.delta_count, health.aborted) == (8, 2)
+
+
+def test_obsolete_deltas_do_not_count() -> None:
+    listing = Listing(
+        location="/t",
+        files=(
+            FileEntry(path="base_0000005/bucket_00000", size_bytes=1000),
+            FileEntry(path="delta_0000002_0000002_0000/bucket_00000", size_bytes=900),
+        ),
+    )
+    state = resolve(listing, ValidWriteIdList.parse("db.t:9:9223372036854775807::"), None)
+    health = TableHealth.of(state)
+    assert (health.delta_count, health.changed_bytes, health.obsolete) == (0, 0, 1)
+
+
+def test_the_ratio_asks_for_a_major_compaction() -> None:
+    is_major, why = decide(_state(base_bytes=1000, deltas=(10,) * 10), CompactionPolicy())
+    assert is_major is True
+    assert "10.0 %" in why
+    assert "10 delta directories" in why
+
+
+def test_the_count_alone_asks_for_a_minor_compaction() -> None:
+    is_major, why = decide(_state(base_bytes=10**6, deltas=(10,) * 10), CompactionPolicy())
+    assert (is_major, why) == (False, "10 delta directories (threshold 10)")
+
+
+def test_the_count_asks_for_a_major_compaction_where_there_is_no_base() -> None:
+    is_major, why = decide(_state(deltas=(10,) * 10), CompactionPolicy())
+    assert is_major is True
+    assert "no base" in why
+
+
+def test_below_the_thresholds_the_answer_says_how_far() -> None:
+    is_major, why = decide(_state(base_bytes=1000, deltas=(20,)), CompactionPolicy())
+    assert is_major is None
+    assert why == "below the thresholds: 1 delta directories, 2.0 % of the base"
+
+
+def test_only_the_directories_that_are_due_are_found() -> None:
+    quiet, busy = _health(base_bytes=1000, deltas=(1,)), _health(base_bytes=1000, deltas=(500,))
+    (found,) = due([quiet, busy], CompactionPolicy())
+    assert found.health is busy
+
+
+def test_a_record_holds_every_number_and_is_json() -> None:
+    (found,) = due([_health(base_bytes=1000, deltas=(60, 40))], CompactionPolicy())
+    record = found.record()
+    assert json.loads(json.dumps(record)) == record
+    assert record["delta_ratio"] == 0.1
+    assert (record["delta_count"], record["base_bytes"], record["table"]) == (2, 1000, "db.t")
+    assert record["why"] == "deltas hold 10.0 % of the base (threshold 10.0 %)"
+
+
+@pytest.mark.parametrize(
+    ("count", "ratio"),
+    [
+        (0, 0.1),
+        (-1, None),
+        (10, 0.0),
+        (10, -0.5),
+        (10, float("nan")),
+        (10, float("inf")),
+        (None, None),
+    ],
+)
+def test_a_policy_that_cannot_mean_anything_is_refused(
+    count: int | None, ratio: float | None
+) -> None:
+    with pytest.raises(ConfigurationError):
+        CompactionPolicy(delta_count=count, delta_ratio=ratio)

@@ -1,0 +1,50 @@
+"""Knows how the pins of both environments become one constraints file.
+
+    python tools/constraints.py .venv/bin/python .venv-spark/bin/python > constraints.txt
+
+Fails where the two environments hold different versions of one package: one file has to be valid
+for both.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+_OWN = "airflow-provider-hiveacid"
+_HEAD = """\
+# Every package of both environments, pinned: .venv (Airflow) and .venv-spark (Spark).
+# pyspark and pyspark-client never meet in one environment; each line holds where it applies.
+# Written by `make constraints`.
+"""
+
+
+def main() -> int:
+    """Prints the merged pins of the interpreters named on the command line."""
+    merged: dict[str, str] = {}
+    clashes: list[str] = []
+    for interpreter in sys.argv[1:]:
+        for name, version in _pins(interpreter).items():
+            if merged.setdefault(name, version) != version:
+                clashes.append(f"{name}: {merged[name]} and {version}")
+    if clashes:
+        sys.stderr.write("the environments differ:\n" + "\n".join(clashes) + "\n")
+        return 1
+    lines = (f"{name}=={version}\n" for name, version in sorted(merged.items()))
+    sys.stdout.write(_HEAD + "".join(lines))
+    return 0
+
+
+def _pins(interpreter: str) -> dict[str, str]:
+    freeze = [interpreter, "-m", "pip", "freeze", "--all", "--exclude", _OWN]
+    listing = subprocess.run(freeze, check=True, capture_output=True, text=True).stdout
+    pairs = (line.strip().partition("==") for line in listing.splitlines() if "==" in line)
+    return {
+        name.lower().replace("_", "-"): version
+        for name, _, version in pairs
+        if name not in {"setuptools", "wheel"}
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

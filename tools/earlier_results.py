@@ -1,0 +1,123 @@
+"""Knows how one pytest run counts the results of an earlier one as its own.
+
+The tests need two environments, hence two pytest processes; a person wants one closing line. With
+`-p tools.earlier_results --earlier FILE` the results in that JUnit file appear in this run's
+summary: failures and skips with their reasons, counts in the last line, and a failed status.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET  # the file was written by pytest a moment ago
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+_EARLIER: Final = pytest.StashKey["EarlierRun"]()
+_SKIP_PLACES: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierRun:
+    """What an earlier run wrote.
+
+    Attributes:
+        reports: By the category that pytest's last line counts.
+        seconds: How long it took.
+    """
+
+    reports: dict[str, list[pytest.TestReport]]
+    seconds: float
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether a test failed or broke."""
+        return bool(self.reports["failed"] or self.reports["error"])
+
+    @property
+    def summary(self) -> str:
+        """Counts in words."""
+        counts = (f"{kind} {len(found)}" for kind, found in self.reports.items() if found)
+        return f"{', '.join(counts) or 'no tests'}; {self.seconds:.0f} s"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds `--earlier`."""
+    parser.addoption("--earlier", type=Path, help="JUnit file of a run to count as well")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Reads the file before a test runs: a missing one is an error, not an empty run."""
+    file: Path | None = config.getoption("--earlier")
+    if file is None:
+        return
+    if not file.is_file():
+        raise pytest.UsageError(f"{file} is missing: the earlier run broke off")
+    config.stash[_EARLIER] = read(file)
+
+
+def read(file: Path) -> EarlierRun:
+    """Returns the results in a JUnit file that pytest wrote."""
+    reports: dict[str, list[pytest.TestReport]] = {
+        kind: [] for kind in ("failed", "error", "passed", "skipped", "xfailed")
+    }
+    suites = ET.parse(file).getroot()  # noqa: S314 -- see the import
+    for case in suites.iter("testcase"):
+        kind, detail = _outcome(case)
+        reports[kind].append(_report(case, kind, detail))
+    seconds = sum(float(suite.get("time", "0")) for suite in suites.iter("testsuite"))
+    return EarlierRun(reports=reports, seconds=seconds)
+
+
+def _outcome(case: ET.Element) -> tuple[str, str]:
+    for tag, kind in (("error", "error"), ("failure", "failed"), ("skipped", "skipped")):
+        child = case.find(tag)
+        if child is not None:
+            detail = child.get("message") or (child.text or "")
+            expected = child.get("type") == "pytest.xfail"
+            return ("xfailed" if expected else kind), detail
+    return "passed", ""
+
+
+def _report(case: ET.Element, kind: str, detail: str) -> pytest.TestReport:
+    where = str(case.get("classname") or "").replace(".", "/")
+    # A module that could not be collected has no class name, only its own.
+    nodeid = f"{where}.py::{case.get('name')}" if where else str(case.get("name"))
+    skipped = kind in {"skipped", "xfailed"}
+    report = pytest.TestReport(
+        nodeid=nodeid,
+        location=(nodeid.partition("::")[0], None, str(case.get("name"))),
+        keywords={},
+        outcome="failed" if kind in {"failed", "error"} else "skipped" if skipped else "passed",
+        longrepr=(nodeid, 0, f"Skipped: {detail}") if skipped else (detail or None),
+        when="call",
+    )
+    if kind == "xfailed":
+        report.wasxfail = detail
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Adds the earlier reports to those that the closing lines are made of."""
+    earlier = config.stash.get(_EARLIER, None)
+    if earlier is None:
+        return
+    here = sum(len(terminalreporter.stats.get(kind, ())) for kind in earlier.reports)
+    for kind, reports in earlier.reports.items():
+        if reports:
+            terminalreporter.stats.setdefault(kind, []).extend(reports)
+    terminalreporter.section("both environments")
+    terminalreporter.line(f"Spark environment:   {earlier.summary}")
+    terminalreporter.line(f"Airflow environment: {here} tests; the last line counts both")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fails this run when the earlier one failed."""
+    earlier = session.config.stash.get(_EARLIER, None)
+    if earlier is not None and earlier.is_bad and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -1,0 +1,308 @@
+"""Makes the golden directories: `tests/golden/VERSION/CASE`, written and read by real Hive.
+
+    PYTHONPATH=tests:. python tools/golden.py [--version 4.0.1] [CASE ...]
+
+Each case starts from an empty table, runs its history (`tests/judges/golden_histories.py`) in Hive's own
+engine, asks that engine for the rows and for the snapshot, and copies the directory. Before anything
+is written, Hive's bare readers, row by row and vectorised, have to find the same rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_hiveacid.local.metastore import LocalMetastore
+from airflow_hiveacid.local.site import LocalMetastoreConfig
+from judges.bare import BareReader
+from judges.engine import HiveJudge
+from judges.engine3 import Hive3Engine
+from judges.golden import GOLDEN, GoldenCase
+from judges.golden_histories import ALL, HISTORIES, History
+from judges.line_process import JudgeError, Row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_DATABASE: Final = "golden"
+_FIRST_AFTER_CONVERSION: Final = 10_000_001  # write ID that a converted table begins with
+# The rest (counts, statistics, times) says nothing about how to read the files.
+_PARAMETERS: Final = ("bucketing_version", "transactional", "transactional_properties", "orc.")
+
+
+class GoldenError(Exception):
+    """Two readers of Hive disagree, or a step did not do what its case is about."""
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Runs one history. Mutable: it follows the steps."""
+
+    engine: HiveJudge | Hive3Engine
+    readers: dict[str, BareReader]
+    version: str
+    history: History
+    _dumped: bool = field(default=False)
+
+    @property
+    def table(self) -> str:
+        """The case's table."""
+        return f"{_DATABASE}.of_{self.history.name}"  # a case may be named like a keyword
+
+    def record(self) -> GoldenCase:
+        """Runs the steps and returns the case, read back from its folder."""
+        for name in (self.table, f"{self.table}_src"):
+            self.engine.execute(f"drop table if exists {name}")
+        for step in self.history.steps:
+            text = step.replace("{t}", self.table)
+            if text.startswith("!"):
+                self._special(text[1:])
+            else:
+                self.engine.execute(text)
+        if not self._dumped:
+            self._dump()
+        return GoldenCase.read(self._folder)
+
+    @property
+    def _folder(self) -> Path:
+        return GOLDEN / self.version / self.history.name
+
+    def _special(self, step: str) -> None:
+        word, _, rest = step.partition(" ")
+        match word:
+            case "compact":
+                self._compact(rest)
+            case "clean":
+                self.engine.clean()
+            case "fail":
+                self._fail(rest)
+            case "load":
+                self._load(rest)
+            case "convert":
+                self._convert()
+            case "dump":
+                self._dump()
+            case _:
+                self._beside(word, rest)
+
+    def _beside(self, word: str, rest: str) -> None:
+        if not isinstance(self.engine, HiveJudge):
+            raise GoldenError(f"!{word} wants Hive 4.0.1")
+        name, _, sql = rest.partition(" ")
+        match word:
+            case "begin":
+                self.engine.begin(name, sql)
+            case "commit" | "abort":
+                self.engine.end(name, commit=word == "commit")
+            case "stream" if name == "open":
+                database, table = self.table.split(".")
+                self.engine.stream("open", db=database, table=table, txns=int(sql))
+            case "stream" if name == "close":
+                self.engine.stream("close")
+            case "stream":
+                self.engine.stream("write", rows=int(sql), commit=name == "commit")
+            case _:
+                raise GoldenError(f"unknown step !{word}")
+
+    def _compact(self, how: str) -> None:
+        words, by_query = how.removesuffix(" by query").split(), how.endswith(" by query")
+        kind, partition = words[0], words[1] if len(words) > 1 else None
+        if kind not in {"minor", "major"}:
+            raise GoldenError(f"unknown compaction {how}")
+        known = "minor" if kind == "minor" else "major"
+        if isinstance(self.engine, Hive3Engine):
+            self.engine.compact(self.table, partition, known)
+            return
+        outcome = self.engine.compact(self.table, partition, known, query_based=by_query)
+        if outcome.state != "ready for cleaning":
+            raise GoldenError(f"{self.table}: {outcome}")
+
+    def _fail(self, sql: str) -> None:
+        if isinstance(self.engine, Hive3Engine):
+            self.engine.abort(sql)
+        else:
+            self.engine.begin("fail", sql)
+            self.engine.end("fail", commit=False)
+
+    def _load(self, how: str) -> None:
+        source, _, overwrite = how.partition(" ")
+        files = self.engine.describe(source)["location"]
+        self.engine.execute(f"load data inpath 'file:{files}' {overwrite} into table {self.table}")
+
+    def _convert(self) -> None:
+        # 4.0.1 turns a managed table that is not transactional into an external one.
+        managed = "'EXTERNAL'='FALSE', " if isinstance(self.engine, HiveJudge) else ""
+        properties = f"{managed}'transactional'='true'"
+        self.engine.execute(f"alter table {self.table} set tblproperties ({properties})")
+
+    # What is written down
+
+    def _dump(self) -> None:
+        self._dumped = True
+        facts = self.engine.describe(self.table)
+        rows = self.engine.rows(self.table, with_identity=True)
+        location = Path(facts["location"])
+        self._compare(facts, rows)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True)
+        shutil.copytree(location, self._folder / "table")
+        (self._folder / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        case = {
+            "case": self.history.name,
+            "note": self.history.note,
+            "hive_version": self.version,
+            "columns": facts["columns"],
+            "partition_columns": facts["partition_columns"],
+            "partitions": [
+                {**one, "location": str(Path(one["location"]).relative_to(location))}
+                for one in facts["partitions"]
+            ],
+            "buckets": facts["buckets"],
+            "bucket_columns": facts["bucket_columns"],
+            "parameters": {
+                key: value
+                for key, value in facts["parameters"].items()
+                if key.startswith(_PARAMETERS)
+            },
+            "valid_write_id_list": facts["valid_write_id_list"],
+            "valid_txn_list": facts["valid_txn_list"],
+            "row_count": len(rows),
+            "statements": [
+                " ".join(step.replace("{t}", self.table).split()) for step in self.history.steps
+            ],
+            "empty_directories": sorted(_empty_directories(location)),
+            "snapshots": list(self._snapshots(facts)) if self.history.snapshots else [],
+        }
+        (self._folder / "case.json").write_text(json.dumps(case, indent=1) + "\n")
+
+    def _compare(self, facts: dict[str, Any], rows: list[Row]) -> None:
+        """Reads every directory with the bare readers and compares with the engine's rows."""
+        width = 1 + len(facts["columns"])
+        found = {
+            vectorized: [
+                row
+                for directory in [one["location"] for one in facts["partitions"]]
+                or [facts["location"]]
+                for row in self._read(facts, directory, vectorized=vectorized)
+            ]
+            for vectorized in (False, True)
+        }
+        wanted = sorted(json.dumps(row[:width]) for row in rows)
+        for vectorized, seen in found.items():
+            if sorted(json.dumps(row) for row in seen) != wanted:
+                name = "vectorised" if vectorized else "row"
+                raise GoldenError(f"{self.table}: the {name} reader finds {seen}, not {rows}")
+
+    def _read(
+        self,
+        facts: dict[str, Any],
+        directory: str,
+        *,
+        write_ids: str | None = None,
+        vectorized: bool = False,
+    ) -> list[Row]:
+        kinds = ",".join(f"{name}:{kind}" for name, kind in facts["columns"])
+        return self.readers[self.version].read(
+            directory,
+            write_ids or facts["valid_write_id_list"],
+            f"struct<{kinds}>",
+            txns=facts["valid_txn_list"],
+            buckets=facts["buckets"],
+            vectorized=vectorized,
+        )
+
+    def _snapshots(self, facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        name, high_text, no_open, _, aborted = (facts["valid_write_id_list"] + ":").split(":")[:5]
+        high, known = int(high_text), [int(one) for one in aborted.split(",") if one]
+        first = 1 if high < _FIRST_AFTER_CONVERSION else _FIRST_AFTER_CONVERSION
+        for lower in range(first - 1, high):
+            gone = ",".join(str(one) for one in known if one <= lower)
+            yield self._snapshot(facts, f"{name}:{lower}:{no_open}::{gone}")
+        for one in range(first, high + 1):
+            gone = ",".join(str(each) for each in sorted({*known, one}))
+            yield self._snapshot(facts, f"{name}:{high}:{no_open}::{gone}")
+
+    def _snapshot(self, facts: dict[str, Any], write_ids: str) -> dict[str, Any]:
+        try:
+            rows = self._read(facts, facts["location"], write_ids=write_ids)
+        except JudgeError as error:
+            if "Not enough history" not in str(error):
+                raise
+            return {"valid_write_id_list": write_ids, "rows": None}
+        vectorized = self._read(facts, facts["location"], write_ids=write_ids, vectorized=True)
+        if rows != vectorized:
+            raise GoldenError(f"{self.table} {write_ids}: {rows} by row, {vectorized} vectorised")
+        return {"valid_write_id_list": write_ids, "rows": rows}
+
+
+def _empty_directories(root: Path) -> Iterator[str]:
+    for folder in (root, *root.rglob("*")):
+        if folder.is_dir() and not any(folder.iterdir()):
+            yield str(folder.relative_to(root))
+
+
+def _record_all(version: str, histories: Sequence[History]) -> list[str]:
+    """Records the cases of one version; returns what went wrong."""
+    failures: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="golden-") as folder:
+        config = LocalMetastoreConfig(
+            version="4.0.1", data_dir=Path(folder) / "metastore", ends_with_parent=True
+        )
+        metastore = LocalMetastore(config) if version == "4.0.1" else None
+        try:
+            if metastore is not None:
+                metastore.start()
+            with (
+                HiveJudge(metastore.uri) if metastore else Hive3Engine() as engine,
+                BareReader("4.0.1") as reader_4,
+                BareReader("3.1.3") as reader_3,
+            ):
+                engine.execute(f"create database if not exists {_DATABASE}")
+                readers = {"4.0.1": reader_4, "3.1.3": reader_3}
+                for history in histories:
+                    recorder = Recorder(engine, readers, version, history)
+                    failures += _record(recorder)
+        finally:
+            if metastore is not None:
+                metastore.stop()
+    return failures
+
+
+def _record(recorder: Recorder) -> list[str]:
+    name = f"{recorder.version}/{recorder.history.name}"
+    try:
+        case = recorder.record()
+    except (JudgeError, GoldenError) as error:
+        print(f"{name}: {error}", file=sys.stderr, flush=True)
+        return [name]
+    print(f"{name}: {len(case.rows)} rows, {case.write_ids}", flush=True)
+    return []
+
+
+def main() -> int:
+    """Records the cases that were named, or all of them."""
+    parser = argparse.ArgumentParser(description="Make the golden directories with real Hive.")
+    parser.add_argument("--version", choices=ALL)
+    parser.add_argument("cases", nargs="*", metavar="CASE")
+    options = parser.parse_args()
+    failures: list[str] = []
+    for version in (options.version,) if options.version else ALL:
+        wanted = [
+            history
+            for history in HISTORIES
+            if version in history.versions and (not options.cases or history.name in options.cases)
+        ]
+        failures += _record_all(version, wanted)
+    if failures:
+        print(f"failed: {', '.join(failures)}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+#!/bin/sh
+# Makes airflow_hiveacid/metastore/gen anew from airflow_hiveacid/metastore/idl.
+#
+# Debian 12: apt-get install thrift-compiler (0.17). The option `enum` is left out on purpose: what
+# 0.17 generates with it cannot be written to a connection, and a number that a newer server sends
+# would not survive.
+set -eu
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+idl="$root/airflow_hiveacid/metastore/idl"
+gen="$root/airflow_hiveacid/metastore/gen"
+wanted="Thrift version 0.17.0"
+
+found=$(thrift --version) || { echo "the thrift compiler is not installed" >&2; exit 1; }
+if [ "$found" != "$wanted" ]; then
+    echo "the stubs are made with '$wanted', here is '$found'" >&2
+    exit 1
+fi
+
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+
+for file in "$idl"/*.thrift; do
+    thrift -strict --gen py:slots -out "$out" "$file"
+done
+
+made="$out/airflow_hiveacid/metastore/gen"
+find "$made" -name '*-remote' -delete
+printf '"""Stubs of the metastore, generated from ../idl; never edited."""\n' > "$made/__init__.py"
+
+rm -rf "$gen"
+cp -r "$made" "$gen"
+echo "generated $(find "$gen" -name '*.py' | wc -l) files in ${gen#"$root"/}"

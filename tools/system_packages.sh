@@ -1,0 +1,34 @@
+#!/bin/bash
+# system_packages.sh base|test: makes sure that the programs this project starts are installed.
+#
+# "base" is what the demo needs, "test" adds what the tests need. Looks for programs, not packages,
+# so that a JDK from elsewhere is fine. Installs Debian's packages when it runs as root; otherwise it
+# says which ones to install, and fails.
+set -euo pipefail
+tier="${1:?base or test}"
+missing=()
+
+has_postgres() { compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || command -v postgres >/dev/null; }
+has_venv() { "${PYTHON:-python3}" -c 'import ensurepip, venv' 2>/dev/null; }
+
+command -v mvn >/dev/null || missing+=(maven)
+command -v java >/dev/null || missing+=(openjdk-17-jdk-headless)
+if [ ! -x .venv/bin/python ] || [ ! -x .venv-spark/bin/python ]; then
+  has_venv || missing+=(python3-venv)
+fi
+if [ "$tier" = test ]; then
+  command -v javac >/dev/null || missing+=(openjdk-17-jdk-headless)
+  has_postgres || missing+=(postgresql)
+fi
+
+[ "${#missing[@]}" -eq 0 ] && exit 0
+if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+  echo "installing Debian packages: ${missing[*]}"
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update -qq
+  apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+else
+  echo "these Debian packages (or their like) are missing: ${missing[*]}" >&2
+  echo "install them first: sudo apt-get install ${missing[*]}" >&2
+  exit 1
+fi
