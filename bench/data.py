@@ -1,8 +1,9 @@
 """Knows the workload: sales of a shop, drawn from seeds, as Parquet files, and what must come out.
 
-A base, ten appends and ten deletes by key, and the source of a MERGE with an operation column. `generate`
-makes the files once per size and hands on the `Truth`: rows and sums that the numbers themselves give,
-before any engine has seen them. Memory holds one chunk, whatever the size.
+A base, ten appends and ten deletes by key, and the source of a MERGE with an operation column.
+`generate` makes the files once per size and hands on the `Truth`: rows and sums that the
+numbers themselves give, before any engine has seen them. Memory holds one chunk, whatever the
+size.
 """
 
 from __future__ import annotations

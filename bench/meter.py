@@ -1,8 +1,8 @@
 """Knows how one piece of work is measured: wall and CPU seconds of all our processes, peak memory.
 
-The processes are this one, which is the Spark driver's Python half, the driver's JVM, the Python workers
-below the JVM, and the metastore. What the rest of the machine used meanwhile is noted as well: it tells
-how far the figures can be trusted.
+The processes are this one, which is the Spark driver's Python half, the driver's JVM, the
+Python workers below the JVM, and the metastore. What the rest of the machine used meanwhile is
+noted as well: it tells how far the figures can be trusted.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _WATCH_S: Final = 1.0
-"""Between two looks at memory. The kernel keeps the peaks; a look is only there to meet workers that end
-before the work does."""
+"""Between two looks at memory. The kernel keeps the peaks; a look in between is only there to meet
+workers that end before the work does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Knows what a tree of processes costs: CPU seconds and peak memory, from Linux's /proc.
 
-Takes process IDs, gives numbers. Children that have ended and were waited for count with their parents,
-so the CPU seconds of a tree never go down while its root lives.
+Takes process IDs, gives numbers. Children that have ended and were waited for count with their
+parents, so the CPU seconds of a tree never go down while its root lives.
 """
 
 from __future__ import annotations

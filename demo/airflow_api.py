@@ -89,6 +89,11 @@ class AirflowApi:
         path = f"/api/v2/dags/{quote(dag_id)}?update_mask=is_paused"
         self._call("PATCH", path, {"is_paused": False})
 
+    def has_active_backfill(self, dag_id: str) -> bool:
+        """Whether a backfill of a DAG is not complete; Airflow notices the end after a while."""
+        found = self._pages(f"/api/v2/backfills?dag_id={quote(dag_id)}", "backfills")
+        return any(backfill["completed_at"] is None for backfill in found)
+
     def clear(self, run: Run) -> None:
         """Let the failed tasks of a run be tried again."""
         path = f"/api/v2/dags/{quote(run.dag_id)}/dagRuns/{quote(run.run_id, safe='')}/clear"

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import pyarrow as pa
-from airflow_hiveacid.storage.scan import scan
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import TableNotFoundError
@@ -21,6 +20,7 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.transaction import begin
+from airflow_hiveacid.storage.scan import scan
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo

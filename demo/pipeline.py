@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from demo.airflow_api import USER
 from demo.changes import BOOTSTRAP_FILE, batch_name, cut, first_days, read_flights
 from demo.directories import DirectoryWatch
-from demo.errors import StoryError
+from demo.errors import AirflowServerError, StoryError
 from demo.flights_table import FLIGHTS, ensure_table, read_flights_table, table_folder
 from demo.runs import BOOTSTRAP, COMPACTION, DAGS, MERGE, RunLog, why_failed
 from demo.truth import Truth
@@ -33,6 +33,7 @@ _PARSE_TIMEOUT_S: Final = 120.0
 _QUIET_TIMEOUT_S: Final = 300.0
 # Two runs at once: the next day's run is there, and waits, when a day's merge ends.
 _ACTIVE_RUNS: Final = "2"
+_ATTEMPTS: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,6 @@ class Pipeline:
         if not is_done:
             watch = DirectoryWatch(table_folder(self._servers.metastore.uri))
             self._bootstrap(api, log)
-            api.unpause(COMPACTION)
             self._backfill(api, log, watch)
             self._await_compaction(log, watch)
             self._show_work(log, watch)
@@ -145,10 +145,13 @@ class Pipeline:
     def _backfill(self, api: AirflowApi, log: RunLog, watch: DirectoryWatch) -> None:
         days = self._days
         with self._report.step(f"merging {days[0]} to {days[-1]}"):
-            api.unpause(MERGE)
             self._try_failed_again(api, MERGE)
             if set(days) - {run.day for run in api.runs(MERGE)}:
+                # One backfill at a time: what an earlier, shorter one has begun ends first.
+                self._follow(log, MERGE, lambda _runs: not api.has_active_backfill(MERGE))
                 self._create_backfill()
+            api.unpause(MERGE)
+            api.unpause(COMPACTION)
 
             def are_merged(runs: tuple[Run, ...]) -> bool:
                 watch.look()
@@ -166,7 +169,16 @@ class Pipeline:
         # What merges that depend on the day before ask for: a day that was merged stays as it is.
         arguments += ["--reprocess-behavior", "failed"]
         self._report.tell(f"airflow {' '.join(arguments)}")
-        self._servers.airflow.command(arguments)
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                self._servers.airflow.command(arguments)
+            except AirflowServerError:
+                # SQLite: when the scheduler writes meanwhile, Airflow takes all of it back.
+                if attempt == _ATTEMPTS:
+                    raise
+                time.sleep(_POLL_S)
+            else:
+                return
 
     def _await_compaction(self, log: RunLog, watch: DirectoryWatch) -> None:
         with self._report.step("waiting for a compaction at its threshold to be over"):

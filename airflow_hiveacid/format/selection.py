@@ -215,7 +215,9 @@ def _judge_delta(
 def _why_hidden(low: WriteId, high: WriteId, write_ids: ValidWriteIdList) -> str:
     if high > write_ids.high_watermark:
         return f"write ID {high} is above the high watermark {write_ids.high_watermark}"
-    opened = next((w for w in write_ids.open if low <= w <= high), write_ids.min_open_write_id)
+    opened = write_ids.lowest_open(low, high)
+    if opened is None:
+        return f"a write ID from {write_ids.min_open_write_id} on is open"
     return f"write ID {opened} is open"
 
 
@@ -294,7 +296,9 @@ def _walk(
                 continue
             reached, cover, statement = high, delta.text, _statement(delta)
         elif not _goes_along(delta, previous, further=high == reached and statement >= 0):
-            yield delta.text, verdict.obsolete(cover)
+            # Nothing covers a delta of write ID 0, which is never given out: leave it alone.
+            none = verdict.invisible("there is no write ID 0")
+            yield delta.text, verdict.obsolete(cover) if cover else none
             continue
         previous = delta
         yield delta.text, verdict

@@ -185,6 +185,11 @@ class ValidWriteIdList:
         """Whether no write ID of low..high (inclusive) is open or unknown to this reader."""
         return high <= self.high_watermark and _count(self.open, low, high) == 0
 
+    def lowest_open(self, low: WriteId, high: WriteId) -> WriteId | None:
+        """The lowest open write ID of low..high (inclusive), or None."""
+        at = bisect_left(self.open, low)
+        return self.open[at] if at < len(self.open) and self.open[at] <= high else None
+
     def range_visibility(self, low: WriteId, high: WriteId) -> RangeVisibility:
         """How many of the write IDs low..high (inclusive) are visible (isWriteIdRangeValid).
 

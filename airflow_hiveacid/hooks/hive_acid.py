@@ -11,6 +11,7 @@ Example:
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -22,8 +23,7 @@ from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.hooks.connection import ConnectionFields, MetastoreSettings, parse_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hmsclient import HMSClient
 
@@ -126,6 +126,7 @@ class HiveAcidHook(BaseHook):
 
     # ---- transactions ----------------------------------------------------------------------------
 
+    @contextmanager
     def transaction(
         self,
         job_key: str,
@@ -133,8 +134,8 @@ class HiveAcidHook(BaseHook):
         reads: Sequence[TableAccess] = (),
         writes: Sequence[TableAccess] = (),
         lock_timeout_s: float | None = None,
-    ) -> AbstractContextManager[Transaction]:
-        """A transaction: opened, locked and kept alive; committed at the end, aborted on an error.
+    ) -> Iterator[Transaction]:
+        """A transaction: opened, locked, kept alive; committed at the end, aborted on an error.
 
         Args:
             job_key: whoever begins later under the same key ends this one.
@@ -148,13 +149,14 @@ class HiveAcidHook(BaseHook):
         """
         from airflow_hiveacid.metastore.transaction import begin  # noqa: PLC0415 - brings Thrift
 
-        return begin(
-            self.metastore(),
-            job_key=job_key,
-            reads=reads,
-            writes=writes,
-            lock_timeout_s=lock_timeout_s or self.settings.lock_timeout_s,
-        )
+        timeout_s = self.settings.lock_timeout_s if lock_timeout_s is None else lock_timeout_s
+        with (
+            self.metastore() as metastore,
+            begin(
+                metastore, job_key=job_key, reads=reads, writes=writes, lock_timeout_s=timeout_s
+            ) as transaction,
+        ):
+            yield transaction
 
     def snapshot(self, tables: Iterable[str]) -> Snapshot:
         """What a reader of these tables may see now: write IDs and transactions, taken at once.

@@ -134,3 +134,22 @@ class ClaimedCompaction:
     pool: str | None = None
     number_of_buckets: int | None = None
     order_by: str | None = None
+
+    @classmethod
+    def of_entry(cls, entry: CompactionEntry) -> Self:
+        """Take over what an earlier copy of this worker had claimed before it died.
+
+        Raises:
+            ValueError: the entry is not at work.
+        """
+        if entry.entry_id is None or entry.state is not CompactionState.WORKING:
+            raise ValueError(f"compaction {entry.entry_id} is {entry.state.value}, not working")
+        return cls(
+            entry_id=entry.entry_id,
+            table=entry.table,
+            partition=entry.partition,
+            compaction_type=entry.compaction_type,
+            run_as=entry.run_as,
+            worker_id=entry.worker_id,
+            pool=entry.pool,
+        )

@@ -30,6 +30,7 @@ from airflow_hiveacid.format.errors import (
     MetastoreVersionError,
 )
 from airflow_hiveacid.metastore import settings
+from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException
 from airflow_hiveacid.metastore.gen.service import Metastore
 from airflow_hiveacid.metastore.gen.transactions.ttypes import (
     GetOpenTxnsRequest,
@@ -173,12 +174,26 @@ class Connection:
                     raise self._unavailable(call.method, str(error)) from error
                 _log.warning("the metastore hung up in %s, trying again: %s", call.method, error)
             except TException as error:
-                self._refused(call, error)
+                if not (attempts_left and isinstance(error, self._general_faults())):
+                    self._refused(call, error)
+                # After a restart 4.0.1 may answer every call of one connection with "Persistence
+                # Manager has been closed", and the same call of another one well. A class cannot
+                # tell that from a reason that stays, so what may be repeated is, once.
+                _log.warning("%s was refused, asking on a new connection: %s", call.method, error)
+                self._next_server()
+                attempts_left = 1
             except BaseException:
                 # Interrupted in the middle: the answer would be taken for that of the next call.
                 self.close()
                 raise
             attempts_left -= 1
+
+    def _general_faults(self) -> tuple[type[TException], ...]:
+        if self._hms is None:
+            return (MetaException,)
+        from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415 -- is loaded by now
+
+        return (MetaException, ttypes.MetaException)
 
     def _refused(self, call: _Call, error: TException) -> NoReturn:
         for kind, make in call.faults.items():

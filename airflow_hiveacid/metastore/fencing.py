@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from airflow_hiveacid.format.errors import TransactionAbortedError
-
     from airflow_hiveacid.format.table import TableRef
     from airflow_hiveacid.metastore.locks import LockInfo
     from airflow_hiveacid.metastore.port import MetastorePort

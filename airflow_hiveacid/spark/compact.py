@@ -54,6 +54,7 @@ from airflow_hiveacid.spark.publish import (
 )
 from airflow_hiveacid.spark.tasks import run_tasks
 from airflow_hiveacid.spark.writers import writer_options
+from airflow_hiveacid.storage.acid_files import bucket_files
 from airflow_hiveacid.storage.bucket_merge import BucketCompaction, compact_bucket
 from airflow_hiveacid.storage.filesystem import list_table
 from airflow_hiveacid.storage.orc_encoders import WriterOptions
@@ -285,7 +286,7 @@ class Compactor:
                 staging=staging,
                 options=self._options(is_base=plan.is_major),
             )
-            for bucket in bucket_files(plan.state)
+            for bucket in bucket_files(plan.state, write_ids)
         ]
         frame = run_tasks(self.spark, _compact_task, works, _COMPACTED_SCHEMA)
         files = [

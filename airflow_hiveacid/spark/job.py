@@ -29,7 +29,8 @@ from airflow_hiveacid.format.ids import StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
-from airflow_hiveacid.metastore.transaction import TableAccess, Transaction, begin
+from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.transaction import Transaction, begin
 from airflow_hiveacid.plan.statements import check_changeable
 from airflow_hiveacid.spark.events import Events
 from airflow_hiveacid.spark.publish import (

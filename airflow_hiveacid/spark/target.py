@@ -242,7 +242,7 @@ class Target:
                 ranges=self.ranges,
             )
             for info, state in self.partitions
-            for bucket in bucket_files(state)
+            for bucket in bucket_files(state, self.write_ids)
             for data in bucket.inserts
         ]
 

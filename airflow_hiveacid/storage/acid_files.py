@@ -11,14 +11,12 @@ from __future__ import annotations
 import functools
 import itertools
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.acid_state import AcidDirectory, AcidState, FileEntry
 from airflow_hiveacid.format.bucket_codec import decode, encode
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
@@ -29,7 +27,6 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, StatementId, WriteId
 from airflow_hiveacid.format.names import (
     FLUSH_LENGTH_SUFFIX,
-    MINIMUM_BASE,
     BaseName,
     BucketFileName,
     DeltaName,
@@ -48,11 +45,21 @@ from airflow_hiveacid.storage.orc_reader import (
     read_identity,
 )
 from airflow_hiveacid.storage.row_schema import IDENTITY_COLUMN_IDS
-from airflow_hiveacid.storage.sorted_merge import visible_events
+from airflow_hiveacid.storage.sorted_merge import visible_events, visible_mask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from pyarrow import fs as pafs
+
+    from airflow_hiveacid.format.acid_state import AcidDirectory, AcidState, FileEntry
 
 _BIG_ENDIAN_LONG: Final = struct.Struct(">q")
 _BEFORE_ALL: Final = WriteId(0)
-_REMEMBERED_FILES: Final = 65536
+_REMEMBERED_STATES: Final = 1024
+_PARALLEL_READS: Final = 8
+_BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +67,8 @@ class BucketFiles:
     """The files of one bucket under one snapshot.
 
     `base_inserts` are those of the base or the original files, `delta_inserts` those of deltas.
-    `deletes` are all delete files that may hold events for rows of this bucket; they may hold events
-    for rows of others as well, which Hive 3.1's minor compaction copies around.
+    `deletes` are all delete files that may hold events for rows of this bucket; they may hold
+    events for rows of others as well, which Hive 3.1's minor compaction copies around.
     """
 
     bucket_id: BucketId
@@ -75,10 +82,13 @@ class BucketFiles:
         return (*self.base_inserts, *self.delta_inserts)
 
 
+@functools.lru_cache(maxsize=_REMEMBERED_STATES)
 def bucket_files(
     state: AcidState, write_ids: ValidWriteIdList | None = None
 ) -> tuple[BucketFiles, ...]:
     """The files of every bucket that has any, by bucket.
+
+    The answer for one listing is remembered: it costs a look at the footer of every delete file.
 
     Args:
         state: what a reader reads of one table or partition.
@@ -93,19 +103,22 @@ def bucket_files(
         StorageError: a file is gone, or reading failed otherwise.
     """
     first, rest, deletes = first_files(state), delta_files(state), delete_files(state)
-    require_rows_of_deletes(state, (*first, *rest), deletes, write_ids)
-    buckets = {f.bucket_id for f in (*first, *rest)}
-    hits = {file.path: _buckets_of(file) for file in deletes}
-    for found in hits.values():
-        buckets.update(found or ())
+    facts = _facts_of(deletes)
+    present = {f.bucket_id for f in (*first, *rest)}
+    _require_rows(state, present, [(f, facts[f.path]) for f in deletes], write_ids)
+
+    def may_hit(file: AcidFile, bucket: BucketId) -> bool:
+        found = facts[file.path].buckets
+        return file.bucket_id == bucket or found is None or bucket in found
+
     return tuple(
         BucketFiles(
             bucket_id=bucket,
             base_inserts=tuple(f for f in first if f.bucket_id == bucket),
             delta_inserts=tuple(f for f in rest if f.bucket_id == bucket),
-            deletes=tuple(f for f in deletes if _may_hit(hits[f.path], bucket)),
+            deletes=tuple(f for f in deletes if may_hit(f, bucket)),
         )
-        for bucket in sorted(buckets)
+        for bucket in sorted(present | {f.bucket_id for f in deletes})
     )
 
 
@@ -160,13 +173,16 @@ def _in_directory(
     raw: list[FileEntry] = []
     for entry in directory.files:
         name = parse_file_name(entry.name)
-        length = _length(fs, root, directory, entry)
+        length = committed_length(fs, root, directory, entry)
         if not length:
             continue
-        if kind is FileKind.DATA and not isinstance(name, BucketFileName):
-            if not _facts(fs, root, entry).is_acid:
-                raw.append(entry)
-                continue
+        if (
+            kind is FileKind.DATA
+            and not isinstance(name, BucketFileName)
+            and not _is_acid(fs, root, entry)
+        ):
+            raw.append(entry)
+            continue
         yield AcidFile(
             fs=fs,
             path=f"{root}/{entry.path}",
@@ -192,15 +208,16 @@ def _bucket_id(fs: pafs.FileSystem, root: str, entry: FileEntry) -> BucketId:
     name = parse_file_name(entry.name)
     if name is not None:
         return name.bucket_id
-    found = _facts(fs, root, entry).buckets
+    path = f"{root}/{entry.path}"
+    found = _facts(fs, path, entry.size_bytes).buckets
     if found is None or len(found) != 1:
         raise UnsupportedFileError(
-            path=f"{root}/{entry.path}", reason="neither its name nor its rows say of which bucket it is"
+            path=path, reason="neither its name nor its rows say of which bucket it is"
         )
-    return found[0]
+    return next(iter(found))
 
 
-def _length(
+def committed_length(
     fs: pafs.FileSystem, root: str, directory: AcidDirectory, entry: FileEntry
 ) -> int:
     """Where a file ends for a reader (AcidUtils.getLogicalLength, OrcAcidUtils.getLastFlushLength).
@@ -211,17 +228,20 @@ def _length(
     side = f"{entry.path}{FLUSH_LENGTH_SUFFIX}"
     if directory.is_delete or all(f.path != side for f in directory.side_files):
         return entry.size_bytes
-    path = f"{root}/{side}"
-    with file_errors("read", path):
-        content = read_bytes(fs, path)
+    with file_errors("read", f"{root}/{side}"):
+        content = read_bytes(fs, f"{root}/{side}")
+        # Asked for after the side file: its writer may have gone on since the files were listed.
+        size = fs.get_file_info(f"{root}/{entry.path}").size or 0
     complete = len(content) // _BIG_ENDIAN_LONG.size * _BIG_ENDIAN_LONG.size
     if not complete:
-        raise CorruptFileError(path=path, reason="it holds no length; its writer may be at it")
+        raise CorruptFileError(
+            path=f"{root}/{side}", reason="it holds no length; its writer may be at it"
+        )
     length: int = _BIG_ENDIAN_LONG.unpack_from(content, complete - _BIG_ENDIAN_LONG.size)[0]
-    if not 0 <= length <= entry.size_bytes:
+    if not 0 <= length <= size:
         raise CorruptFileError(
             path=f"{root}/{entry.path}",
-            reason=f"{length} bytes are committed, but it has {entry.size_bytes}",
+            reason=f"{length} bytes are committed, but it has {size}",
         )
     return length
 
@@ -235,9 +255,10 @@ def _loaded(
     """Files that LOAD DATA put into a delta or base: their rows are of that one write ID."""
     name = directory.name
     is_single = isinstance(name, BaseName) or name.low == name.high
-    if not is_single or directory.is_compacted or name == BaseName(write_id=MINIMUM_BASE):
+    if not is_single or directory.is_compacted or directory.high < _BEFORE_ALL:
         raise CorruptFileError(
-            path=f"{root}/{raw[0].path}", reason="a compactor's directory holds a file without ACID columns"
+            path=f"{root}/{raw[0].path}",
+            reason="a compactor's directory holds a file without ACID columns",
         )
     statement = name.statement_id if isinstance(name, DeltaName) else None
     return _originals(fs, root, raw, directory.high, statement or StatementId(0))
@@ -264,7 +285,7 @@ def _originals(
                 path=path,
                 reason="it has no ACID columns and no name of an original file, such as 000000_0",
             )
-        facts = _facts(fs, root, entry)
+        facts = _facts(fs, path, entry.size_bytes)
         if facts.is_acid:
             raise CorruptFileError(path=path, reason="it has ACID columns outside base and delta")
         first = next_row.get(name.bucket_id, 0)
@@ -290,20 +311,85 @@ def _originals(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Facts:
-    """What a footer says. `buckets` are those between the first and last property; None: unknown."""
+    """What a footer says; `buckets` between the least and greatest property, None if unknown."""
 
     is_acid: bool
     rows: int
-    buckets: tuple[BucketId, ...] | None
+    buckets: frozenset[BucketId] | None
 
 
-def _facts(fs: pafs.FileSystem, root: str, entry: FileEntry) -> _Facts:
-    return _remembered(fs, f"{root}/{entry.path}", entry.size_bytes, entry.modified_s)
+def _facts(fs: pafs.FileSystem, path: str, length: int) -> _Facts:
+    with file_errors("read", path):
+        tail = read_tail(fs, path, length)
+    is_acid = has_acid_columns(tail)
+    found = tail.integer_range(_BUCKET_COLUMN_ID) if is_acid else None
+    return _Facts(
+        is_acid=is_acid,
+        rows=tail.rows,
+        buckets=frozenset() if not tail.rows else None if found is None else _between(*found),
+    )
 
 
-def _buckets_of(file: AcidFile) -> tuple[BucketId, ...] | None:
-    return _remembered(file.fs, file.path, file.length, None).buckets
+def _between(least: int, most: int) -> frozenset[BucketId] | None:
+    """The buckets that properties from `least` to `most` can be of; None when the codecs differ."""
+    try:
+        first, last = decode(BucketProperty(least)), decode(BucketProperty(most))
+    except InvalidNameError:
+        return None
+    if first.codec_version != last.codec_version:
+        return None
+    return frozenset(map(BucketId, range(first.bucket_id, last.bucket_id + 1)))
 
 
-def _may_hit(buckets: tuple[BucketId, ...] | None, bucket_id: BucketId) -> bool:
-    return buckets is None or bucket_id in buckets
+def _is_acid(fs: pafs.FileSystem, root: str, entry: FileEntry) -> bool:
+    return _facts(fs, f"{root}/{entry.path}", entry.size_bytes).is_acid
+
+
+def _facts_of(files: Sequence[AcidFile]) -> dict[str, _Facts]:
+    """The facts of many files, by path; footers are small, far away and independent."""
+    with ThreadPoolExecutor(_PARALLEL_READS) as pool:
+        facts = pool.map(lambda f: _facts(f.fs, f.path, f.length), files)
+        return {file.path: found for file, found in zip(files, facts, strict=True)}
+
+
+# ---- delete events without rows ------------------------------------------------------------------
+
+
+def _require_rows(
+    state: AcidState,
+    present: AbstractSet[BucketId],
+    deletes: Sequence[tuple[AcidFile, _Facts]],
+    write_ids: ValidWriteIdList | None,
+) -> None:
+    """Object to visible delete events for rows of a bucket that has no file: it was lost.
+
+    Events for rows of their own write ID are let pass, since a compactor may have dropped the
+    pair's other half, and events for rows that the reader could not see anyway.
+    """
+    resolved = {d.text for d in state.delete_deltas if d.visibility is RangeVisibility.ALL}
+    for file, facts in deletes:
+        if facts.buckets is not None and facts.buckets <= present:
+            continue
+        if write_ids is None and file.key.partition("/")[0] not in resolved:
+            continue
+        missing = _buckets_hit(file, write_ids) - present
+        if missing:
+            raise DanglingDeleteError(
+                path=file.path,
+                reason="no file of the snapshot is of bucket "
+                + ", ".join(map(str, sorted(missing))),
+            )
+
+
+def _buckets_hit(file: AcidFile, write_ids: ValidWriteIdList | None) -> set[BucketId]:
+    """The buckets of the rows that visible events of a delete file must have found there."""
+    found: set[BucketId] = set()
+    events = read_identity(file)
+    for batch in events if write_ids is None else visible_events(events, write_ids):
+        keys = Keys.of(batch)
+        others = keys.original != current_write_ids(batch)
+        if write_ids is not None:
+            others &= visible_mask(keys.original, write_ids)
+        properties = np.unique(keys.bucket[others]).tolist()
+        found.update(decode(BucketProperty(p)).bucket_id for p in properties)
+    return found

@@ -23,9 +23,10 @@ import pyarrow as pa
 
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.storage.filesystem import make_directory, open_location
-from airflow_hiveacid.storage.identity import ORIGINAL_WRITE_ID, current_write_ids
+from airflow_hiveacid.storage.identity import current_write_ids
 from airflow_hiveacid.storage.orc_reader import AcidFile, read_events
 from airflow_hiveacid.storage.orc_writer import AcidFileWriter
+from airflow_hiveacid.storage.row_schema import ORIGINAL_WRITE_ID
 from airflow_hiveacid.storage.sorted_merge import (
     merge_sorted,
     subtract_deletes,

@@ -9,6 +9,8 @@ files are.
 
 from __future__ import annotations
 
+import enum
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +30,7 @@ from airflow_hiveacid.format.types import (
     MapType,
     PrimitiveType,
     StructType,
+    UnionType,
     VarcharType,
     parse_type,
 )
@@ -39,7 +42,7 @@ from airflow_hiveacid.storage.orc_timestamps import (
     form_type,
     in_form,
     instants,
-    may_wrap,
+    may_overflow,
     of_pairs,
 )
 from airflow_hiveacid.storage.promotion import fit_length, promote
@@ -50,7 +53,11 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.identity import Mask
 
 Convert = Callable[[pa.Array, pa.Array | None], pa.Array]
-"""From a column as Arrow reads it, and its twin with timestamps as longs, to the table's column."""
+"""From a column as Arrow reads it to the table's.
+
+The second argument is the same column with timestamps as their seconds, if it was read in two
+parts.
+"""
 
 _POSITIONAL: Final = re.compile(r"_col[0-9]+\Z")
 _TIMESTAMPS: Final = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
@@ -71,48 +78,81 @@ _KINDS: Final = {
 }
 _UTC: Final = "UTC"
 
+TAG: Final = "tag"
+"""Field of a union: which of its options, counting from 0, has the value."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldPlan:
     """How one column of the table comes out of one file.
 
-    `column_id` is None for a column that the file does not have. `needs_twin` says that a
+    `column_id` is None for a column that the file does not have. `is_split` says that a
     timestamp in it may lie beyond Arrow's nanoseconds, so that `convert` needs the second reading.
     """
 
     field: pa.Field
     column_id: int | None
-    needs_twin: bool
+    is_split: bool
     convert: Convert
 
 
-def plan_fields(
-    tail: OrcTail, struct_id: int, columns: Sequence[Column], form: TimestampForm
+class Matching(enum.Enum):
+    """How a table's columns are found in a file.
+
+    NAME is what Hive 3.1, Trino and ORC itself do, POSITION what Hive 4 does unless it is told
+    otherwise (`orc.force.positional.evolution`, true in its HiveConf). They differ after a column
+    was renamed or moved: by name a renamed one is NULL in older files, by position a moved one is
+    another's. Fields of nested structs go by name in both.
+    """
+
+    NAME = "name"
+    POSITION = "position"
+
+
+def plan_fields(  # noqa: PLR0913 - a file, a table and how one is seen in the other
+    tail: OrcTail,
+    struct_id: int,
+    columns: Sequence[Column],
+    *,
+    wanted: Sequence[Column],
+    form: TimestampForm,
+    matching: Matching = Matching.NAME,
 ) -> tuple[FieldPlan, ...]:
-    """Find out how to read columns from the struct with this column ID, in the order given.
+    """Find out how to read columns from the struct with this column ID.
+
+    Args:
+        tail: the file.
+        struct_id: the column ID of the struct that holds the table's columns.
+        columns: the table's columns, in the table's order.
+        wanted: those to plan for, in the order of the result.
+        form: how timestamps shall come out.
+        matching: how columns are found.
 
     Raises:
         InvalidNameError: a type text is no Hive type.
-        UnsupportedTableError: a column is or holds a union.
         UnsupportedFileError: the file holds a column as a type that cannot be read as the table's.
     """
     types = tail.types
     source = _Source(tail=tail, types=types, form=form, hybrid=is_hybrid(tail))
     struct = types[struct_id]
-    by_position = bool(struct.field_names) and all(map(_POSITIONAL.match, struct.field_names))
+    by_position = matching is Matching.POSITION or all(
+        _POSITIONAL.match(name) for name in struct.field_names
+    )
+    places = {column.name: at for at, column in enumerate(columns)}
     plans = []
-    for at, column in enumerate(columns):
-        wanted = parse_type(column.type)
-        column_id = _at(struct, at) if by_position else _named(struct, column.name)
-        plans.append(_field_plan(source, column, wanted, column_id))
+    for column in wanted:
+        place = places[column.name]
+        column_id = _at(struct, place) if by_position else _named(struct, column.name)
+        plans.append(_field_plan(source, column, column_id))
     return tuple(plans)
 
 
 def read_type(hive_type: HiveType, form: TimestampForm) -> pa.DataType:
     """The Arrow type that a column comes out as: `row_schema.arrow_type`, timestamps in their form.
 
-    Raises:
-        UnsupportedTableError: it is or holds a union.
+    A union, which nothing but a reader takes, is a struct of its tag and one value per option, all
+    but the tagged one NULL. A union that is NULL cannot be told from one whose value is: it comes
+    out as NULL.
     """
     match hive_type:
         case PrimitiveType(name="timestamp"):
@@ -125,6 +165,9 @@ def read_type(hive_type: HiveType, form: TimestampForm) -> pa.DataType:
             return pa.map_(read_type(key, form), read_type(value, form))
         case StructType(fields=fields):
             return pa.struct([(name, read_type(field, form)) for name, field in fields])
+        case UnionType(options=options):
+            values = [(f"value{at}", read_type(option, form)) for at, option in enumerate(options)]
+            return pa.struct([(TAG, pa.int8()), *values])
         case _:
             return arrow_type(hive_type)
 
@@ -144,17 +187,16 @@ class _Source:
         return [column_id, *below] if type_.kind in _TIMESTAMPS else below
 
 
-def _field_plan(
-    source: _Source, column: Column, wanted: HiveType, column_id: int | None
-) -> FieldPlan:
+def _field_plan(source: _Source, column: Column, column_id: int | None) -> FieldPlan:
+    wanted = parse_type(column.type)
     type_ = read_type(wanted, source.form)
     field = pa.field(column.name, type_)
     if column_id is None:
-        return FieldPlan(field=field, column_id=None, needs_twin=False, convert=_nulls(type_))
+        return FieldPlan(field=field, column_id=None, is_split=False, convert=_nulls(type_))
     return FieldPlan(
         field=field,
         column_id=column_id,
-        needs_twin=any(may_wrap(source.tail, t) for t in source.timestamps_below(column_id)),
+        is_split=any(may_overflow(source.tail, t) for t in source.timestamps_below(column_id)),
         convert=_converter(source, column_id, wanted, column.name),
     )
 
@@ -171,7 +213,7 @@ def _at(struct: OrcType, position: int) -> int | None:
 
 
 def _nulls(type_: pa.DataType) -> Convert:
-    def convert(array: pa.Array, _twin: pa.Array | None) -> pa.Array:
+    def convert(array: pa.Array, _seconds: pa.Array | None) -> pa.Array:
         return pa.nulls(len(array), type_)
 
     return convert
@@ -192,6 +234,12 @@ def _converter(source: _Source, column_id: int, wanted: HiveType, name: str) -> 
             keys = _converter(source, type_.children[0], key, f"{name}.[key]")
             values = _converter(source, type_.children[1], value, f"{name}.[value]")
             return _map(keys, values, read_type(wanted, source.form))
+        case UnionType(options=options), TypeKind.UNION if len(options) == len(type_.children):
+            parts = [
+                _converter(source, child, option, f"{name}.{at}")
+                for at, (child, option) in enumerate(zip(type_.children, options, strict=True))
+            ]
+            return _union(parts, read_type(wanted, source.form))
         case _:
             return _leaf(source, type_, wanted, name)
 
@@ -207,11 +255,11 @@ def _struct(source: _Source, type_: OrcType, wanted: StructType, name: str) -> C
             inner = _converter(source, child, field_type, f"{name}.{field_name}")
             parts.append((type_.children.index(child), inner))
 
-    def convert(array: pa.Array, twin: pa.Array | None) -> pa.Array:
+    def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
         children = [
             inner(
                 array if at is None else array.field(at),
-                None if at is None or twin is None else twin.field(at),
+                None if at is None or seconds is None else seconds.field(at),
             )
             for at, inner in parts
         ]
@@ -221,20 +269,36 @@ def _struct(source: _Source, type_: OrcType, wanted: StructType, name: str) -> C
 
 
 def _list(inner: Convert, type_: pa.DataType) -> Convert:
-    def convert(array: pa.Array, twin: pa.Array | None) -> pa.Array:
-        array, twin = _unsliced(array), _unsliced(twin)
-        values = inner(array.values, None if twin is None else twin.values)
+    def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
+        array, seconds = _unsliced(array), _unsliced(seconds)
+        values = inner(array.values, None if seconds is None else seconds.values)
         return pa.ListArray.from_arrays(array.offsets, values, type=type_, mask=_mask(array))
 
     return convert
 
 
 def _map(inner_keys: Convert, inner_values: Convert, type_: pa.DataType) -> Convert:
-    def convert(array: pa.Array, twin: pa.Array | None) -> pa.Array:
-        array, twin = _unsliced(array), _unsliced(twin)
-        keys = inner_keys(array.keys, None if twin is None else twin.keys)
-        values = inner_values(array.items, None if twin is None else twin.items)
+    def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
+        array, seconds = _unsliced(array), _unsliced(seconds)
+        keys = inner_keys(array.keys, None if seconds is None else seconds.keys)
+        values = inner_values(array.items, None if seconds is None else seconds.items)
         return pa.MapArray.from_arrays(array.offsets, keys, values, type=type_, mask=_mask(array))
+
+    return convert
+
+
+def _union(parts: Sequence[Convert], type_: pa.DataType) -> Convert:
+    def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
+        tags = array.type_codes
+        values = [
+            inner(array.field(at), None if seconds is None else seconds.field(at))
+            for at, inner in enumerate(parts)
+        ]
+        chosen = [pc.and_(pc.equal(tags, at), v.is_valid()) for at, v in enumerate(values)]
+        valid = functools.reduce(pc.or_, chosen)
+        return pa.StructArray.from_arrays(
+            [tags, *values], fields=list(type_), mask=pc.invert(valid)
+        )
 
     return convert
 
@@ -281,10 +345,10 @@ def _timestamp(source: _Source, type_: OrcType, name: str) -> Convert:
     """Timestamps in the wanted form."""
     zone = _UTC if type_.kind == TypeKind.TIMESTAMP_INSTANT else None
 
-    def convert(array: pa.Array, twin: pa.Array | None) -> pa.Array:
-        if twin is None and source.form is TimestampForm.NANOSECONDS:
+    def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
+        if seconds is None and source.form is TimestampForm.NANOSECONDS:
             return array
-        found = instants(array, twin, hybrid=source.hybrid)
+        found = instants(array, seconds, hybrid=source.hybrid)
         return in_form(found, source.form, zone, path=source.tail.path, column=name)
 
     return convert
@@ -293,17 +357,17 @@ def _timestamp(source: _Source, type_: OrcType, name: str) -> Convert:
 def _plain(source: _Source, type_: OrcType) -> Convert:
     """Values as they mean: dates in the proleptic calendar, chars without padding, pairs."""
 
-    def pairs(array: pa.Array, twin: pa.Array | None) -> pa.Array:
-        found = instants(array, twin, hybrid=source.hybrid)
+    def pairs(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
+        found = instants(array, seconds, hybrid=source.hybrid)
         return in_form(found, TimestampForm.PAIR, None, path=source.tail.path, column="")
 
     if type_.kind in _TIMESTAMPS:
         return pairs
     if type_.kind == TypeKind.CHAR:
-        return lambda array, _twin: pc.utf8_rtrim(array, " ")
+        return lambda array, _seconds: pc.utf8_rtrim(array, " ")
     if type_.kind == TypeKind.DATE and source.hybrid:
-        return lambda array, _twin: _proleptic(array)
-    return lambda array, _twin: array
+        return lambda array, _seconds: _proleptic(array)
+    return lambda array, _seconds: array
 
 
 def _proleptic(array: pa.Array) -> pa.Array:
@@ -316,7 +380,7 @@ def _proleptic(array: pa.Array) -> pa.Array:
 
 
 def _fitted(plain: Convert, wanted: CharType | VarcharType) -> Convert:
-    return lambda array, twin: fit_length(plain(array, twin), wanted)
+    return lambda array, seconds: fit_length(plain(array, seconds), wanted)
 
 
 def _promoted(source: _Source, type_: OrcType, wanted: HiveType, name: str) -> Convert:
@@ -329,8 +393,8 @@ def _promoted(source: _Source, type_: OrcType, wanted: HiveType, name: str) -> C
         )
     plain = _plain(source, type_)
 
-    def convert(array: pa.Array, twin: pa.Array | None) -> pa.Array:
-        found = promote(plain(array, twin), wanted)
+    def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
+        found = promote(plain(array, seconds), wanted)
         if wanted != PrimitiveType("timestamp"):
             return found
         return in_form(of_pairs(found), source.form, None, path=source.tail.path, column=name)

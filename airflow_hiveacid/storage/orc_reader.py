@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -28,10 +28,16 @@ from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, WriteId
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.filesystem import file_errors
 from airflow_hiveacid.storage.identity import Key, Keys
-from airflow_hiveacid.storage.orc_convert import FieldPlan, plan_fields, read_type
+from airflow_hiveacid.storage.orc_convert import FieldPlan, Matching, plan_fields, read_type
 from airflow_hiveacid.storage.orc_footer import OrcTail, TypeKind, read_tail
 from airflow_hiveacid.storage.orc_timestamps import TimestampForm
-from airflow_hiveacid.storage.orc_view import DEFAULT_BATCH_ROWS, View, read_view
+from airflow_hiveacid.storage.orc_view import (
+    DEFAULT_BATCH_ROWS,
+    ShowTimestamps,
+    View,
+    read_view,
+    writer_time_zones,
+)
 from airflow_hiveacid.storage.row_schema import (
     CURRENT_WRITE_ID,
     IDENTITY_COLUMNS,
@@ -50,6 +56,9 @@ UPDATE: Final = 1
 DELETE: Final = 2
 """Values of the `operation` column (OrcRecordUpdater of Hive)."""
 
+# 28 bytes each, and as much again to sort them.
+_MOST_UNORDERED: Final = 4_000_000
+_UTC_ZONES: Final = frozenset({"UTC", "GMT"})
 _FIRST_ROW: Final = RowId(0)
 _BEFORE_ALL: Final = WriteId(0)
 _ROOT_NAMES: Final = (OPERATION, *IDENTITY_COLUMNS, CURRENT_WRITE_ID, ROW)
@@ -98,9 +107,10 @@ class AcidFile:
 
     fs: pafs.FileSystem
     path: str
+    key: str
     length: int
     kind: FileKind
-    bucket_id: BucketId | None
+    bucket_id: BucketId
     least_write_id: WriteId = _BEFORE_ALL
     synthetic: SyntheticIdentity | None = None
 
@@ -137,16 +147,18 @@ def read_events(  # noqa: PLR0913 - which rows, which columns, in which form: ea
     stripes: Sequence[int] | None = None,
     batch_rows: int = DEFAULT_BATCH_ROWS,
     timestamps: TimestampForm = TimestampForm.NANOSECONDS,
+    matching: Matching = Matching.NAME,
 ) -> Iterator[pa.RecordBatch]:
     """Read the events of one file, in file order, which is ascending by identity.
 
     Args:
         file: what to read.
-        columns: the table's data columns, which are looked for by name.
+        columns: the table's data columns, in the table's order.
         data_columns: the ones that `row` shall have, in this order; None for all.
         stripes: 0-based numbers of the stripes to read; None for all.
         batch_rows: the most rows of a batch.
         timestamps: the form of timestamp columns.
+        matching: how the table's columns are found in the file.
 
     Returns:
         Batches of `read_schema(...)`; `row` is NULL in delete events and in no other.
@@ -163,13 +175,14 @@ def read_events(  # noqa: PLR0913 - which rows, which columns, in which form: ea
     schema = read_schema(wanted, timestamps)
     source = _source(file, stripes, batch_rows)
     if file.kind is FileKind.DELETE:
-        row_type = schema.field(ROW).type
-        for root, _ in source.rows(()):
-            columns_ = [*root.columns, pa.nulls(root.num_rows, row_type)]
-            yield pa.RecordBatch.from_arrays(columns_, schema=schema)
+        for root in source.identities():
+            none = pa.nulls(root.num_rows, schema.field(ROW).type)
+            yield pa.RecordBatch.from_arrays([*root.columns, none], schema=schema)
         return
-    fields = plan_fields(source.tail, source.row_struct, wanted, timestamps)
-    for root, row in source.rows(fields):
+    fields = plan_fields(
+        source.tail, source.row_struct, columns, wanted=wanted, form=timestamps, matching=matching
+    )
+    for root, row in source.rows(_in_one_part(source, fields)):
         yield pa.RecordBatch.from_arrays([*root.columns, row], schema=schema)
 
 
@@ -195,8 +208,7 @@ def read_identity(
         LocationPermissionError: it may not be read.
         StorageError: it is gone, or reading failed otherwise.
     """
-    for root, _ in _source(file, stripes, batch_rows).rows(()):
-        yield root
+    yield from _source(file, stripes, batch_rows).identities()
 
 
 def chosen_columns(columns: Sequence[Column], names: Sequence[str] | None) -> tuple[Column, ...]:
@@ -257,19 +269,55 @@ class _Source:
         is_original = self.file.kind is FileKind.ORIGINAL
         return 0 if is_original else self.tail.types[0].children[-1]
 
+    def identities(self) -> Iterator[pa.RecordBatch]:
+        """The root columns without `row`, in order of identity."""
+        if self.file.kind is FileKind.DELETE and not self._is_ordered():
+            yield from self._reordered()
+            return
+        for root, _ in self.rows(()):
+            yield root
+
+    def _is_ordered(self) -> bool:
+        """Whether the events are in order; not every writer of delete files sees to it."""
+        last: Key | None = None
+        for root, _ in self._roots(()):
+            keys = Keys.of(root)
+            if not keys.is_sorted() or (last is not None and keys.at(0) < last):
+                return False
+            last = keys.at(-1)
+        return True
+
+    def _reordered(self) -> Iterator[pa.RecordBatch]:
+        events = sum(self.tail.stripes[index].rows for index in self.stripes)
+        if events > _MOST_UNORDERED:
+            raise UnsupportedFileError(
+                path=self.file.path,
+                reason=f"its {events} delete events are out of order; compact the table elsewhere",
+            )
+        check = _Check(self.file)
+        together = pa.concat_batches([root for root, _ in self._roots(())])
+        ordered = together.take(pa.array(Keys.of(together).order()))
+        for start in range(0, events, self.batch_rows):
+            root = ordered.slice(start, self.batch_rows)
+            check.see(root)
+            yield root
+
     def rows(self, fields: Sequence[FieldPlan]) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
         """The root columns without `row`, and `row` with these fields."""
         check = _Check(self.file)
-        twins = self._twins(fields)
-        for root, batch in self._roots(fields):
+        # A column whose timestamps may be too much for Arrow is read twice, in two parts.
+        split = [f for f in fields if f.is_split]
+        nanos = self._read_apart(split, ShowTimestamps.NANOS)
+        seconds = self._read_apart(split, ShowTimestamps.SECONDS)
+        for root, batch in self._roots([f for f in fields if not f.is_split]):
             check.see(root)
-            yield root, _row(fields, root.num_rows, batch, next(twins))
+            yield root, _row(fields, root.num_rows, batch, (next(nanos), next(seconds)))
 
     def _roots(
         self, fields: Sequence[FieldPlan]
     ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
         """The root columns of each batch, stored or made, and the batch they came with."""
-        ids = tuple(f.column_id for f in fields if f.column_id is not None)
+        ids = _column_ids(fields)
         if self.file.synthetic is not None:
             batches = self._read(ids) if ids else self._empty_batches()
             yield from self._numbered(self.file.synthetic, batches)
@@ -280,24 +328,31 @@ class _Source:
             columns = batch.columns[: len(IDENTITY_SCHEMA)]
             yield pa.RecordBatch.from_arrays(columns, schema=IDENTITY_SCHEMA), batch
 
-    def _twins(self, fields: Sequence[FieldPlan]) -> Iterator[pa.RecordBatch | None]:
-        """The second reading of the columns that need one, batch by batch; else None for ever."""
-        ids = tuple(f.column_id for f in fields if f.needs_twin and f.column_id is not None)
+    def _read_apart(
+        self, fields: Sequence[FieldPlan], timestamps: ShowTimestamps
+    ) -> Iterator[pa.RecordBatch | None]:
+        """One part of these columns, batch by batch; None for ever if there are none."""
         nothing: Iterator[pa.RecordBatch | None] = itertools.repeat(None)
-        return self._read(ids, as_longs=True) if ids else nothing
+        return self._read(_column_ids(fields), timestamps) if fields else nothing
 
-    def _read(self, ids: tuple[int, ...], *, as_longs: bool = False) -> Iterator[pa.RecordBatch]:
+    def _read(
+        self, ids: tuple[int, ...], timestamps: ShowTimestamps = ShowTimestamps.WHOLE
+    ) -> Iterator[pa.RecordBatch]:
         view = View(
-            columns=ids, flatten=self.row_struct or None, stripes=self.stripes, as_longs=as_longs
+            columns=ids,
+            flatten=self.row_struct or None,
+            stripes=self.stripes,
+            timestamps=timestamps,
         )
         return read_view(self.file.fs, self.tail, view, self.batch_rows)
 
     def _empty_batches(self) -> Iterator[pa.RecordBatch]:
-        """Batches without columns: only how many rows there are counts."""
-        rows = sum(self.tail.stripes[i].rows for i in self.stripes)
-        for start in range(0, rows, self.batch_rows):
-            none = pa.nulls(min(self.batch_rows, rows - start), pa.struct([]))
-            yield pa.RecordBatch.from_struct_array(none)
+        """Batches without columns, cut as Arrow cuts: only how many rows there are counts."""
+        for index in self.stripes:
+            rows = self.tail.stripes[index].rows
+            for start in range(0, rows, self.batch_rows):
+                none = pa.nulls(min(self.batch_rows, rows - start), pa.struct([]))
+                yield pa.RecordBatch.from_struct_array(none)
 
     def _numbered(
         self, synthetic: SyntheticIdentity, batches: Iterator[pa.RecordBatch]
@@ -341,20 +396,38 @@ def _made(synthetic: SyntheticIdentity, row_ids: npt.NDArray[np.int64]) -> pa.Re
 
 
 def _row(
-    fields: Sequence[FieldPlan], size: int, batch: pa.RecordBatch, twin: pa.RecordBatch | None
+    fields: Sequence[FieldPlan],
+    size: int,
+    whole: pa.RecordBatch,
+    parts: tuple[pa.RecordBatch | None, pa.RecordBatch | None],
 ) -> pa.Array:
     """`row` of one batch."""
     if not fields:
         return pa.Array.from_buffers(pa.struct([]), size, [None])
     columns = []
     for field in fields:
+        name = f"c{field.column_id}"
         if field.column_id is None:
             columns.append(pa.nulls(size, field.field.type))
-            continue
-        name = f"c{field.column_id}"
-        second = twin.column(name) if twin is not None and field.needs_twin else None
-        columns.append(field.convert(batch.column(name), second))
+        elif field.is_split:
+            nanos, seconds = (part.column(name) for part in parts if part is not None)
+            columns.append(field.convert(nanos, seconds))
+        else:
+            columns.append(field.convert(whole.column(name), None))
     return pa.StructArray.from_arrays(columns, fields=[field.field for field in fields])
+
+
+def _column_ids(fields: Sequence[FieldPlan]) -> tuple[int, ...]:
+    return tuple(f.column_id for f in fields if f.column_id is not None)
+
+
+def _in_one_part(source: _Source, fields: Sequence[FieldPlan]) -> tuple[FieldPlan, ...]:
+    """Reading in parts understands writers in UTC only; other files are left to Arrow."""
+    if any(f.is_split for f in fields):
+        zones = writer_time_zones(source.file.fs, source.tail)
+        if not zones <= _UTC_ZONES:
+            return tuple(replace(field, is_split=False) for field in fields)
+    return tuple(fields)
 
 
 class _Check:

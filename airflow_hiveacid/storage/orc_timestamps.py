@@ -1,9 +1,9 @@
 """Timestamps out of ORC files, whole: from year 1 to 9999, with nanoseconds.
 
-Arrow gives nanoseconds in 64 bits, which silently wrap before 1677 and after 2262, where many a
-"valid until" lies. The file's own seconds, read a second time as a plain long (`orc_view`), say
-how often they wrapped. Takes both readings of a column; gives the form that the caller can use, or
-an error where a value does not fit it: never another value.
+Arrow counts nanoseconds in 64 bits, from 1677 to 2262, and refuses a file with any value beyond,
+where many a "valid until" lies. The file's own seconds and nanoseconds can be read apart
+(`orc_view`). Takes either reading of a column; gives the form that the caller can use, or an error
+where a value does not fit it: never another value.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ PAIR_TYPE: Final = pa.struct([(SECONDS, pa.int64()), (NANOS, pa.int32())])
 _NANOS_A_SECOND: Final = 1_000_000_000
 # ORC counts seconds from 2015-01-01 (TimestampTreeWriter.BASE_TIMESTAMP_STRING).
 _ORC_EPOCH_S: Final = 1_420_070_400
+_CUT_NANOS: Final = 999_999
 _RANGE_S: Final = ((1 << 63) - 1) // _NANOS_A_SECOND
 # Statistics may be in the writer's time zone, and its rules may differ from ours by this much.
 _MARGIN_S: Final = 2 * 86400
@@ -67,7 +68,7 @@ class Instants:
     valid: npt.NDArray[np.bool_]
 
 
-def may_wrap(tail: OrcTail, column_id: int) -> bool:
+def may_overflow(tail: OrcTail, column_id: int) -> bool:
     """Whether a timestamp column may hold values beyond Arrow's nanoseconds, by the statistics.
 
     Files without a row index may carry any statistics, so they prove nothing.
@@ -87,27 +88,23 @@ def may_wrap(tail: OrcTail, column_id: int) -> bool:
 
 
 def instants(array: pa.Array, raw_seconds: pa.Array | None, *, hybrid: bool) -> Instants:
-    """Put the two readings of a timestamp column together.
+    """The timestamps of a column.
 
     Args:
-        array: as Arrow reads it, in nanoseconds, possibly wrapped.
-        raw_seconds: as a long; None if `may_wrap` says that nothing can have wrapped.
+        array: what Arrow reads; with `raw_seconds`, only the nanoseconds of it mean something.
+        raw_seconds: the seconds as a long, of a writer in UTC; None if the array is whole.
         hybrid: whether the file's old dates are in the hybrid calendar.
     """
     valid = array.is_valid().to_numpy(zero_copy_only=False)
-    wrapped = _numbers(array)
+    numbers = _numbers(array)
+    nanos = numbers % _NANOS_A_SECOND
     if raw_seconds is None:
-        return Instants(wrapped // _NANOS_A_SECOND, wrapped % _NANOS_A_SECOND, valid)
-    near = _numbers(raw_seconds) + _ORC_EPOCH_S
-    # Time zones and the rounding of seconds before 1970 make a small difference; modulo 2**64 it is
-    # exact, whatever has wrapped.
-    rest = (wrapped.view(np.uint64) - near.view(np.uint64) * np.uint64(_NANOS_A_SECOND)).view(
-        np.int64
-    )
-    seconds = near + rest // _NANOS_A_SECOND
-    if hybrid:
-        seconds = np.where(valid, to_proleptic_seconds(seconds), seconds)
-    return Instants(seconds, rest % _NANOS_A_SECOND, valid)
+        return Instants(numbers // _NANOS_A_SECOND, nanos, valid)
+    seconds = _numbers(raw_seconds) + _ORC_EPOCH_S
+    # Writers cut seconds towards zero, so that those before 1970 with a fraction are one too high;
+    # all readers take it back so (TimestampTreeReader.nextVector).
+    seconds -= (seconds < 0) & (nanos > _CUT_NANOS)
+    return Instants(to_proleptic_seconds(seconds) if hybrid else seconds, nanos, valid)
 
 
 def of_pairs(pairs: pa.Array) -> Instants:

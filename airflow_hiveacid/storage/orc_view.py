@@ -7,15 +7,16 @@ every stream in the file, stays what it was. Columns are then called `c<column I
 table calls them. Takes a tail and what to show; gives batches. Must not know what the columns
 mean.
 
-Timestamps need one trick more. Arrow holds nanoseconds in 64 bits, which reach from 1677 to 2262
-and wrap silently beyond. ORC stores seconds and nanoseconds apart, the seconds exactly like a
-long: shown as a long they come out whole, and the wrapped value then tells the rest
-(`orc_timestamps`).
+Timestamps can be shown in two further ways. Arrow counts nanoseconds in 64 bits, from 1677 to
+2262, and refuses others; ORC stores seconds and nanoseconds in streams apart. The stream of
+seconds is that of a long, so the type in the footer decides whether Arrow sees a timestamp or its
+seconds; and with zeros in place of the seconds it sees the nanoseconds (`orc_timestamps` puts them
+together).
 """
 
 from __future__ import annotations
 
-import io
+import enum
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,14 +28,30 @@ from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.storage.filesystem import file_errors
 from airflow_hiveacid.storage.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc_footer import OrcTail, TypeKind, serialize_tail
+from airflow_hiveacid.storage.orc_splice import (
+    Piece,
+    Stretch,
+    splice,
+    stripe_footer,
+    without_seconds,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 DEFAULT_BATCH_ROWS: Final = 16 * 1024
-# A file this small is read in one go; a call back into Python for each stream would cost more.
-_WHOLE_BYTES: Final = 256 * 1024
-_TIMESTAMPS: Final = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
+TIMESTAMP_KINDS: Final = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
+
+
+class ShowTimestamps(enum.Enum):
+    """What a timestamp column is shown as: itself, its seconds as a long, or its nanoseconds only.
+
+    Seconds count from 2015-01-01. Nanoseconds are shown as a timestamp of that same second.
+    """
+
+    WHOLE = "whole"
+    SECONDS = "seconds"
+    NANOS = "nanos"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +60,13 @@ class View:
 
     `columns` are column IDs, each of which becomes a column `c<ID>` in this order. `flatten` is
     the ID of the struct below the root whose fields move up (None: the root's children are shown).
-    `stripes` are 0-based; None shows all. `as_longs` shows every timestamp as a long: raw seconds.
+    `stripes` are 0-based; None shows all.
     """
 
     columns: tuple[int, ...]
     flatten: int | None = None
     stripes: tuple[int, ...] | None = None
-    as_longs: bool = False
+    timestamps: ShowTimestamps = ShowTimestamps.WHOLE
 
 
 def read_view(
@@ -67,7 +84,8 @@ def read_view(
         return
     names = [f"c{column_id}" for column_id in view.columns]
     with file_errors("read", tail.path), fs.open_input_file(tail.path) as source:
-        fragment = pads.OrcFileFormat().make_fragment(_spliced(source, shown))
+        pieces, shown = _pieces(source, tail, shown, view)
+        fragment = pads.OrcFileFormat().make_fragment(splice(source, pieces))
         # One thread for one file: whoever reads many files decides how many at a time.
         scanner = fragment.scanner(
             columns=names, batch_size=batch_rows, batch_readahead=1, use_threads=False
@@ -77,11 +95,23 @@ def read_view(
         except (OSError, ValueError, pa.ArrowException) as error:
             if isinstance(error, OSError) and error.errno:
                 raise
-            raise CorruptFileError(path=tail.path, reason=_reason(error)) from error
+            reason = str(error).partition("\n")[0]
+            raise CorruptFileError(
+                path=tail.path, reason=f"its rows cannot be decoded ({reason})"
+            ) from error
 
 
-def _reason(error: Exception) -> str:
-    return f"its rows cannot be decoded ({str(error).partition(chr(10))[0]})"
+def writer_time_zones(fs: pafs.FileSystem, tail: OrcTail) -> frozenset[str]:
+    """The time zones that the stripes of a file say their timestamps were written in; "" for none.
+
+    Raises:
+        CorruptFileError: a stripe footer is damaged.
+        LocationPermissionError: the file may not be read.
+        StorageError: it is gone, or reading failed otherwise.
+    """
+    with file_errors("read", tail.path), fs.open_input_file(tail.path) as source:
+        footers = (stripe_footer(source, tail, stripe) for stripe in tail.footer.stripes)
+        return frozenset(footer.writer_time_zone for footer in footers)
 
 
 def _shown(tail: OrcTail, view: View) -> OrcTail:
@@ -97,9 +127,9 @@ def _shown(tail: OrcTail, view: View) -> OrcTail:
     root = footer.types[0]
     del root.field_names[:]
     root.field_names.extend(f"c{column_id}" for column_id in root.children)
-    if view.as_longs:
+    if view.timestamps is ShowTimestamps.SECONDS:
         for type_ in footer.types:
-            if type_.kind in _TIMESTAMPS:
+            if type_.kind in TIMESTAMP_KINDS:
                 type_.kind = TypeKind.LONG
     return replace(tail, footer=footer, metadata=pb.Metadata())
 
@@ -123,53 +153,22 @@ def _lift(types: Any, struct_id: int) -> None:  # noqa: ANN401 - protobuf's cont
     del struct.field_names[:]
 
 
-# ---- a file with another end ---------------------------------------------------------------------
+def _pieces(
+    source: pa.NativeFile, tail: OrcTail, shown: OrcTail, view: View
+) -> tuple[list[Piece], OrcTail]:
+    """What the shown file consists of, and its tail."""
+    pieces: list[Piece]
+    if view.timestamps is ShowTimestamps.NANOS:
+        timestamps = {i for i, t in enumerate(tail.types) if t.kind in TIMESTAMP_KINDS}
+        chosen = range(len(tail.stripes)) if view.stripes is None else sorted(view.stripes)
 
+        def values(number: int, column_id: int) -> int:
+            statistics = tail.statistics(column_id, chosen[number])
+            return max(statistics.values if statistics else 0, tail.stripes[chosen[number]].rows)
 
-def _spliced(source: pa.NativeFile, shown: OrcTail) -> pa.NativeFile:
-    """The bytes of a file up to the end of its stripes, then another tail."""
-    end = max(stripe.offset + stripe.length for stripe in shown.stripes)
-    tail = serialize_tail(shown)
-    if end <= _WHOLE_BYTES:
-        return pa.BufferReader(source.read_at(end, 0) + tail)
-    return pa.PythonFile(_SplicedFile(source, end, tail), mode="r")
-
-
-class _SplicedFile(io.RawIOBase):
-    """A file below `end`, and other bytes from there on. Mutable: it has a position."""
-
-    def __init__(self, source: pa.NativeFile, end: int, tail: bytes) -> None:
-        super().__init__()
-        self._source = source
-        self._end = end
-        self._tail = tail
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = start + offset
-        return self._at
-
-    @property
-    def _size(self) -> int:
-        return self._end + len(self._tail)
-
-    def read(self, size: int = -1, /) -> bytes:
-        stop = self._size if size < 0 else min(self._at + size, self._size)
-        parts = []
-        if self._at < self._end:
-            parts.append(self._source.read_at(min(stop, self._end) - self._at, self._at))
-        if stop > self._end:
-            parts.append(self._tail[max(self._at - self._end, 0) : stop - self._end])
-        content: bytes = b"".join(parts)
-        self._at += len(content)
-        return content
+        pieces, footer = without_seconds(source, shown, timestamps, values)
+        shown = replace(shown, footer=footer)
+    else:
+        end = max(stripe.offset + stripe.length for stripe in shown.stripes)
+        pieces = [Stretch(offset=0, length=end)]
+    return [*pieces, serialize_tail(shown)], shown

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_hiveacid.format.ids import LONG_MAX
@@ -130,15 +131,19 @@ def visible_events(stream: Iterable[pa.RecordBatch], write_ids: ValidWriteIdList
     This is asked of rows and of delete events alike (OrcRawRecordMerger.next of Hive): one file may
     hold events of several write IDs. Batches that lose all rows are left out.
     """
-    exceptions = np.array(write_ids.exceptions, dtype=np.int64)
     for batch in stream:
-        current = current_write_ids(batch)
-        visible: Mask = current <= write_ids.high_watermark
-        if len(exceptions):
-            visible &= ~np.isin(current, exceptions)
+        visible = visible_mask(current_write_ids(batch), write_ids)
         kept = batch if visible.all() else _keep(batch, visible)
         if kept.num_rows:
             yield kept
+
+
+def visible_mask(ids: npt.NDArray[np.integer], write_ids: ValidWriteIdList) -> Mask:
+    """Which of these write IDs the reader may see."""
+    visible: Mask = ids <= write_ids.high_watermark
+    if write_ids.exceptions:
+        visible &= ~np.isin(ids, np.array(write_ids.exceptions, dtype=np.int64))
+    return visible
 
 
 def unique_deletes(stream: Batches) -> Batches:

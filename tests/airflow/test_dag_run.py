@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlalchemy import select
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow.models.dagrun import DagRun
+    from sqlalchemy import Select
 
     from airflow_support import FakeSpark, Warehouse
 
@@ -36,23 +41,54 @@ with DAG("{dag_id}", schedule=None):
 
 
 def _run(airflow_home: Path, dag_id: str, **parts: str) -> DagRun:
-    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db  # noqa: PLC0415
+    """Run a DAG with `airflow dags test`: a process of its own, Airflow's own task runner."""
+    from airflow.models.dagrun import DagRun  # noqa: PLC0415 - reads the environment of conftest
+    from airflow.utils.session import create_session  # noqa: PLC0415
 
-    file = airflow_home / "dags" / f"{dag_id}.py"
-    file.write_text(_DAG.format(dag_id=dag_id, **parts))
-    bag = DagBag(dag_folder=str(file), bundle_path=file.parent, bundle_name="dags-folder")
-    assert bag.import_errors == {}
-    sync_bag_to_db(bag, "dags-folder", None)
-    return bag.dags[dag_id].test(run_after=None)
+    (airflow_home / "dags" / f"{dag_id}.py").write_text(_DAG.format(dag_id=dag_id, **parts))
+    done = subprocess.run(
+        [sys.executable, "-m", "airflow", "dags", "test", dag_id],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
+    with create_session() as session:
+        run = session.scalars(select(DagRun).where(DagRun.dag_id == dag_id)).one()
+        session.expunge_all()
+    return run
+
+
+def _rows(statement: Select[Any]) -> list[Any]:
+    from airflow.utils.session import create_session  # noqa: PLC0415
+
+    with create_session() as session:
+        return list(session.execute(statement).all())
 
 
 def _states(run: DagRun) -> dict[tuple[str, int], str]:
-    return {(ti.task_id, ti.map_index): str(ti.state) for ti in run.get_task_instances()}
+    from airflow.models.taskinstance import TaskInstance as Row  # noqa: PLC0415
+
+    found = _rows(select(Row.task_id, Row.map_index, Row.state).where(Row.run_id == run.run_id))
+    return {(task_id, map_index): str(state) for task_id, map_index, state in found}
 
 
-def _xcom(run: DagRun, task_id: str, map_index: int = -1) -> Any:  # noqa: ANN401
-    ti = run.get_task_instance(task_id, map_index=map_index)
-    return ti.xcom_pull(task_ids=task_id, map_indexes=map_index)
+def _xcom(run: DagRun, task_id: str) -> Any:  # noqa: ANN401
+    from airflow.models.xcom import XComModel as Row  # noqa: PLC0415
+
+    ((value,),) = _rows(
+        select(Row.value).where(
+            Row.run_id == run.run_id, Row.task_id == task_id, Row.key == "return_value"
+        )
+    )
+    return json.loads(value) if isinstance(value, str) else value
+
+
+def _event_extra(dag_id: str) -> Any:  # noqa: ANN401
+    from airflow.models.asset import AssetEvent as Row  # noqa: PLC0415
+
+    ((extra,),) = _rows(select(Row.extra).where(Row.source_dag_id == dag_id))
+    return extra
 
 
 @pytest.fixture
@@ -68,6 +104,8 @@ def test_a_run_returns_results_maps_over_findings_and_emits_the_write_id(
 ) -> None:
     run = _run(airflow_home, "whole", table=partitioned, bin_dir=str(spark.bin_dir))
     assert set(_states(run).values()) == {"success"}
+    extra = _event_extra("whole")
+    assert (extra["write_id"], extra["txn_id"], extra["status"]) == (3, 7, "committed")
     assert _xcom(run, "delete")["rows"] == {"inserted": 1, "updated": 2, "deleted": 0}
     assert [f["partition"] for f in _xcom(run, "due")] == ["month=1", "month=2"]
     keys = {call["spec"]["job_key"]: call["spec"]["job"].get("partition") for call in spark.calls}

@@ -5,14 +5,17 @@ from typing import TYPE_CHECKING
 import pytest
 from airflow.sdk import Connection
 
+from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import (
     NotTransactionalError,
     PartitionNotFoundError,
     TableNotFoundError,
 )
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import PartitionName, TransactionalKind
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
+from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.txn_values import TxnState
 
 if TYPE_CHECKING:
@@ -99,6 +102,25 @@ def test_open_transactions_are_kept_alive_and_aborted(warehouse: Warehouse) -> N
     assert _state(hook, txn_id) is TxnState.OPEN
     assert hook.abort(txn_id) is True
     assert _state(hook, txn_id) is not TxnState.OPEN
+
+
+def test_a_transaction_locks_and_allocates_and_commits(warehouse: Warehouse) -> None:
+    hook, table = HiveAcidHook(), warehouse.table("t")
+    access = TableAccess(table=table, operations=frozenset({DataOperation.INSERT}))
+    with hook.transaction("key", writes=[access], lock_timeout_s=5) as txn:
+        assert {lock.txn_id for lock in hook.locks(str(table.ref))} == {txn.txn_id}
+        assert txn.write_ids == {table.ref: 1}
+    assert hook.locks(str(table.ref)) == ()
+    assert hook.snapshot([str(table.ref)]).write_ids(table.ref).is_visible(WriteId(1))
+
+
+def test_a_transaction_is_aborted_when_its_block_fails(warehouse: Warehouse) -> None:
+    hook, table = HiveAcidHook(), warehouse.table("t")
+    access = TableAccess(table=table, operations=frozenset({DataOperation.INSERT}))
+    with pytest.raises(ZeroDivisionError), hook.transaction("key", writes=[access]):
+        raise ZeroDivisionError
+    assert hook.locks(str(table.ref)) == ()
+    assert hook.snapshot([str(table.ref)]).write_ids(table.ref).is_aborted(WriteId(1))
 
 
 def _state(hook: HiveAcidHook, txn_id: int) -> TxnState | None:

@@ -1,4 +1,4 @@
-"""What we use of the Spark provider beyond its documented surface; an upgrade that changes it fails here."""
+"""What we use of the Spark provider beyond its documents; an upgrade that changes it fails here."""
 
 from __future__ import annotations
 

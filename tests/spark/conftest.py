@@ -4,6 +4,7 @@ line."""
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 import uuid
 from dataclasses import dataclass, field
@@ -63,16 +64,17 @@ Row = tuple[object, ...]
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One local session with two threads, as small as it gets."""
+    # The default is the first python3 on the path, which lacks our libraries.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]")
     for key, value in {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.pyspark.python": sys.executable,
-        "spark.pyspark.driver.python": sys.executable,
     }.items():
         builder = builder.config(key, value)
     builder.getOrCreate()

@@ -218,3 +218,31 @@ class CollectionStatistics(_message.Message):
     maximum_children: int
     total_children: int
     def __init__(self, minimum_children: _Optional[int] = ..., maximum_children: _Optional[int] = ..., total_children: _Optional[int] = ...) -> None: ...
+
+class StripeFooter(_message.Message):
+    __slots__ = ("streams", "columns", "writer_time_zone")
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    WRITER_TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
+    streams: _containers.RepeatedCompositeFieldContainer[Stream]
+    columns: _containers.RepeatedCompositeFieldContainer[ColumnEncoding]
+    writer_time_zone: str
+    def __init__(self, streams: _Optional[_Iterable[_Union[Stream, _Mapping]]] = ..., columns: _Optional[_Iterable[_Union[ColumnEncoding, _Mapping]]] = ..., writer_time_zone: _Optional[str] = ...) -> None: ...
+
+class Stream(_message.Message):
+    __slots__ = ("kind", "column", "length")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    kind: int
+    column: int
+    length: int
+    def __init__(self, kind: _Optional[int] = ..., column: _Optional[int] = ..., length: _Optional[int] = ...) -> None: ...
+
+class ColumnEncoding(_message.Message):
+    __slots__ = ("kind", "dictionary_size")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    DICTIONARY_SIZE_FIELD_NUMBER: _ClassVar[int]
+    kind: int
+    dictionary_size: int
+    def __init__(self, kind: _Optional[int] = ..., dictionary_size: _Optional[int] = ...) -> None: ...

@@ -213,14 +213,14 @@ def now(history: History) -> int:
 @pytest.mark.promise("T5")
 @pytest.mark.promise("T13")
 @given(histories())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_a_current_snapshot_reads_each_row_once_whatever_was_compacted(history: History) -> None:
     for time in (now(history), NEVER * 2):
         assert history.rows(time) == history.expected(time)
 
 
 @given(histories(), st.integers(1, 12))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_an_older_snapshot_reads_what_it_always_read_or_is_told(
     history: History, time: int
 ) -> None:
@@ -236,7 +236,7 @@ def test_an_older_snapshot_reads_what_it_always_read_or_is_told(
 
 
 @given(histories())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_cleaning_changes_nothing_now_or_later(history: History) -> None:
     state = history.state(now(history))
     for directory in (*state.obsolete_directories, *state.aborted):

@@ -220,6 +220,12 @@ def test_a_compacted_base_may_cover_aborted_ids_and_no_open_one() -> None:
         read("base_5", "9:3:3:", compacted=["base_5"])
 
 
+def test_a_minimum_without_open_ids_keeps_a_compacted_base_away() -> None:
+    state = read("base_2 base_5", "9:4::", compacted=["base_5"])
+    assert live(state) == ["base_2"]
+    assert state.invisible[0].why == "invisible: a write ID from 4 on is open"
+
+
 def test_a_compacted_base_whose_own_id_was_aborted_is_valid() -> None:
     state = read("base_5", "9:MAX::5", compacted=["base_5"])
     assert live(state) == ["base_5"]
@@ -331,6 +337,14 @@ def test_a_covered_batch_with_an_open_id_is_marked_as_unresolved() -> None:
     state = read("delta_1_4 base_5", "6:3:3:")
     assert texts(state.obsolete) == ["delta_1_4"]
     assert not state.obsolete_directories[0].is_resolved
+
+
+def test_a_delta_of_no_write_id_is_neither_read_nor_removed() -> None:
+    state = read("delta_0_0 delta_1_1_0", "9:MAX::")
+    assert live(state) == ["delta_1_1_0"]
+    assert [(d.text, d.why) for d in state.invisible] == [
+        ("delta_0_0", "invisible: there is no write ID 0")
+    ]
 
 
 def test_the_order_of_the_listing_does_not_matter() -> None:

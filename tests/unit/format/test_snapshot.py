@@ -143,6 +143,13 @@ def test_ranges_are_visible_wholly_partly_or_not(
 
 
 @pytest.mark.parametrize(
+    ("low", "high", "expected"), [(1, 9, 4), (4, 4, 4), (5, 9, 7), (5, 6, None), (8, 9, None)]
+)
+def test_the_lowest_open_id_of_a_range_is_found(low: int, high: int, expected: int | None) -> None:
+    assert ids("9:4:4,7:").lowest_open(WriteId(low), WriteId(high)) == expected
+
+
+@pytest.mark.parametrize(
     ("snap", "low", "high", "expected"),
     [
         ("9:MAX::4,5", 4, 5, ALL),

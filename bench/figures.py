@@ -1,0 +1,90 @@
+"""Knows how raw records become figures: medians of runs, and ratios to a yardstick.
+
+A ratio pairs two medians of one measurement, in which both systems ran in turn; it says more than
+seconds do, which hold for one machine on one day. Takes records, gives values; shows nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Final, Self
+
+from bench.records import FLAT, SPARK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from bench.records import Record
+
+_YARDSTICKS: Final = (FLAT, SPARK)
+_TICK_S: Final = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One case on one system: medians of time and size over its runs, highest peaks of memory."""
+
+    case: str
+    system: str
+    runs: int
+    seconds: float
+    cpu_seconds: float
+    other_cpu_seconds: float
+    bytes: int
+    rows: int
+    jvm_peak_bytes: int
+    worker_peak_bytes: int
+
+    @classmethod
+    def of(cls, runs: Sequence[Record]) -> Self:
+        """Make one of all runs of one case on one system."""
+        return cls(
+            case=runs[0].case,
+            system=runs[0].system,
+            runs=len(runs),
+            seconds=median(r.seconds for r in runs),
+            cpu_seconds=median(r.cpu_seconds for r in runs),
+            other_cpu_seconds=median(r.other_cpu_seconds for r in runs),
+            bytes=int(median(r.bytes for r in runs)),
+            rows=int(median(r.rows for r in runs)),
+            jvm_peak_bytes=max(r.jvm_peak_bytes for r in runs),
+            worker_peak_bytes=max(r.worker_peak_bytes for r in runs),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """A system beside the yardstick of its case, if there is one: flat files, or Spark alone."""
+
+    figure: Figure
+    yardstick: Figure | None
+
+    @property
+    def cpu_ratio(self) -> float | None:
+        """Its CPU seconds over the yardstick's; None without one."""
+        if self.yardstick is None:
+            return None
+        # What is too short for the clock counts as one tick of it.
+        return self.figure.cpu_seconds / max(self.yardstick.cpu_seconds, _TICK_S)
+
+    @property
+    def wall_ratio(self) -> float | None:
+        """Its seconds over the yardstick's; None without one."""
+        if self.yardstick is None:
+            return None
+        return self.figure.seconds / max(self.yardstick.seconds, _TICK_S)
+
+
+def pairs(records: Iterable[Record]) -> tuple[Pair, ...]:
+    """Every case of every system that is no yardstick, in the order in which they were measured."""
+    runs: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        runs.setdefault((record.case, record.system), []).append(record)
+    found = [Figure.of(each) for each in runs.values()]
+    yardsticks = {figure.case: figure for figure in found if figure.system in _YARDSTICKS}
+    return tuple(
+        Pair(figure=figure, yardstick=yardsticks.get(figure.case))
+        for figure in found
+        if figure.system not in _YARDSTICKS
+    )

@@ -1,0 +1,76 @@
+"""Knows the yardstick: plain ORC files that Spark writes, reads and, to change a row, rewrites."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader knows
+
+from bench.data import KEY, OPERATION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlatOrc:
+    """A folder of ORC files. A rewrite makes another folder and leaves this one as it is."""
+
+    spark: SparkSession
+    path: Path
+
+    @classmethod
+    def write(cls, spark: SparkSession, source: Path, path: Path) -> FlatOrc:
+        """Make a folder of the rows of Parquet files."""
+        spark.read.parquet(str(source)).write.orc(str(path))
+        return cls(spark=spark, path=path)
+
+    @contextmanager
+    def frame(self) -> Iterator[DataFrame]:
+        """Its rows."""
+        yield self.rows()
+
+    def rows(self) -> DataFrame:
+        """As `frame`; flat files need no snapshot."""
+        return self.spark.read.orc(str(self.path))
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the data files."""
+        return sum(file.stat().st_size for file in self.path.glob("*.orc"))
+
+    def append(self, source: Path) -> int:
+        """Add the rows of a Parquet file; the bytes that were written."""
+        before = self.size_bytes
+        self.spark.read.parquet(str(source)).write.mode("append").orc(str(self.path))
+        return self.size_bytes - before
+
+    def without(self, keys: Sequence[Path], path: Path) -> FlatOrc:
+        """Rewrite it without the rows of these keys."""
+        gone = self.spark.read.parquet(*[str(file) for file in keys])
+        return self._rewritten(self.rows().join(F.broadcast(gone), KEY, "left_anti"), path)
+
+    def merged(self, source: Path, path: Path) -> FlatOrc:
+        """Rewrite it as the MERGE of the workload asks.
+
+        For any source, as a MERGE must: U and D act on rows that are there, I on keys that are not.
+        """
+        target, changes = self.rows(), self.spark.read.parquet(str(source))
+        keys = target.select(KEY)
+        gone = changes.where(F.col(OPERATION).isin("U", "D")).select(KEY)
+        updated = changes.where(F.col(OPERATION) == "U").join(keys, KEY, "left_semi")
+        inserted = changes.where(F.col(OPERATION) == "I").join(keys, KEY, "left_anti")
+        parts = [target.join(F.broadcast(gone), KEY, "left_anti"), updated, inserted]
+        first, *others = [part.select(target.columns) for part in parts]
+        for other in others:
+            first = first.unionByName(other)
+        return self._rewritten(first, path)
+
+    def _rewritten(self, rows: DataFrame, path: Path) -> FlatOrc:
+        rows.write.orc(str(path))
+        return FlatOrc(spark=self.spark, path=path)

@@ -1,0 +1,132 @@
+"""Knows what a measurement runs in: a real metastore, one Spark session, a meter on both.
+
+All systems share the session, so that noise and settings fall on all alike.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.local.metastore import LocalMetastore
+from airflow_hiveacid.local.site import LocalMetastoreConfig
+from airflow_hiveacid.spark.session import open_session
+from bench.meter import Measurement, Meter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from bench.data import Workload
+
+_T = TypeVar("_T")
+
+REPOSITORY: Final = Path(__file__).resolve().parent.parent
+METASTORE_VERSION: Final = "4.0.1"
+
+_OPEN_COST: Final = 4 << 20
+"""What Spark adds per file when it packs files into tasks: its own default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lab:
+    """What systems work with. `folder` is theirs, and goes when the measurement ends."""
+
+    spark: SparkSession
+    endpoint: MetastoreEndpoint
+    meter: Meter
+    folder: Path
+
+    def measure(self, work: Callable[[], _T]) -> tuple[_T, Measurement]:
+        """Do a piece of work once, on a clean heap; its result, and what it took."""
+        self.spark._jvm.System.gc()  # noqa: SLF001 - the only way to the JVM
+        return self.meter.measure(work)
+
+    @property
+    def java(self) -> str:
+        """The JVM's version."""
+        return str(self.spark._jvm.System.getProperty("java.version"))  # noqa: SLF001 - as above
+
+
+@contextmanager
+def laboratory(
+    folder: Path,
+    workload: Workload,
+    *,
+    threads: int,
+    driver_memory: str,
+    settings: Mapping[str, str],
+) -> Iterator[Lab]:
+    """Start everything in an empty folder; stop everything and remove the folder at the end.
+
+    `settings` are a peer's own, added to the session's.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    config = LocalMetastoreConfig(
+        version=METASTORE_VERSION, data_dir=folder / "metastore", ends_with_parent=True
+    )
+    try:
+        with LocalMetastore(config) as metastore:
+            spark = _session(
+                {
+                    "spark.master": f"local[{threads}]",
+                    "spark.driver.memory": driver_memory,
+                    "spark.sql.shuffle.partitions": str(2 * threads),
+                    "spark.sql.files.maxPartitionBytes": str(_split_bytes(workload)),
+                    "spark.local.dir": str(folder / "spark"),
+                    "spark.sql.warehouse.dir": str(folder / "warehouse"),
+                    **_QUIET,
+                    **settings,
+                }
+            )
+            try:
+                jvm_pid = int(spark._jvm.java.lang.ProcessHandle.current().pid())  # noqa: SLF001 - as above
+                yield Lab(
+                    spark=spark,
+                    endpoint=MetastoreEndpoint(uris=(metastore.uri,)),
+                    meter=Meter(jvm_pid=jvm_pid),
+                    folder=folder,
+                )
+            finally:
+                spark.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+_QUIET: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # What our writer takes on a 4.x metastore; the others would write snappy.
+    "spark.sql.orc.compression.codec": "zstd",
+    "spark.sql.parquet.compression.codec": "zstd",
+}
+
+
+def _session(settings: Mapping[str, str]) -> SparkSession:
+    # Python workers take their interpreter from here, and the rooms from the sources.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(REPOSITORY), *filter(None, inherited)])
+    builder = SparkSession.builder
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    builder.getOrCreate()
+    spark = open_session("hiveacid-bench")
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def _split_bytes(workload: Workload) -> int:
+    """Makes each file of the base one task: with Spark's 128 MB two of them would share one."""
+    largest = max(file.stat().st_size for file in workload.base.iterdir())
+    return int(largest * 1.25) + _OPEN_COST

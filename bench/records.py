@@ -1,0 +1,84 @@
+"""Knows the shape of raw figures: one record per measured run, kept as a JSON list."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from bench.meter import Measurement
+
+OURS: Final = "hiveacid"
+FLAT: Final = "flat-orc"
+SPARK: Final = "spark"
+"""Spark decoding and encoding the files that a compaction reads and writes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One run of one case on one system.
+
+    Attributes:
+        case: What was done, such as `scan.base.count`.
+        system: Who did it: one of the names above, or a peer's.
+        run: Counts the runs of one case and system from 0.
+        seconds: On the wall clock.
+        cpu_seconds: Of all our processes.
+        other_cpu_seconds: Of everything else on the machine meanwhile.
+        bytes: Written; by a scan, lying in the files it is about.
+        rows: Read by a scan, else changed or written.
+        jvm_peak_bytes: Most resident memory of the driver's JVM.
+        worker_peak_bytes: Most resident memory of one Python worker.
+    """
+
+    case: str
+    system: str
+    run: int
+    seconds: float
+    cpu_seconds: float
+    other_cpu_seconds: float
+    bytes: int
+    rows: int
+    jvm_peak_bytes: int
+    worker_peak_bytes: int
+
+    @classmethod
+    def of(  # noqa: PLR0913 - one argument a field
+        cls, case: str, system: str, run: int, took: Measurement, *, size_bytes: int, rows: int
+    ) -> Self:
+        """Make one of a measurement."""
+        return cls(
+            case=case,
+            system=system,
+            run=run,
+            seconds=round(took.seconds, 3),
+            cpu_seconds=round(took.cpu_seconds, 2),
+            other_cpu_seconds=round(took.other_cpu_seconds, 2),
+            bytes=size_bytes,
+            rows=rows,
+            jvm_peak_bytes=took.jvm_peak_bytes,
+            worker_peak_bytes=took.worker_peak_bytes,
+        )
+
+
+def write_records(path: Path, records: Iterable[Record]) -> None:
+    """Write the list, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(f"{path.name}.new")
+    lines = ",\n ".join(json.dumps(asdict(record)) for record in records)
+    scratch.write_text(f"[{lines}]\n", encoding="utf-8")
+    scratch.replace(path)
+
+
+def read_records(path: Path) -> Sequence[Record]:
+    """Read the list.
+
+    Raises:
+        FileNotFoundError: Nothing was measured.
+        TypeError: Another version wrote it.
+    """
+    return tuple(Record(**entry) for entry in json.loads(path.read_text(encoding="utf-8")))

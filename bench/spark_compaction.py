@@ -1,0 +1,63 @@
+"""Knows the yardstick of compaction: Spark decodes the files that one reads, and encodes them.
+
+It does the least that gives the same rows: no order of row identities, no key index, no
+transaction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader knows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from airflow_hiveacid.format.acid_state import AcidDirectory, AcidState
+
+_IDENTITY: Final = ["originalTransaction", "bucket", "rowId"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkCompaction:
+    """Compacts the files of one state of a table into a folder of its own, which `run` makes.
+
+    `root` is the table's folder; `buckets` how many files a result gets.
+    """
+
+    spark: SparkSession
+    root: Path
+    state: AcidState
+    buckets: int
+
+    def run(self, kind: str, folder: Path) -> int:
+        """Compact, `minor` or `major`; the bytes that were written."""
+        if kind == "minor":
+            self._minor(folder)
+        else:
+            self.live_events().write.orc(str(folder / "base"))
+        return sum(file.stat().st_size for file in folder.rglob("*.orc"))
+
+    def _minor(self, folder: Path) -> None:
+        inserts, deletes = self._read(self.state.deltas), self._read(self.state.delete_deltas)
+        inserts.coalesce(self.buckets).write.orc(str(folder / "delta"))
+        deletes.coalesce(self.buckets).write.orc(str(folder / "delete_delta"))
+
+    def live_events(self) -> DataFrame:
+        """Insert events of the rows that are left."""
+        base = [self.state.base] if self.state.base is not None else []
+        deleted = self._read(self.state.delete_deltas).select(*_IDENTITY)
+        inserts = self._read([*base, *self.state.deltas])
+        return inserts.join(F.broadcast(deleted), _IDENTITY, "left_anti")
+
+    def rows(self, folder: Path) -> DataFrame:
+        """The table's rows in a result of `major`."""
+        return self.spark.read.orc(str(folder / "base")).select("row.*")
+
+    def _read(self, directories: Iterable[AcidDirectory]) -> DataFrame:
+        files = [str(self.root / file.path) for d in directories for file in d.files]
+        return self.spark.read.orc(files)

@@ -1,0 +1,35 @@
+"""Knows which systems can be measured, and what each wants of the session it runs in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from bench.acid import AcidTable
+from bench.records import OURS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from bench.contender import Contender
+    from bench.lab import Lab
+
+
+def _nothing(_folder: Path) -> dict[str, str]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """One system. `settings` gives what its session needs, for a folder that takes its jars."""
+
+    name: str
+    create: Callable[[Lab, str], Contender]
+    settings: Callable[[Path], Mapping[str, str]] = field(default=_nothing)
+
+
+SYSTEMS: Final[Mapping[str, System]] = {
+    OURS: System(name=OURS, create=AcidTable.create),
+}
+PEERS: Final = tuple(name for name in SYSTEMS if name != OURS)

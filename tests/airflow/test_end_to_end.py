@@ -1,0 +1,137 @@
+"""Operators with a real `spark-submit` of the other environment, against a real metastore."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import psutil
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_hiveacid.format.errors import JobFailedError, TableNotFoundError
+from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.operators.hive_acid import (
+    HiveAcidCompactOperator,
+    HiveAcidDeleteOperator,
+    HiveAcidInsertOperator,
+)
+from airflow_hiveacid.storage.scan import scan
+from airflow_support import context_of, run_task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_support import Connections, Warehouse
+
+_SPARK: Final = Path(__file__).resolve().parents[2] / ".venv-spark" / "bin"
+_SMALL: Final[dict[str, Any]] = {
+    "spark_bin_dir": str(_SPARK),
+    "driver_memory": "768m",
+    "conf": {
+        "spark.ui.enabled": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "1",
+    },
+}
+
+
+@pytest.fixture
+def table(warehouse: Warehouse, connections: Connections) -> Iterator[TableInfo]:
+    connections.add("spark_default", "spark", host="local[1]")
+    yield warehouse.table("t")
+    assert warehouse.client.show_locks() == ()
+
+
+def _rows(warehouse: Warehouse, table: TableInfo) -> list[int]:
+    txns = warehouse.client.valid_txns()
+    write_ids = warehouse.client.valid_write_ids([table.ref], txns)[table.ref]
+    batches = scan(table.location, table.columns, write_ids, txns)
+    return sorted(row["id"] for batch in batches for row in batch.to_pylist())
+
+
+def _insert(table: TableInfo, *ids: int, **source: Any) -> HiveAcidInsertOperator:  # noqa: ANN401
+    return HiveAcidInsertOperator(
+        task_id="insert",
+        table=str(table.ref),
+        source={"values": [[i] for i in ids], "columns": ["id"], **source},
+        **_SMALL,
+    )
+
+
+def test_rows_are_written_deleted_and_compacted_once_each(
+    warehouse: Warehouse, table: TableInfo
+) -> None:
+    inserted = run_task(_insert(table, 1, 2, 3), context_of("insert"))
+    assert inserted["status"] == "committed"
+    assert inserted["rows"]["inserted"] == 3
+    assert inserted["write_ids"] == {str(table.ref): 1}
+    assert inserted["spark_app_id"].startswith("local-")
+    assert _rows(warehouse, table) == [1, 2, 3]
+
+    # The same task again, as a retry after a lost answer: done already, and it says so.
+    again = run_task(_insert(table, 1, 2, 3), context_of("insert", try_number=2))
+    assert (again["status"], again["rows"]) == ("already_done", inserted["rows"])
+    assert _rows(warehouse, table) == [1, 2, 3]
+
+    delete = HiveAcidDeleteOperator(
+        task_id="delete", table=str(table.ref), where="id = {{ 1 + 1 }}", **_SMALL
+    )
+    assert run_task(delete, context_of("delete"))["rows"]["deleted"] == 1
+    assert _rows(warehouse, table) == [1, 3]
+
+    compact = HiveAcidCompactOperator(
+        task_id="compact", table=str(table.ref), choice="major", **_SMALL
+    )
+    assert run_task(compact, context_of("compact"))["status"] == "committed"
+    assert _rows(warehouse, table) == [1, 3]
+
+
+def test_a_typed_error_comes_all_the_way_from_the_driver(
+    warehouse: Warehouse, table: TableInfo
+) -> None:
+    task = HiveAcidDeleteOperator(task_id="delete", table=f"{warehouse.db}.nowhere", **_SMALL)
+    with pytest.raises(AirflowFailException, match="does not exist in the metastore") as caught:
+        run_task(task, context_of("delete"))
+    assert type(caught.value.__cause__) is TableNotFoundError
+    assert _rows(warehouse, table) == []
+
+
+@pytest.mark.promise("A6")
+def test_killing_the_task_in_the_middle_leaves_nothing(
+    warehouse: Warehouse, table: TableInfo
+) -> None:
+    slow = "SELECT id, reflect('java.lang.Thread', 'sleep', 120000L) AS nap FROM source"
+    task = _insert(table, 1, query=f"SELECT id FROM ({slow}) WHERE nap IS NULL")  # noqa: S608
+    ended: list[list[psutil.Process]] = []
+
+    def kill(*_: object) -> None:
+        task.on_kill()
+
+    def send() -> None:
+        deadline = time.monotonic() + 120
+        while not warehouse.client.show_locks(table.ref) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        ended.append(psutil.Process().children(recursive=True))
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, kill)
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        with pytest.raises(JobFailedError, match="the task was killed"):
+            run_task(task, context_of("insert"))
+    finally:
+        sender.join()
+        signal.signal(signal.SIGTERM, before)
+    drivers = [p for p in ended[0] if p.name().startswith("python") or p.is_running()]
+    assert drivers is not None
+    assert _rows(warehouse, table) == []
+    open_txns = [t for t in warehouse.client.open_txns_info() if t.state is TxnState.OPEN]
+    assert open_txns == []

@@ -1,0 +1,88 @@
+"""What contract tests of the metastore share: a server with a database, and a transaction by hand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.locks import (
+    LockRequest,
+    LockResponse,
+    TableAccess,
+    components_for,
+)
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.conflicts import DataOperation
+    from airflow_hiveacid.format.ids import TxnId, WriteId
+    from airflow_hiveacid.metastore.clock import Clock
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+_COLUMNS: Final = (Column(name="id", type="bigint"), Column(name="name", type="string"))
+_PARTITION_COLUMNS: Final = (Column(name="month", type="string"),)
+
+
+@dataclass
+class Bench:
+    """One metastore under test, with a database of the test's own."""
+
+    clock: Clock
+    make_client: Callable[[], MetastorePort]
+    db: str = ""
+    clients: list[MetastorePort] = field(default_factory=list)
+
+    def client(self) -> MetastorePort:
+        """Another connection."""
+        made = self.make_client()
+        self.clients.append(made)
+        return made
+
+    def table(self, name: str = "t", **changes: object) -> TableInfo:
+        new = NewTable(ref=TableRef(self.db, name), columns=_COLUMNS, **changes)
+        return self.clients[0].create_table(new)
+
+    def partitioned(self, *months: str, name: str = "p") -> TableInfo:
+        table = self.table(name, partition_columns=_PARTITION_COLUMNS)
+        self.clients[0].add_partitions(table, [month(m) for m in months])
+        return table
+
+
+@dataclass
+class Started:
+    """A transaction that a test steers by hand."""
+
+    client: MetastorePort
+    txn_id: TxnId
+    write_id: WriteId
+    answer: LockResponse
+
+
+def month(value: str | None) -> PartitionName:
+    return PartitionName(("month",), (value,))
+
+
+def access(
+    table: TableInfo, *operations: DataOperation, partitions: tuple[PartitionName, ...] | None = None
+) -> TableAccess:
+    return TableAccess(table=table, operations=frozenset(operations), partitions=partitions)
+
+
+def start(client: MetastorePort, *writes: TableAccess) -> Started:
+    """Open, allocate for the first table, ask for the locks once."""
+    txn_id = client.open_txn()
+    write_id = client.allocate_write_id(txn_id, writes[0].ref)
+    components = components_for([], writes, client.generation)
+    request = LockRequest(txn_id=txn_id, components=components, agent_info="by hand")
+    return Started(client, txn_id, write_id, client.lock(request))
+
+
+def wait_until(is_true: Callable[[], bool], *, timeout_s: float = 20.0) -> None:
+    """Looks again and again, in real time."""
+    give_up_s = time.monotonic() + timeout_s
+    while not is_true():
+        assert time.monotonic() < give_up_s, "waited in vain"
+        time.sleep(0.05)

@@ -1,0 +1,57 @@
+"""Gives each contract test a metastore: two fakes, a real 3.1.3 and a real 4.0.1."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import pytest
+from contract.bench import Bench
+from contract.fake_client import FakeClient
+from contract.fake_metastore import FakeMetastore
+from contract.manual_clock import ManualClock
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.clock import SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(
+    params=[
+        "fake-3",
+        "fake-4",
+        pytest.param("real-3.1.3", marks=pytest.mark.server),
+        pytest.param("real-4.0.1", marks=pytest.mark.server),
+    ]
+)
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    made = _bench(request)
+    made.db = f"contract_{next(_numbers)}"
+    made.client().create_database(made.db)
+    yield made
+    for client in made.clients:
+        client.close()
+
+
+def _bench(request: pytest.FixtureRequest) -> Bench:
+    kind, version = request.param.split("-")
+    if kind == "fake":
+        clock = ManualClock()
+        server = FakeMetastore(MetastoreGeneration(version), clock)
+        return Bench(clock=clock, make_client=lambda: FakeClient(server))
+    fixture = "hive_metastore_3" if version.startswith("3") else "hive_metastore"
+    endpoint = MetastoreEndpoint(uris=(request.getfixturevalue(fixture).uri,))
+    return Bench(clock=SystemClock(), make_client=lambda: connect(endpoint))
+
+
+@pytest.fixture
+def client(bench: Bench) -> MetastorePort:
+    return bench.clients[0]

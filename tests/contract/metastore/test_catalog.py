@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from contract.bench import month
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import MetastoreCallError, TableNotFoundError
+from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
+
+if TYPE_CHECKING:
+    from contract.bench import Bench
+
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+_ACCURATE = {"COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true"}', "numRows": "0"}
+
+
+@pytest.mark.promise("D3")
+def test_a_new_table_is_a_full_acid_orc_table_with_the_second_hash(bench: Bench) -> None:
+    table = bench.table()
+    assert table.kind is TransactionalKind.FULL_ACID
+    assert table.is_orc
+    assert table.bucketing_version == 2
+    assert table.parameters["transactional_properties"] == "default"
+    assert table.columns == (Column(name="id", type="bigint"), Column(name="name", type="string"))
+    assert (table.num_buckets, table.bucket_columns, table.is_partitioned) == (0, (), False)
+
+
+def test_a_table_keeps_its_buckets_partition_columns_and_place(
+    bench: Bench, client: MetastorePort
+) -> None:
+    bench.table(
+        "b",
+        partition_columns=(Column(name="day", type="date"),),
+        bucket_columns=("id",),
+        num_buckets=4,
+    )
+    table = client.get_table(TableRef(bench.db, "b"))
+    assert (table.num_buckets, table.bucket_columns) == (4, ("id",))
+    assert table.partition_columns == (Column(name="day", type="date"),)
+    assert table.location.endswith(f"/{bench.db}.db/b")
+
+
+def test_an_insert_only_table_is_shown_as_one(bench: Bench) -> None:
+    assert bench.table(kind=TransactionalKind.INSERT_ONLY).kind is TransactionalKind.INSERT_ONLY
+
+
+def test_a_table_without_transactions_is_shown_as_one(bench: Bench) -> None:
+    assert bench.table(kind=TransactionalKind.NONE).kind is TransactionalKind.NONE
+
+
+def test_a_sorted_transactional_table_is_refused(bench: Bench) -> None:
+    with pytest.raises(MetastoreCallError, match="sorted"):
+        bench.table(bucket_columns=("id",), num_buckets=2, sort_columns=("id",))
+
+
+def test_a_table_cannot_be_made_twice(bench: Bench) -> None:
+    bench.table()
+    with pytest.raises(MetastoreCallError, match="already exists"):
+        bench.table()
+
+
+def test_a_missing_table_is_told_by_name(bench: Bench, client: MetastorePort) -> None:
+    ref = TableRef(bench.db, "nothing")
+    with pytest.raises(TableNotFoundError, match=f"{bench.db}.nothing"):
+        client.get_table(ref)
+    with pytest.raises(TableNotFoundError):
+        client.drop_table(ref)
+    with pytest.raises(TableNotFoundError):
+        client.get_table(TableRef("no_such_database", "t"))
+
+
+def test_databases_and_tables_are_listed_in_order(bench: Bench, client: MetastorePort) -> None:
+    bench.table("zebra")
+    bench.table("ant")
+    assert client.list_tables(bench.db) == ("ant", "zebra")
+    assert bench.db in client.list_databases()
+    assert client.list_tables("no_such_database") == ()
+
+
+def test_a_database_is_made_once_and_dropped_once(bench: Bench, client: MetastorePort) -> None:
+    name = f"{bench.db}_more"
+    client.create_database(name)
+    client.create_database(name.upper())
+    assert name in client.list_databases()
+    client.drop_database(name)
+    client.drop_database(name)
+    assert name not in client.list_databases()
+
+
+def test_a_dropped_table_is_gone(bench: Bench, client: MetastorePort) -> None:
+    client.drop_table(bench.table().ref)
+    assert client.list_tables(bench.db) == ()
+
+
+def test_partitions_are_added_once_and_listed_by_name(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.partitioned("2", "1")
+    names = [month("2"), month("3"), month(None)]
+    added = client.add_partitions(table, names)
+    assert {p.name for p in added} == set(names)
+    listed = client.list_partitions(table)
+    assert [str(p.name) for p in listed] == [
+        "month=1",
+        "month=2",
+        "month=3",
+        "month=__HIVE_DEFAULT_PARTITION__",
+    ]
+    assert listed[0].location == f"{table.location}/month=1"
+    assert client.get_partitions(table, [month("1")]) == listed[:1]
+
+
+@pytest.mark.parametrize("value", ["a/b=c", "50% {off}", "x y", "été", "Q1"])
+def test_a_partition_value_of_any_characters_comes_back(
+    bench: Bench, client: MetastorePort, value: str
+) -> None:
+    table = bench.partitioned()
+    client.add_partitions(table, [month(value)])
+    (found,) = client.list_partitions(table)
+    assert found.name == month(value)
+    assert client.get_partitions(table, [month(value)]) == (found,)
+
+
+def test_more_partitions_than_fit_one_answer_are_listed(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.partitioned()
+    names = [month(f"{number:04d}") for number in range(520)]
+    client.add_partitions(table, names)
+    assert [p.name for p in client.list_partitions(table)] == names
+
+
+def test_an_unpartitioned_table_is_its_own_partition(bench: Bench, client: MetastorePort) -> None:
+    table = bench.table()
+    (whole,) = client.list_partitions(table)
+    assert whole.location == table.location
+    assert str(whole.name) == ""
+
+
+def test_parameters_are_set_and_removed_and_all_else_stays(
+    bench: Bench, client: MetastorePort
+) -> None:
+    before = bench.table(parameters={"old": "1", "kept": "2"})
+    client.set_table_parameters(before.ref, {"new": "3", "old": None})
+    after = client.get_table(before.ref)
+    ours = {k: v for k, v in after.parameters.items() if k in {"old", "new", "kept"}}
+    assert ours == {"new": "3", "kept": "2"}
+    assert after.columns == before.columns
+    assert after.kind is TransactionalKind.FULL_ACID
+    assert after.location == before.location
+
+
+@pytest.mark.promise("R9")
+def test_statistics_of_a_table_that_were_right_are_marked_as_out_of_date(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.table(parameters=_ACCURATE)
+    txn_id = client.open_txn()
+    write_id = client.allocate_write_id(txn_id, table.ref)
+    write_ids = client.valid_write_ids([table.ref], client.valid_txns())[table.ref]
+    for expected in (1, 0):
+        count = client.forget_statistics(table, [], write_id=write_id, write_ids=write_ids)
+        assert count == expected
+    parameters = client.get_table(table.ref).parameters
+    assert "COLUMN_STATS_ACCURATE" not in parameters
+    assert parameters["transactional"] == "true"
+    client.abort_txn(txn_id)
+
+
+def test_a_plain_table_is_turned_into_an_external_one_by_4x_alone(
+    bench: Bench, client: MetastorePort
+) -> None:
+    is_external = bench.table(kind=TransactionalKind.NONE).parameters.get("EXTERNAL") == "TRUE"
+    assert is_external is (client.generation is MetastoreGeneration.V4)

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from contract.bench import access, month, start
+
+from airflow_hiveacid.format.conflicts import DataOperation, conflict
+from airflow_hiveacid.format.errors import TransactionAbortedError, WriteConflictError
+from airflow_hiveacid.metastore.locks import LockRequest, components_for
+
+if TYPE_CHECKING:
+    from contract.bench import Bench
+
+    from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.metastore.locks import TableAccess
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
+
+
+def lock(client: MetastorePort, txn_id: TxnId, wanted: TableAccess) -> None:
+    components = components_for([], [wanted], client.generation)
+    client.lock(LockRequest(txn_id=txn_id, components=components, agent_info="late"))
+
+
+@pytest.mark.parametrize("theirs", [INSERT, UPDATE, DELETE, OVERWRITE])
+@pytest.mark.parametrize("mine", [INSERT, UPDATE, DELETE, OVERWRITE])
+def test_the_first_of_two_overlapping_changes_wins(
+    bench: Bench, client: MetastorePort, mine: DataOperation, theirs: DataOperation
+) -> None:
+    table = bench.table()
+    slow = client.open_txn()
+    client.allocate_write_id(slow, table.ref)
+    fast = start(client, access(table, theirs))
+    client.commit_txn(fast.txn_id)
+    lock(client, slow, access(table, mine))
+    if conflict(mine, theirs, client.generation):
+        with pytest.raises(WriteConflictError):
+            client.commit_txn(slow)
+        with pytest.raises(TransactionAbortedError):
+            client.heartbeat(slow)
+    else:
+        client.commit_txn(slow)
+
+
+def test_changes_of_different_partitions_do_not_conflict(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.partitioned("1", "2")
+    one = start(client, access(table, UPDATE, partitions=(month("1"),)))
+    other = start(client, access(table, UPDATE, partitions=(month("2"),)))
+    client.commit_txn(one.txn_id)
+    client.commit_txn(other.txn_id)
+
+
+def test_partitions_told_late_conflict_like_locked_ones(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.partitioned("1", "2")
+    slow = client.open_txn()
+    write_id = client.allocate_write_id(slow, table.ref)
+    fast = start(client, access(table, UPDATE, partitions=(month("1"),)))
+    client.commit_txn(fast.txn_id)
+    lock(client, slow, access(table, UPDATE))
+    client.add_dynamic_partitions(slow, write_id, table.ref, [month("1"), month("2")], UPDATE)
+    with pytest.raises(WriteConflictError):
+        client.commit_txn(slow)
+
+
+def test_partitions_told_late_that_nobody_changed_do_not_conflict(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.partitioned("1", "2")
+    slow = client.open_txn()
+    write_id = client.allocate_write_id(slow, table.ref)
+    fast = start(client, access(table, UPDATE, partitions=(month("1"),)))
+    client.commit_txn(fast.txn_id)
+    lock(client, slow, access(table, UPDATE))
+    client.add_dynamic_partitions(slow, write_id, table.ref, [month("2")], UPDATE)
+    client.commit_txn(slow)

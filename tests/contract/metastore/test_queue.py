@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from contract.bench import access, month, start
+
+from airflow_hiveacid.format.conflicts import DataOperation, LockType, MetastoreGeneration
+from airflow_hiveacid.format.errors import MetastoreCallError, MetastoreVersionError
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.metastore.compaction_queue import (
+    ClaimedCompaction,
+    CompactionState,
+    CompactionType,
+)
+from airflow_hiveacid.metastore.compaction_work import compacting
+
+if TYPE_CHECKING:
+    from contract.bench import Bench
+
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+MAJOR, MINOR = CompactionType.MAJOR, CompactionType.MINOR
+
+
+@pytest.fixture
+def table(bench: Bench, client: MetastorePort) -> TableInfo:
+    table = bench.partitioned("1", "2")
+    for _ in range(3):
+        mine = start(client, access(table, DataOperation.INSERT, partitions=(month("1"),)))
+        client.commit_txn(mine.txn_id)
+    return table
+
+
+@pytest.fixture
+def v4(client: MetastorePort) -> MetastorePort:
+    """A client whose server lets itself be helped; 3.1 has tests of its own."""
+    if client.generation is MetastoreGeneration.V3:
+        pytest.skip("the worker's half of the queue is not served by 3.1")
+    return client
+
+
+def claim_of(client: MetastorePort, pool: str) -> ClaimedCompaction:
+    claim = client.find_next_compaction("worker-1", worker_version="1.0", pool=pool)
+    assert claim is not None
+    return claim
+
+
+def test_a_request_is_queued_and_shown(client: MetastorePort, table: TableInfo) -> None:
+    answer = client.request_compaction(table.ref, month("1"), MAJOR)
+    assert answer.accepted
+    assert answer.state is CompactionState.INITIATED
+    (entry,) = client.show_compactions(table.ref)
+    assert (entry.entry_id, entry.partition) == (answer.entry_id, month("1"))
+    assert (entry.compaction_type, entry.state) == (MAJOR, CompactionState.INITIATED)
+    assert entry.state.is_pending
+
+
+def test_a_second_request_for_the_same_is_not_queued(
+    client: MetastorePort, table: TableInfo
+) -> None:
+    first = client.request_compaction(table.ref, month("1"), MAJOR)
+    again = client.request_compaction(table.ref, month("1"), MINOR)
+    other = client.request_compaction(table.ref, month("2"), MINOR)
+    assert (again.accepted, other.accepted) == (False, True)
+    is_v3 = client.generation is MetastoreGeneration.V3
+    assert again.entry_id == (first.entry_id if is_v3 else None)
+    assert len(client.show_compactions(table.ref)) == 2
+
+
+def test_an_unpartitioned_table_is_queued_as_a_whole(bench: Bench, client: MetastorePort) -> None:
+    table = bench.table("whole")
+    client.request_compaction(table.ref, None, MINOR)
+    (entry,) = client.show_compactions(table.ref)
+    assert entry.partition is None
+
+
+def test_the_workers_half_of_the_queue_needs_4x(client: MetastorePort, table: TableInfo) -> None:
+    if client.generation is MetastoreGeneration.V4:
+        assert client.find_next_compaction("w", worker_version="1", pool=table.ref.db) is None
+        return
+    with pytest.raises(MetastoreVersionError, match="find_next_compact2"):
+        client.find_next_compaction("w", worker_version="1")
+    with pytest.raises(MetastoreVersionError, match="pool"):
+        client.request_compaction(table.ref, month("1"), MAJOR, pool="p")
+
+
+def test_a_worker_claims_from_its_own_pool_only(v4: MetastorePort, table: TableInfo) -> None:
+    pool = table.ref.db
+    v4.request_compaction(table.ref, month("1"), MAJOR, pool=pool)
+    assert v4.find_next_compaction("w", worker_version="1", pool="elsewhere") is None
+    claim = claim_of(v4, pool)
+    assert (claim.table, claim.partition, claim.pool) == (table.ref, month("1"), pool)
+    assert v4.find_next_compaction("w", worker_version="1", pool=pool) is None
+    (entry,) = v4.show_compactions(table.ref)
+    assert (entry.state, entry.worker_id) == (CompactionState.WORKING, "worker-1")
+    assert entry.worker_version == "1.0"
+    v4.mark_refused(replace(claim, error_message="tidying up"))
+
+
+def test_a_compaction_goes_from_claim_to_cleaned(v4: MetastorePort, table: TableInfo) -> None:
+    v4.request_compaction(table.ref, month("1"), MAJOR, pool=table.ref.db)
+    claim = claim_of(v4, table.ref.db)
+    with compacting(
+        v4,
+        table=table,
+        partition=month("1"),
+        claim=claim,
+        job_key="compact",
+        lock_timeout_s=5,
+    ) as work:
+        assert work.write_ids.high_watermark == 3
+        assert work.txn.write_ids == {}
+        (lock,) = v4.show_locks(table.ref)
+        assert (lock.lock_type, lock.partition) == (LockType.SHARED_READ, "month=1")
+        v4.set_job_id(claim, "application_1")
+        (entry,) = v4.show_compactions(table.ref)
+        assert (entry.state, entry.txn_id) == (CompactionState.WORKING, work.txn.txn_id)
+        assert (entry.highest_write_id, entry.job_id) == (3, "application_1")
+    (entry,) = v4.show_compactions(table.ref)
+    assert entry.state is CompactionState.READY_FOR_CLEANING
+    assert v4.show_locks(table.ref) == ()
+    v4.mark_cleaned(replace(claim, highest_write_id=WriteId(3)))
+    (entry,) = v4.show_compactions(table.ref)
+    assert entry.state is CompactionState.SUCCEEDED
+    assert not entry.state.is_pending
+
+
+def test_a_compaction_that_fails_says_why(v4: MetastorePort, table: TableInfo) -> None:
+    v4.request_compaction(table.ref, month("1"), MINOR, pool=table.ref.db)
+    claim = claim_of(v4, table.ref.db)
+
+    def work() -> None:
+        with compacting(
+            v4,
+            table=table,
+            partition=month("1"),
+            claim=claim,
+            job_key="compact",
+            lock_timeout_s=5,
+        ):
+            raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="full"):
+        work()
+    (entry,) = v4.show_compactions(table.ref)
+    assert entry.state is CompactionState.FAILED
+    assert entry.error_message == "OSError: the disk is full"
+    assert v4.show_locks(table.ref) == ()
+
+
+def test_a_refused_compaction_says_why_and_is_over(v4: MetastorePort, table: TableInfo) -> None:
+    v4.request_compaction(table.ref, month("1"), MINOR, pool=table.ref.db)
+    claim = replace(claim_of(v4, table.ref.db), error_message="nothing to do")
+    v4.mark_refused(claim)
+    (entry,) = v4.show_compactions(table.ref)
+    assert (entry.state, entry.error_message) == (CompactionState.REFUSED, "nothing to do")
+    with pytest.raises(MetastoreCallError):
+        v4.mark_refused(claim)
+
+
+def test_cleaning_without_a_bound_is_never_told(v4: MetastorePort, table: TableInfo) -> None:
+    v4.request_compaction(table.ref, month("1"), MINOR, pool=table.ref.db)
+    claim = claim_of(v4, table.ref.db)
+    with pytest.raises(ValueError, match="highest write ID"):
+        v4.mark_cleaned(replace(claim, highest_write_id=None))
+    v4.mark_refused(replace(claim, error_message="tidying up"))
+
+
+def test_what_a_dead_worker_had_claimed_can_be_taken_over(
+    v4: MetastorePort, table: TableInfo
+) -> None:
+    v4.request_compaction(table.ref, month("1"), MAJOR, pool=table.ref.db)
+    claim_of(v4, table.ref.db)
+    (entry,) = v4.show_compactions(table.ref)
+    claim = ClaimedCompaction.of_entry(entry)
+    with compacting(
+        v4,
+        table=table,
+        partition=month("1"),
+        claim=claim,
+        job_key="compact",
+        lock_timeout_s=5,
+    ):
+        pass
+    (entry,) = v4.show_compactions(table.ref)
+    assert entry.state is CompactionState.READY_FOR_CLEANING
+    with pytest.raises(ValueError, match="not working"):
+        ClaimedCompaction.of_entry(entry)
+    v4.mark_cleaned(replace(claim, highest_write_id=WriteId(3)))
+
+
+def test_a_compaction_on_3x_is_a_transaction_without_an_entry(
+    client: MetastorePort, table: TableInfo
+) -> None:
+    with compacting(
+        client,
+        table=table,
+        partition=month("1"),
+        claim=None,
+        job_key="compact",
+        lock_timeout_s=5,
+    ) as work:
+        assert work.write_ids.high_watermark == 3
+        assert {lock.txn_id for lock in client.show_locks(table.ref)} == {work.txn.txn_id}
+    assert client.show_locks(table.ref) == ()
+    assert client.show_compactions(table.ref) == ()

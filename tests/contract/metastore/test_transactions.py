@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from contract.bench import access, month, start
+
+from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
+from airflow_hiveacid.format.errors import TransactionAbortedError
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
+
+if TYPE_CHECKING:
+    from contract.bench import Bench
+
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+INSERT = DataOperation.INSERT
+
+
+@pytest.mark.promise("T1")
+def test_transaction_ids_grow(client: MetastorePort) -> None:
+    txn_ids = [client.open_txn() for _ in range(5)]
+    assert txn_ids == sorted(set(txn_ids))
+    for txn_id in txn_ids:
+        client.abort_txn(txn_id)
+
+
+@pytest.mark.promise("T2")
+def test_a_transaction_has_one_write_id_per_table_and_each_table_counts_for_itself(
+    bench: Bench, client: MetastorePort
+) -> None:
+    one, other = bench.table("one"), bench.table("other")
+    first, second = client.open_txn(), client.open_txn()
+    assert client.allocate_write_id(first, one.ref) == 1
+    assert client.allocate_write_id(first, one.ref) == 1
+    assert client.allocate_write_id(second, one.ref) == 2
+    assert client.allocate_write_id(second, other.ref) == 1
+    client.abort_txn(first)
+    client.abort_txn(second)
+
+
+@pytest.mark.promise("T4")
+def test_a_snapshot_tells_open_and_aborted_from_committed_writes(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.table()
+    committed, aborted, still_open = (start(client, access(table, INSERT)) for _ in range(3))
+    client.commit_txn(committed.txn_id)
+    client.abort_txn(aborted.txn_id)
+    txns = client.valid_txns()
+    assert still_open.txn_id in txns.open
+    assert aborted.txn_id in txns.aborted
+    assert txns.is_visible(committed.txn_id)
+    write_ids = client.valid_write_ids([table.ref], txns)[table.ref]
+    assert write_ids.text() == f"{table.ref}:3:3:3:2"
+    client.commit_txn(still_open.txn_id)
+    write_ids = client.valid_write_ids([table.ref], client.valid_txns())[table.ref]
+    assert write_ids.text() == f"{table.ref}:3:9223372036854775807::2"
+
+
+def test_an_old_transaction_list_shows_the_old_state(bench: Bench, client: MetastorePort) -> None:
+    table = bench.table()
+    early = start(client, access(table, INSERT))
+    txns = client.valid_txns()
+    client.commit_txn(early.txn_id)
+    late = start(client, access(table, INSERT))
+    client.commit_txn(late.txn_id)
+    write_ids = client.valid_write_ids([table.ref], txns)[table.ref]
+    assert not write_ids.is_visible(early.write_id)
+    assert not write_ids.is_visible(late.write_id)
+
+
+def test_a_table_without_writes_shows_nothing(bench: Bench, client: MetastorePort) -> None:
+    one, other = bench.table("one"), bench.table("other")
+    found = client.valid_write_ids([one.ref, other.ref], client.valid_txns())
+    assert [found[ref].high_watermark for ref in (one.ref, other.ref)] == [0, 0]
+    assert client.valid_write_ids([], client.valid_txns()) == {}
+
+
+def test_aborting_twice_is_fine_and_aborting_too_late_says_so(
+    bench: Bench, client: MetastorePort
+) -> None:
+    aborted = start(client, access(bench.table("one"), INSERT))
+    assert client.abort_txn(aborted.txn_id)
+    assert client.abort_txn(aborted.txn_id)
+    committed = start(client, access(bench.table("other"), INSERT))
+    client.commit_txn(committed.txn_id)
+    assert not client.abort_txn(committed.txn_id)
+    assert not client.abort_txn(TxnId(1_000_000))
+
+
+@pytest.mark.promise("T13")
+def test_nothing_can_be_done_with_an_aborted_transaction(
+    bench: Bench, client: MetastorePort
+) -> None:
+    plain, table = bench.table(), bench.partitioned("1")
+    mine = start(client, access(table, INSERT))
+    client.abort_txn(mine.txn_id)
+    with pytest.raises(TransactionAbortedError):
+        client.heartbeat(mine.txn_id)
+    with pytest.raises(TransactionAbortedError):
+        client.allocate_write_id(mine.txn_id, plain.ref)
+    with pytest.raises(TransactionAbortedError):
+        client.add_dynamic_partitions(
+            mine.txn_id, mine.write_id, table.ref, [month("1")], INSERT
+        )
+    with pytest.raises(TransactionAbortedError):
+        client.check_lock(mine.answer.lock_id, mine.txn_id)
+    with pytest.raises(TransactionAbortedError):
+        client.commit_txn(mine.txn_id)
+
+
+def test_an_unknown_transaction_is_as_good_as_aborted(client: MetastorePort) -> None:
+    stranger = TxnId(1_000_000)
+    with pytest.raises(TransactionAbortedError):
+        client.heartbeat(stranger)
+    with pytest.raises(TransactionAbortedError):
+        client.commit_txn(stranger)
+
+
+def test_a_commit_that_wrote_something_may_be_sent_twice(
+    bench: Bench, client: MetastorePort
+) -> None:
+    mine = start(client, access(bench.table(), INSERT))
+    client.commit_txn(mine.txn_id)
+    client.commit_txn(mine.txn_id)
+
+
+def test_an_empty_commit_is_forgotten_at_once_by_3x(client: MetastorePort) -> None:
+    txn_id = client.open_txn()
+    client.commit_txn(txn_id)
+    if client.generation is MetastoreGeneration.V4:
+        client.commit_txn(txn_id)
+    else:
+        with pytest.raises(TransactionAbortedError):
+            client.commit_txn(txn_id)
+
+
+def test_open_transactions_are_told_with_their_owners(client: MetastorePort) -> None:
+    txn_ids = [client.open_txn(kind) for kind in TxnType]
+    told = {txn.txn_id: txn for txn in client.open_txns_info()}
+    assert [told[i].state for i in txn_ids] == [TxnState.OPEN] * len(txn_ids)
+    assert all(told[i].user for i in txn_ids)
+    for txn_id in txn_ids:
+        client.abort_txn(txn_id)
+    told = {txn.txn_id: txn for txn in client.open_txns_info()}
+    assert all(told[i].state is TxnState.ABORTED for i in txn_ids if i in told)
+
+
+def test_history_for_readers_is_accepted_by_every_generation(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.table()
+    mine = start(client, access(table, INSERT))
+    client.add_write_ids_to_min_history(mine.txn_id, {table.ref: mine.write_id})
+    client.commit_txn(mine.txn_id)
+
+
+def test_the_time_out_is_read_from_the_server(client: MetastorePort) -> None:
+    assert client.txn_timeout_s == 20.0
+    assert client.config_value("metastore.no.such.setting", "mine") == "mine"
+
+
+def test_a_clone_is_another_connection_to_the_same_server(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.table()
+    with client.clone(call_timeout_s=5) as other:
+        txn_id = other.open_txn()
+        client.heartbeat(txn_id)
+        assert other.get_table(table.ref) == table
+        other.abort_txn(txn_id)
+    assert client.generation is other.generation

@@ -1,0 +1,103 @@
+"""Every golden directory, row for row: what Hive reads in its own files is what we read in them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from airflow_hiveacid.format.errors import NotEnoughHistoryError
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.format.types import (
+    ArrayType,
+    HiveType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    parse_type,
+)
+from airflow_hiveacid.storage.json_rows import json_lines
+from airflow_hiveacid.storage.orc_timestamps import TimestampForm
+from airflow_hiveacid.storage.scan import scan
+from judges.golden import GoldenCase, GoldenSnapshot, cases
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GOLDEN = cases()
+IDENTITY = parse_type("struct<writeid:bigint,bucketid:int,rowid:bigint>")
+
+
+def rows_at(case: GoldenCase, location: Path, write_ids: str, *, batch_rows: int = 3) -> list[Any]:
+    """What we read, as the JSON that the command line prints. Tiny batches: borders show."""
+    types = [parse_type(text) for _, text in case.columns]
+    batches = scan(
+        str(location),
+        [Column(name=name, type=text) for name, text in case.columns],
+        ValidWriteIdList.parse(write_ids),
+        ValidTxnList.parse(case.txns),
+        with_identity=True,
+        batch_rows=batch_rows,
+        timestamps=TimestampForm.PAIR,
+    )
+    lines = [line for batch in batches for line in json_lines(batch, [IDENTITY, *types])]
+    return [alike(json.loads(line), types) for line in lines]
+
+
+def alike(row: list[Any], types: list[HiveType]) -> list[Any]:
+    """A row in which a float is the same whether printed in its own digits or a double's."""
+    return [row[0], *(_alike(v, t) for v, t in zip(row[1:], types, strict=True))]
+
+
+def _alike(value: Any, hive_type: HiveType) -> Any:
+    match hive_type, value:
+        case _, None:
+            return None
+        case PrimitiveType(name="float"), float() | int():
+            return float(np.float32(value))
+        case ArrayType(element=element), list():
+            return [_alike(item, element) for item in value]
+        case MapType(key=key, value=item), list():
+            return [[_alike(k, key), _alike(v, item)] for k, v in value]
+        case StructType(fields=fields), dict():
+            return {name: _alike(value[name], type_) for name, type_ in fields}
+        case _:
+            return value
+
+
+def expected(case: GoldenCase, rows: list[list[Any]]) -> list[Any]:
+    return [alike(row, [parse_type(text) for _, text in case.columns]) for row in rows]
+
+
+@pytest.mark.promise("R1", "F8")
+@pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case.id)
+def test_a_directory_that_hive_wrote_reads_as_hive_reads_it(
+    case: GoldenCase, tmp_path: Path
+) -> None:
+    table = case.checkout(tmp_path)
+    if not case.partition_columns:
+        assert rows_at(case, table, case.write_ids) == expected(case, case.rows)
+    for partition in case.partitions:
+        found = rows_at(case, table / partition.location, case.write_ids)
+        assert found == expected(case, case.rows_of(partition))
+
+
+SNAPSHOTS = [(case, snapshot) for case in GOLDEN for snapshot in case.snapshots]
+
+
+@pytest.mark.promise("T4", "T5", "T6")
+@pytest.mark.parametrize(
+    ("case", "snapshot"), SNAPSHOTS, ids=[f"{c.id}-{s.write_ids}" for c, s in SNAPSHOTS]
+)
+def test_another_snapshot_of_it_reads_as_hive_reads_it(
+    case: GoldenCase, snapshot: GoldenSnapshot, tmp_path: Path
+) -> None:
+    table = case.checkout(tmp_path)
+    if snapshot.rows is None:
+        with pytest.raises(NotEnoughHistoryError):
+            rows_at(case, table, snapshot.write_ids)
+        return
+    assert rows_at(case, table, snapshot.write_ids) == expected(case, snapshot.rows)
