@@ -1,15 +1,14 @@
-"""What may be removed from a table's directories, and what must wait for whom: a decision, never a
-deed.
+"""What may be removed from a table's directories, and what must wait: a decision, never a deed.
 
 Takes what a reader that starts now would see, and when each replacement was first seen; gives a
 `CleaningPlan`. The rule (as Hive's Cleaner, without its own tables):
 
-* A directory that every new reader passes over may still be read by somebody who listed it earlier. It
-  goes when every transaction has ended that was open, or could have been, when its replacement was
-  first seen: when the lowest open transaction is above the watermark noted then. Readers hold no
+* A directory that every new reader passes over may still be read by one who listed it earlier.
+  It goes when every transaction has ended that was open, or could have been, when its replacement
+  was first seen: when the lowest open transaction is above the watermark noted then. Readers hold no
   lock for this to work, only a transaction.
-* A directory with nothing but aborted writes is read by nobody and goes at once. It is never mistaken
-  for its neighbours: only whole directories of aborted write IDs are listed (HIVE-25502,
+* A directory with nothing but aborted writes is read by nobody and goes at once. It is never
+  mistaken for its neighbours: only whole directories of aborted write IDs are listed (HIVE-25502,
   HIVE-24481).
 * A staging directory goes when its transaction has ended and it is old.
 
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstSeen:
-    """When a replacement was first seen: the transaction high watermark then, and seconds since
-    1970."""
+    """When a replacement was first seen: the transaction high watermark, and seconds since 1970."""
 
     high_watermark: TxnId
     at_s: float

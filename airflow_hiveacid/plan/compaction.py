@@ -12,7 +12,7 @@ rename shows both at once (see docs/adr).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
@@ -147,9 +147,13 @@ def _why_minor_cannot(state: AcidState, *, can_hide_until_commit: bool) -> str |
     return None
 
 
+_PAIR: Final = 2
+
+
 def _is_pointless_minor(deltas: tuple[AcidDirectory, ...]) -> bool:
     """As Hive's Worker: one delta, or one delta and its twin of deletes, gain nothing."""
-    return len(deltas) < 2 or (len(deltas) == 2 and len({d.is_delete for d in deltas}) == 2)
+    is_twins = len(deltas) == _PAIR and len({d.is_delete for d in deltas}) == _PAIR
+    return len(deltas) < _PAIR or is_twins
 
 
 def _low(deltas: tuple[AcidDirectory, ...]) -> WriteId:

@@ -6,15 +6,16 @@ does.
 
 Example:
     >>> from airflow_hiveacid.format.table import Column, TableInfo, TableRef
-    >>> t = TableInfo(ref=TableRef("d", "t"), location="/d/t", columns=(Column(name="a", type="int"),))
+    >>> a = Column(name="a", type="int")
+    >>> t = TableInfo(ref=TableRef("d", "t"), location="/d/t", columns=(a,))
     >>> resolve_update(t, UpdateSpec(target="d.t", set={"A": "a + 1"})).assignments
     {'a': 'a + 1'}
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import (
     BucketColumnUpdateError,
@@ -35,6 +36,9 @@ from airflow_hiveacid.jobs.specs import (
     MergeWhen,
     UpdateSpec,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 _ALLOWED_ACTIONS: Mapping[MergeWhen, frozenset[MergeAction]] = {
     MergeWhen.MATCHED: frozenset({MergeAction.UPDATE, MergeAction.DELETE}),

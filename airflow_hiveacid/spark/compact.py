@@ -13,13 +13,10 @@ from __future__ import annotations
 import dataclasses
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 import airflow_hiveacid
 from airflow_hiveacid.format.acid_state import AcidState, resolve
@@ -30,7 +27,6 @@ from airflow_hiveacid.format.conflicts import (
     MetastoreGeneration,
 )
 from airflow_hiveacid.format.errors import DirectoryExistsError
-from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
 from airflow_hiveacid.jobs.specs import CompactionChoice, CompactSpec
@@ -40,7 +36,6 @@ from airflow_hiveacid.metastore.compaction_queue import (
     CompactionType,
 )
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
-from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transaction import Transaction, begin
 from airflow_hiveacid.metastore.txn_values import TxnType
 from airflow_hiveacid.plan.compaction import CompactionPlan, NoCompaction, plan_compaction
@@ -57,9 +52,18 @@ from airflow_hiveacid.spark.writers import writer_options
 from airflow_hiveacid.storage.acid_files import bucket_files
 from airflow_hiveacid.storage.bucket_merge import BucketCompaction, compact_bucket
 from airflow_hiveacid.storage.filesystem import list_table
-from airflow_hiveacid.storage.orc_encoders import WriterOptions
 from airflow_hiveacid.storage.staging import Staging
 from airflow_hiveacid.storage.table_notes import TableNotes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from pyspark.sql import SparkSession
+
+    from airflow_hiveacid.format.names import BaseName, DeltaName
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.storage.orc_encoders import WriterOptions
 
 log = logging.getLogger("hiveacid")
 

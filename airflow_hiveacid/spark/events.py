@@ -81,8 +81,7 @@ def delete_events(rows: DataFrame) -> DataFrame:
 
 
 def insert_events(rows: DataFrame) -> DataFrame:
-    """Insert events of rows that carry `_partition`, `_bucket`, `row` and, for updates, the old
-    row."""
+    """Insert events of rows that carry every column of events but `_kind`."""
     return rows.select(
         "_partition",
         F.lit(INSERT_KIND).cast("tinyint").alias("_kind"),

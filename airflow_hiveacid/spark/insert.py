@@ -7,15 +7,12 @@ task that writes their partition and bucket.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader knows
+from pyspark.sql import functions as F
 
-from airflow_hiveacid.format.table import PartitionName, TableInfo
-from airflow_hiveacid.jobs.specs import InsertSpec
 from airflow_hiveacid.plan.statements import resolve_insert
 from airflow_hiveacid.spark.events import (
     Events,
@@ -26,6 +23,12 @@ from airflow_hiveacid.spark.events import (
 )
 from airflow_hiveacid.spark.rows import row_struct, stored
 from airflow_hiveacid.spark.writers import spread
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow_hiveacid.format.table import PartitionName, TableInfo
+    from airflow_hiveacid.jobs.specs import InsertSpec
 
 _WRITER_BYTES: Final = 256 << 20
 _MAX_BUCKETS: Final = 4096  # what the bucket property's 12 bits hold
@@ -84,7 +87,7 @@ def new_row_events(program: InsertProgram, source: DataFrame) -> Events:
 
 def _writers(source: DataFrame) -> int:
     """Writers per partition, by the size that Spark expects of the source (often too high)."""
-    jdf = source._jdf  # noqa: SLF001 - Spark's estimate is only reachable on the JVM side
+    jdf = source._jdf
     size = int(str(jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
     return max(1, min(source.sparkSession.sparkContext.defaultParallelism, size // _WRITER_BYTES))
 

@@ -1,5 +1,4 @@
-"""How staged files become directories that readers see, under a transaction that can still be
-aborted.
+"""How staged files become directories that readers see, while all can still be aborted.
 
 Order matters, and is the point of this module (docs/adr/0002): executors have written every file
 where no reader looks; partitions are made known to the metastore; only then are directories

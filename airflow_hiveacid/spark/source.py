@@ -83,5 +83,5 @@ def _load(spark: SparkSession, source: SourceSpec, table: DataFrame | None) -> D
     return reader.load(source.location)
 
 
-def _text(value: str | int | float | bool) -> str:
+def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

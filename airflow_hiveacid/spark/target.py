@@ -1,5 +1,4 @@
-"""The target of a change, or a table to be read, under one snapshot: its files, and frames over
-them.
+"""A table under one snapshot, to be read or changed: its files, and frames over them.
 
 Takes a table and a snapshot; gives frames whose rows carry their identity. The driver lists and
 resolves once; executors get plain values (files, write IDs, column names), so that a task which
@@ -138,8 +137,7 @@ def resolve_target(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A table's live files under one snapshot. Lives on the driver; frames take plain values
-    along."""
+    """A table's live files under one snapshot. Stays on the driver; frames take plain values."""
 
     spark: SparkSession
     table: TableInfo
@@ -158,10 +156,10 @@ class Target:
         return {piece.file_key: piece.data for piece in self._pieces(())}
 
     def scan(self, wanted: Sequence[str]) -> DataFrame:
-        """A frame of live rows: `PLACE`, some data columns in the table's order, all partition
-        columns.
+        """A frame of live rows: `PLACE`, the wanted data columns, all partition columns.
 
-        `within` may have narrowed what is read; nothing else is left out.
+        Columns are in the table's order. `within` may have narrowed what is read; nothing else is
+        left out.
         """
         columns = [c for c in self.table.columns if c.name in wanted]
         texts = [f"{_TEXT}{i}" for i in range(len(self.table.partition_columns))]
@@ -212,7 +210,7 @@ class Target:
 
     def _in_partitions(self, source: DataFrame, keys: Sequence[str]) -> Target:
         columns = [c for c in self.table.partition_columns if c.name in keys]
-        if not columns or len(self.partitions) < 2:
+        if not columns or len(self.partitions) <= 1:
             return self
         types = {c.name: spark_type(parse_type(c.type)) for c in columns}
         wanted = source.select(

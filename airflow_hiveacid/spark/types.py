@@ -1,5 +1,4 @@
-"""Which Spark type a Hive type is read as, and whether a Spark value may be stored in a Hive
-column.
+"""Which Spark type a Hive type is read as, and which Spark values a Hive column takes.
 
 Hive's timestamp has no time zone, so it is TIMESTAMP_NTZ here: wall-clock values stay what they
 are in any session time zone. char and varchar are strings with a bound on their length.

@@ -46,8 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketCompaction:
-    """One bucket's work; plain values. `outputs` are the directories that get a file of this
-    bucket.
+    """One bucket's work; plain values. `outputs` are the directories that get a file of it.
 
     `inserts` and `deletes` are the input files. With a base among the outputs (a major compaction)
     delete events are applied and gone; else both kinds are merged, each into its own directory.

@@ -17,13 +17,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import CommitStateUnknownError, CorruptFileError
-from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.storage.filesystem import (
     delete_file,
     exists,
@@ -32,6 +29,12 @@ from airflow_hiveacid.storage.filesystem import (
     read_bytes,
     write_bytes,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_hiveacid.format.ids import TxnId, WriteId
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
 
 HIDDEN_DIRECTORY: Final = "_hiveacid"
 """Our own directory below a table's location."""
@@ -88,8 +91,8 @@ class Ledger:
             return None
         raise CommitStateUnknownError(
             txn_id=entry.txn_id,
-            reason=f"{job_key} was about to commit write ID {entry.write_id} and its directories are"
-            " gone: compacted after a commit, or cleaned after an abort. Look at the table, then"
+            reason=f"{job_key} was about to commit write ID {entry.write_id}; its directories are gone:"
+            " compacted after a commit, or cleaned after an abort. Look at the table, then"
             f" delete {self._uri(job_key)} to run the job, or keep its effect as it is",
         )
 

@@ -8,17 +8,25 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs import (
     CompactionChoice,
     DeleteSpec,
     InsertSpec,
+    JobSpec,
     MergeAction,
     MergeClause,
     MergeWhen,
     SourceSpec,
 )
+from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.transaction import begin
+from airflow_hiveacid.plan.statements import check_changeable
+from airflow_hiveacid.spark.job import JobContext
+from spark_apps.merge import merge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,10 +149,6 @@ def test_a_metastore_that_is_down_is_named(t: Lab) -> None:
 
 @pytest.mark.promise("L5")
 def test_a_lock_that_is_not_granted_in_time_is_an_error_and_no_waiting_lock_stays(t: Lab) -> None:
-    from airflow_hiveacid.format.conflicts import DataOperation
-    from airflow_hiveacid.metastore.client import connect
-    from airflow_hiveacid.metastore.locks import TableAccess
-    from airflow_hiveacid.metastore.transaction import begin
 
     table = t.info("t")
     access = TableAccess(table=table, operations=frozenset({DataOperation.OVERWRITE}))
@@ -208,7 +212,6 @@ def test_delete_events_of_a_bucket_without_data_are_an_error(t: Lab) -> None:
 
 
 def test_a_sorted_table_is_refused(t: Lab) -> None:
-    from airflow_hiveacid.plan.statements import check_changeable
 
     # No metastore makes such a table any more; tables from before it learned to refuse exist.
     with pytest.raises(errors.SortedTableError, match="SORTED BY n"):
@@ -223,9 +226,6 @@ def test_a_merge_condition_may_only_use_what_it_sees(t: Lab) -> None:
 
 
 def test_a_job_of_another_kind_is_refused(t: Lab) -> None:
-    from airflow_hiveacid.jobs.specs import JobSpec
-    from airflow_hiveacid.spark.job import JobContext
-    from spark_apps.merge import merge
 
     spec = JobSpec(
         job_key="k", metastore=t.endpoint, job=DeleteSpec(target=f"{t.db}.t", where="id = 1")

@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs import CompactionChoice
+from airflow_hiveacid.jobs.specs import (
+    CleanSpec,
+    CompactionChoice,
+    CompactSpec,
+    InsertSpec,
+    SourceSpec,
+)
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.spark.read import read_snapshot, read_table
+from airflow_hiveacid.spark.target import resolve_target
 
 if TYPE_CHECKING:
     from tests.spark.conftest import Lab
@@ -27,7 +34,6 @@ def history(lab: Lab, name: str = "t") -> list[tuple[object, ...]]:
 
 
 def identities(lab: Lab, name: str = "t") -> list[tuple[object, ...]]:
-    from airflow_hiveacid.spark.target import resolve_target
 
     target = resolve_target(lab.spark, lab.client, lab.info(name), lab.snapshot(name))
     place = target.scan(["id"]).select(
@@ -132,7 +138,6 @@ def test_auto_compaction_does_nothing_at_nine_deltas_and_fires_at_ten(lab: Lab) 
 
 
 def test_plan_only_says_what_would_be_done_and_does_nothing(lab: Lab) -> None:
-    from airflow_hiveacid.jobs.specs import CompactSpec
 
     lab.table("t", COLUMNS)
     history(lab)
@@ -232,8 +237,6 @@ def test_a_clean_that_was_cut_off_is_finished_by_the_next(lab: Lab) -> None:
         if step == "removed":
             raise CutError
 
-    from airflow_hiveacid.jobs.specs import CleanSpec
-
     with pytest.raises(CutError):
         lab.run(CleanSpec(target=f"{lab.db}.t"), on_step=cut)
     lab.clean("t")
@@ -253,8 +256,6 @@ def test_aborted_rows_never_come_back_through_compaction_and_cleaning(lab: Lab) 
     def stop(step: str) -> None:
         if step == "published":
             raise StopError
-
-    from airflow_hiveacid.jobs.specs import InsertSpec, SourceSpec
 
     source = SourceSpec(values=((2, "b"),), columns=("id", "name"))
     with pytest.raises(StopError):

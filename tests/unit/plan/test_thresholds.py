@@ -52,7 +52,7 @@ def _health(**parts: object) -> TableHealth:
 
 @pytest.mark.promise("C4")
 @pytest.mark.parametrize(("deltas", "fires"), [(9, False), (10, True), (11, True)])
-def test_the_count_fires_at_ten_deltas_and_not_at_nine(deltas: int, fires: bool) -> None:  # noqa: FBT001
+def test_the_count_fires_at_ten_deltas_and_not_at_nine(deltas: int, fires: bool) -> None:
     health = _health(base_bytes=10**6, deltas=(1,) * deltas)
     assert bool(exceeded(health, _COUNT_ONLY)) is fires
 
@@ -65,7 +65,7 @@ def test_delete_deltas_count_as_deltas() -> None:
 
 @pytest.mark.promise("C5")
 @pytest.mark.parametrize(("delta_bytes", "fires"), [(99, False), (100, True), (101, True)])
-def test_the_ratio_fires_at_exactly_ten_percent(delta_bytes: int, fires: bool) -> None:  # noqa: FBT001
+def test_the_ratio_fires_at_exactly_ten_percent(delta_bytes: int, fires: bool) -> None:
     health = _health(base_bytes=1000, deltas=(delta_bytes,))
     assert bool(exceeded(health, _RATIO_ONLY)) is fires
 

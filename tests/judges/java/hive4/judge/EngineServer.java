@@ -46,6 +46,12 @@ public final class EngineServer {
     base = new HiveConf(EngineServer.class);
     HiveMetaStoreClient.setProcessorIdentifier("judge");
     HiveMetaStoreClient.setProcessorCapabilities(CAPABILITIES);
+    // The engine chooses the location of an external table by its own settings, not by the metastore's.
+    try (Metastore metastore = new Metastore()) {
+      for (String name : new String[] {"metastore.warehouse.dir", "metastore.warehouse.external.dir"}) {
+        base.set("hive." + name, metastore.client.getConfigValue(name, "/nowhere"));
+      }
+    }
     SessionState session = SessionState.start(new SessionState(base));
     session.out = new org.apache.hadoop.hive.common.io.SessionStream(System.err);
     session.err = session.out;

@@ -1,0 +1,127 @@
+"""A driver killed at any step leaves all or nothing, and the retry succeeds exactly once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.specs import (
+    InsertSpec,
+    MergeAction,
+    MergeClause,
+    MergeSpec,
+    MergeWhen,
+    SourceSpec,
+)
+from tests.spark.submit import submit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.spark.conftest import Lab
+
+COLUMNS = {"id": "bigint", "name": "string"}
+STEPS = (
+    "opened",
+    "allocated",
+    "locked",
+    "fenced",
+    "snapshot",
+    "staged",
+    "registered",
+    "published",
+    "body_done",
+    "committed",
+)
+BEFORE = [(1, "a", 1), (2, "b", 2)]
+AFTER = [(1, "A", 1), (3, "c", 3)]
+CLAUSES = (
+    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="s.name = 'gone'"),
+    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE),
+    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
+)
+
+
+def change(lab: Lab) -> MergeSpec:
+    values = ((1, "A", 1), (2, "gone", 2), (3, "c", 3))
+    return MergeSpec(
+        target=f"{lab.db}.t",
+        source=SourceSpec(values=values, columns=("id", "name", "p")),
+        keys=("id",),
+        clauses=CLAUSES,
+    )
+
+
+@pytest.mark.promise("T14")
+@pytest.mark.promise("W19")
+@pytest.mark.promise("T11")
+@pytest.mark.parametrize("step", STEPS)
+def test_a_driver_killed_at_a_step_leaves_all_or_nothing_and_the_retry_applies_it_once(
+    lab4: Lab, tmp_path: Path, step: str
+) -> None:
+    lab4.table("t", COLUMNS, partition={"p": "int"})
+    lab4.insert("t", BEFORE, ["id", "name", "p"])
+    key = f"{lab4.db}/merge"
+    killed = submit(tmp_path, lab4.endpoint, change(lab4), job_key=key, stop_at=step)
+    assert killed.code != 0, killed.log
+    assert killed.result is None
+    assert lab4.rows("t") == (AFTER if step == "committed" else BEFORE)
+
+    again = lab4.run(change(lab4), job_key=key)
+    assert again.status is (JobStatus.ALREADY_DONE if step == "committed" else JobStatus.COMMITTED)
+    assert (again.rows.inserted, again.rows.updated, again.rows.deleted) == (1, 1, 1)
+    assert lab4.rows("t") == AFTER
+    assert lab4.client.show_locks(lab4.info("t").ref) == ()
+
+
+@pytest.mark.parametrize("step", ["staged", "published", "committed"])
+def test_on_a_3_metastore_too(lab3: Lab, tmp_path: Path, step: str) -> None:
+    lab3.table("t", COLUMNS, partition={"p": "int"})
+    lab3.insert("t", BEFORE, ["id", "name", "p"])
+    key = f"{lab3.db}/merge"
+    killed = submit(tmp_path, lab3.endpoint, change(lab3), job_key=key, stop_at=step)
+    assert killed.code != 0
+    again = lab3.run(change(lab3), job_key=key)
+    assert again.status in (JobStatus.ALREADY_DONE, JobStatus.COMMITTED)
+    assert lab3.rows("t") == AFTER
+
+
+def test_what_a_killed_driver_left_is_removed_by_cleaning(lab: Lab, tmp_path: Path) -> None:
+    lab.table("t", COLUMNS)
+    lab.insert("t", [(1, "a")], ["id", "name"])
+    key = f"{lab.db}/insert"
+    spec = InsertSpec(
+        target=f"{lab.db}.t",
+        source=SourceSpec(values=((2, "b"),), columns=("id", "name")),
+    )
+    for step in ("staged", "published"):
+        submit(tmp_path, lab.endpoint, spec, job_key=f"{key}/{step}", stop_at=step)
+        # The retry fences the dead driver's transaction off; here nobody retries but the next key.
+        for info in lab.client.show_locks(lab.info("t").ref):
+            assert info.txn_id is not None
+            lab.client.abort_txn(info.txn_id)
+    assert len(list(lab.root("t").iterdir())) > 2
+    lab.clean("t", orphan_age_s=0.0)
+    assert lab.directories("t") == ["delta_0000001_0000001_0000"]
+    assert [p.name for p in lab.root("t").iterdir() if p.name.startswith("_tmp")] == []
+    assert lab.rows("t") == [(1, "a")]
+
+
+@pytest.mark.promise("A7")
+def test_the_same_job_key_applies_an_append_once_and_a_new_key_again(lab: Lab) -> None:
+    lab.table("t", COLUMNS)
+    first = lab.insert("t", [(1, "a")], ["id", "name"], job_key="dag/run/task/-1")
+    assert first.status is JobStatus.COMMITTED
+    again = lab.insert("t", [(1, "a")], ["id", "name"], job_key="dag/run/task/-1")
+    assert again.status is JobStatus.ALREADY_DONE
+    assert again.rows == first.rows
+    assert again.write_ids == first.write_ids
+    lab.compact("t")
+    lab.clean("t")
+    assert lab.insert("t", [(1, "a")], ["id", "name"], job_key="dag/run/task/-1").status is (
+        JobStatus.ALREADY_DONE
+    )
+    lab.insert("t", [(1, "a")], ["id", "name"], job_key="dag/run/other/-1")
+    assert lab.rows("t") == [(1, "a"), (1, "a")]

@@ -1,0 +1,147 @@
+"""Random histories against a row-by-row model: whatever happens, no row is wrong.
+
+A failure prints its seed; HIVEACID_SEED=<seed> runs that history again.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.jobs.specs import (
+    CompactionChoice,
+    InsertSpec,
+    MergeAction,
+    MergeClause,
+    MergeWhen,
+    SourceSpec,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.spark.conftest import Lab, Row
+
+STEPS = 12
+UPSERT = (
+    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="s.v < 0"),
+    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v + t.v"}),
+    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT, condition="s.v >= 0"),
+)
+
+
+class AbortedError(Exception):
+    """Stops a job at a step, so that its transaction aborts."""
+
+
+class History:
+    """A table and its model: a dict from ID to (v, p)."""
+
+    def __init__(self, lab: Lab, seed: int, *, partitioned: bool, buckets: int) -> None:
+        self.lab = lab
+        self.random = random.Random(seed)
+        self.rows: dict[int, tuple[int, int]] = {}
+        self.next_id = 0
+        columns = {"id": "bigint", "v": "int"}
+        lab.table(
+            "t",
+            columns if partitioned else {**columns, "p": "int"},
+            partition={"p": "int"} if partitioned else None,
+            buckets=("id", buckets) if buckets else None,
+        )
+
+    def insert(self) -> None:
+        new = self.fresh(self.random.randint(1, 8))
+        self.lab.insert("t", new, ["id", "v", "p"])
+        self.rows |= {int(str(i)): (int(str(v)), int(str(p))) for i, v, p in new}
+
+    def update(self) -> None:
+        n = self.random.randint(2, 5)
+        self.lab.update("t", {"v": "v * 10 + p"}, f"id % {n} = 0")
+        self.rows = {i: ((v * 10 + p) if i % n == 0 else v, p) for i, (v, p) in self.rows.items()}
+
+    def delete(self) -> None:
+        n, p = self.random.randint(2, 5), self.random.randint(0, 2)
+        self.lab.delete("t", f"id % {n} = 1 AND p = {p}")
+        self.rows = {i: r for i, r in self.rows.items() if not (i % n == 1 and r[1] == p)}
+
+    def merge(self) -> None:
+        known = self.random.sample(sorted(self.rows), min(4, len(self.rows)))
+        source = [(i, self.random.randint(-2, 3), self.rows[i][1]) for i in known]
+        source += [(int(str(i)), int(str(v)), int(str(p))) for i, v, p in self.fresh(3)]
+        self.lab.merge("t", source, ["id", "v", "p"], ["id"], UPSERT)
+        for i, v, p in source:
+            if i not in self.rows:
+                if v >= 0:
+                    self.rows[i] = (v, p)
+            elif v < 0:
+                del self.rows[i]
+            else:
+                self.rows[i] = (self.rows[i][0] + v, self.rows[i][1])
+
+    def abort(self) -> None:
+        step = self.random.choice(["snapshot", "staged", "registered", "published", "body_done"])
+
+        def stop(reached: str) -> None:
+            if reached == step:
+                raise AbortedError
+
+        values = tuple(self.fresh(3))
+        source = SourceSpec(values=values, columns=("id", "v", "p"))  # type: ignore[arg-type]
+        with pytest.raises(AbortedError):
+            self.lab.run(InsertSpec(target=f"{self.lab.db}.t", source=source), on_step=stop)
+
+    def minor(self) -> None:
+        self.lab.compact("t", CompactionChoice.MINOR)
+
+    def major(self) -> None:
+        self.lab.compact("t", CompactionChoice.MAJOR)
+
+    def clean(self) -> None:
+        self.lab.clean("t", orphan_age_s=0.0)
+
+    def fresh(self, count: int) -> list[Row]:
+        start, self.next_id = self.next_id, self.next_id + count
+        return [(i, self.random.randint(0, 9), i % 3) for i in range(start, self.next_id)]
+
+    def expected(self) -> list[Row]:
+        return sorted((i, v, p) for i, (v, p) in self.rows.items())
+
+
+@pytest.mark.promise("R1")
+@pytest.mark.promise("C3")
+@pytest.mark.parametrize(
+    ("partitioned", "buckets"),
+    [(False, 0), (True, 0), (False, 2)],
+    ids=["plain", "parts", "buckets"],
+)
+def test_a_random_history_ends_in_the_models_rows(
+    lab: Lab,
+    partitioned: bool,
+    buckets: int,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    seed = int(os.environ.get("HIVEACID_SEED") or random.SystemRandom().randint(0, 1 << 30))
+    with capsys.disabled():
+        print(f"\nhistory seed={seed}")
+    history = History(lab, seed, partitioned=partitioned, buckets=buckets)
+    verbs: list[Callable[[], None]] = [
+        *[history.insert] * 3,
+        *[history.update] * 2,
+        *[history.delete] * 2,
+        *[history.merge] * 3,
+        history.abort,
+        history.minor,
+        history.major,
+        history.clean,
+    ]
+    done = ["insert"]
+    history.insert()
+    for _ in range(STEPS):
+        verb = history.random.choice(verbs)
+        done.append(verb.__name__)
+        verb()
+        assert lab.rows("t") == history.expected(), f"seed {seed}: {done}"
