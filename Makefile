@@ -44,8 +44,8 @@ ROOMS := format plan jobs metastore storage spark local
 judge: setup ## Hive's own engine and readers against what we write, and the reverse
 	$(SPARK) -m pytest -m "judge or interop" tests
 
-bench: setup ## measure, and write build/bench.json
-	$(SPARK) -m pytest -m bench --capture=no tests/bench
+bench: setup ## measure, and write build/bench.json; BENCH="--small" for a look, "--help" for more
+	$(SPARK) -m bench $(BENCH)
 
 promises: ## which promise is proven by which test, from the last run
 	@$(or $(wildcard $(SPARK)),$(PYTHON)) tools/promises.py

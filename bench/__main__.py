@@ -69,7 +69,8 @@ def _run(options: argparse.Namespace, console: Console) -> None:
             system=options.system,
             peers=tuple(options.peers),
             rows=_SMALL_ROWS if options.small else options.rows,
-            repeats=options.repeats,
+            repeats=1 if options.small else options.repeats,
+            warms_up=not (options.cold or options.small),
             threads=options.threads,
             driver_memory=options.driver_memory,
             records=options.records.resolve(),
@@ -100,7 +101,8 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("command", choices=("run", "report"), nargs="?", default="run")
     add("--rows", type=int, default=_ROWS, help="of the base; the rest follows (%(default)s)")
-    add("--small", action="store_true", help=f"{_SMALL_ROWS} rows: does everything run?")
+    add("--small", action="store_true", help=f"{_SMALL_ROWS} rows, once, cold: does it run?")
+    add("--cold", action="store_true", help="no warm-up on a small table first")
     add("--repeats", type=int, default=_REPEATS, help="of each case (%(default)s)")
     add("--threads", type=int, default=os.cpu_count(), help="of Spark (%(default)s)")
     add("--driver-memory", default="3g", help="heap of Spark's JVM (%(default)s)")

@@ -40,6 +40,7 @@ class Options:
     peers: tuple[str, ...]
     rows: int
     repeats: int
+    warms_up: bool
     threads: int
     driver_memory: str
     records: Path
@@ -47,6 +48,7 @@ class Options:
     def arguments(self) -> list[str]:
         """The command line for one peer with the same options."""
         return [
+            *(() if self.warms_up else ("--cold",)),
             *("--rows", str(self.rows)),
             *("--repeats", str(self.repeats)),
             *("--threads", str(self.threads)),
@@ -99,8 +101,9 @@ def _measure_one(options: Options, say: Callable[[str], None]) -> tuple[list[Rec
                 say=partial(_say, say, name),
             )
             for name, work, repeats in (("warmup", small, 1), ("sales", workload, options.repeats))
+            if work is workload or options.warms_up
         ]
-        *_, records = (story.run() for story in stories)
+        *_, records = [story.run() for story in stories]
         return records, setting(
             java=lab.java,
             metastore=METASTORE_VERSION,

@@ -6,6 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from bench.acid import AcidTable
+from bench.peers import (
+    DELTA,
+    ICEBERG,
+    DeltaTable,
+    IcebergTable,
+    delta_settings,
+    iceberg_settings,
+)
 from bench.records import OURS
 
 if TYPE_CHECKING:
@@ -31,5 +39,7 @@ class System:
 
 SYSTEMS: Final[Mapping[str, System]] = {
     OURS: System(name=OURS, create=AcidTable.create),
+    DELTA: System(name=DELTA, create=DeltaTable.create, settings=delta_settings),
+    ICEBERG: System(name=ICEBERG, create=IcebergTable.create, settings=iceberg_settings),
 }
 PEERS: Final = tuple(name for name in SYSTEMS if name != OURS)

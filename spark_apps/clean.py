@@ -24,6 +24,8 @@ def clean(job: JobContext) -> JobResult:
     cleaner = Cleaner(client=job.client, table=table, spec=spec, on_step=job.on_step)
     partitions = partitions_of(job.client, table, spec.partition)
     outcomes = [cleaner.clean(partition) for partition in partitions]
+    if table.is_partitioned and spec.partition is None:
+        outcomes.append(cleaner.clean_unregistered(partitions))
     return _result(job, spec, outcomes, cleaner.forget_old_jobs())
 
 

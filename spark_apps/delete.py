@@ -23,7 +23,8 @@ def delete(job: JobContext) -> JobResult:
         job,
         table,
         frozenset({DataOperation.DELETE}),
-        lambda target, _source: change_events(program, target),
+        lambda target, _rows: change_events(program, target),
+        partitions=job.partitions_touched(table, spec.where),
     )
 
 

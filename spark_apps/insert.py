@@ -24,7 +24,7 @@ def insert(job: JobContext) -> JobResult:
         job,
         table,
         frozenset({DataOperation.OVERWRITE if overwrite else DataOperation.INSERT}),
-        lambda _target, source: new_row_events(program, source),
+        lambda _target, rows: new_row_events(program, rows()),
         source=spec.source,
         partitions=fixed_partition(table, spec),
     )

@@ -27,7 +27,7 @@ def merge(job: JobContext) -> JobResult:
         job,
         table,
         frozenset({DataOperation.UPDATE}),
-        lambda target, source: merge_events(program, target, source),
+        lambda target, rows: merge_events(program, target, rows()),
         source=spec.source,
     )
 

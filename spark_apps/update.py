@@ -23,7 +23,8 @@ def update(job: JobContext) -> JobResult:
         job,
         table,
         frozenset({DataOperation.UPDATE}),
-        lambda target, _source: change_events(program, target),
+        lambda target, _rows: change_events(program, target),
+        partitions=job.partitions_touched(table, spec.where),
     )
 
 

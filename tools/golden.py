@@ -2,9 +2,10 @@
 
     PYTHONPATH=tests:. python tools/golden.py [--version 4.0.1] [CASE ...]
 
-Each case starts from an empty table, runs its history (`tests/judges/golden_histories.py`) in Hive's own
-engine, asks that engine for the rows and for the snapshot, and copies the directory. Before anything
-is written, Hive's bare readers, row by row and vectorised, have to find the same rows.
+Each case starts from an empty table, runs its history (`tests/judges/golden_histories.py`) in the
+engine of Hive itself, asks that engine for the rows and for the snapshot, and copies the directory.
+Before anything is written, Hive's bare readers, row by row and vectorised, have to find the same
+rows.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from airflow_hiveacid.local.metastore import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
@@ -59,12 +60,11 @@ class Recorder:
         """Runs the steps and returns the case, read back from its folder."""
         for name in (self.table, f"{self.table}_src"):
             self.engine.execute(f"drop table if exists {name}")
-        for step in self.history.steps:
-            text = step.replace("{t}", self.table)
-            if text.startswith("!"):
-                self._special(text[1:])
+        for step in self.history.steps_for(self.table):
+            if step.startswith("!"):
+                self._special(step[1:])
             else:
-                self.engine.execute(text)
+                self.engine.execute(step)
         if not self._dumped:
             self._dump()
         return GoldenCase.read(self._folder)
@@ -112,14 +112,12 @@ class Recorder:
 
     def _compact(self, how: str) -> None:
         words, by_query = how.removesuffix(" by query").split(), how.endswith(" by query")
-        kind, partition = words[0], words[1] if len(words) > 1 else None
-        if kind not in {"minor", "major"}:
-            raise GoldenError(f"unknown compaction {how}")
-        known = "minor" if kind == "minor" else "major"
+        kind: Literal["minor", "major"] = "minor" if words[0] == "minor" else "major"
+        partition = words[1] if len(words) > 1 else None
         if isinstance(self.engine, Hive3Engine):
-            self.engine.compact(self.table, partition, known)
+            self.engine.compact(self.table, partition, kind)
             return
-        outcome = self.engine.compact(self.table, partition, known, query_based=by_query)
+        outcome = self.engine.compact(self.table, partition, kind, query_based=by_query)
         if outcome.state != "ready for cleaning":
             raise GoldenError(f"{self.table}: {outcome}")
 
@@ -173,9 +171,7 @@ class Recorder:
             "valid_write_id_list": facts["valid_write_id_list"],
             "valid_txn_list": facts["valid_txn_list"],
             "row_count": len(rows),
-            "statements": [
-                " ".join(step.replace("{t}", self.table).split()) for step in self.history.steps
-            ],
+            "statements": self.history.steps_for(self.table),
             "empty_directories": sorted(_empty_directories(location)),
             "snapshots": list(self._snapshots(facts)) if self.history.snapshots else [],
         }

@@ -132,8 +132,6 @@ class ClaimedCompaction:
     enqueued_ms: int | None = None
     retry_retention: int | None = None
     pool: str | None = None
-    number_of_buckets: int | None = None
-    order_by: str | None = None
 
     @classmethod
     def of_entry(cls, entry: CompactionEntry) -> Self:

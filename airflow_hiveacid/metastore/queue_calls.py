@@ -175,8 +175,6 @@ def _claim(found: Struct) -> ClaimedCompaction:
         enqueued_ms=found.enqueueTime,
         retry_retention=found.retryRetention,
         pool=found.poolname,
-        number_of_buckets=found.numberOfBuckets,
-        order_by=found.orderByClause,
     )
 
 
@@ -199,6 +197,4 @@ def _struct(claim: ClaimedCompaction) -> Struct:
         enqueueTime=claim.enqueued_ms,
         retryRetention=claim.retry_retention,
         poolname=claim.pool,
-        numberOfBuckets=claim.number_of_buckets,
-        orderByClause=claim.order_by,
     )

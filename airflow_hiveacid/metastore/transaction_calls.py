@@ -113,7 +113,13 @@ class TransactionCalls:
 
     def valid_txns(self) -> ValidTxnList:
         """See TransactionPort."""
-        answer = self._connection.call("get_open_txns", repeat=Repeat.SAFE)
+        if self._connection.generation is MetastoreGeneration.V4:
+            # get_open_txns of 4.x leaves out read-only transactions, which Hive's queries are: a
+            # cleaner that went by it would take their files away.
+            request = ttypes.GetOpenTxnsRequest(excludeTxnTypes=[])
+            answer = self._connection.call("get_open_txns_req", request, repeat=Repeat.SAFE)
+        else:
+            answer = self._connection.call("get_open_txns", repeat=Repeat.SAFE)
         opened, aborted = _split(answer.open_txns, answer.abortedBits)
         return ValidTxnList(
             high_watermark=TxnId(answer.txn_high_water_mark),

@@ -289,13 +289,13 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
     ) -> JobResult | None:
         """Read what the job left; afterwards a cleared task may submit again."""
         store = context.get("task_state_store") if target.is_cluster and self.durable else None
-        uri = (store.get(RESULT_URI_KEY) if store else None) or (
+        uri = (store.get(RESULT_URI_KEY) if store is not None else None) or (
             self._spec and self._spec.result_uri
         )
         file = ResultFile(uri=str(uri))
         result = file.read()
         ended = result is not None or failure is None
-        if store and ended:
+        if store is not None and ended:
             # Without this, a task that is cleared after its success would be answered by the
             # driver of its last run instead of being submitted.
             store.delete(self.external_id_key)

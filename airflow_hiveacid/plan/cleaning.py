@@ -5,8 +5,8 @@ Takes what a reader that starts now would see, and when each replacement was fir
 
 * A directory that every new reader passes over may still be read by one who listed it earlier.
   It goes when every transaction has ended that was open, or could have been, when its replacement
-  was first seen: when the lowest open transaction is above the watermark noted then. Readers hold no
-  lock for this to work, only a transaction.
+  was first seen: when the lowest open transaction is above the watermark noted then. Readers hold
+  no lock for this to work, only a transaction.
 * A directory with nothing but aborted writes is read by nobody and goes at once. It is never
   mistaken for its neighbours: only whole directories of aborted write IDs are listed (HIVE-25502,
   HIVE-24481).
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from airflow_hiveacid.format.acid_state import AcidDirectory, AcidState
     from airflow_hiveacid.format.ids import TxnId
@@ -68,7 +68,7 @@ class CleaningPlan:
     unseen: tuple[str, ...]
 
 
-def plan_cleaning(
+def plan_cleaning(  # noqa: PLR0913 - every input is one fact of the decision
     state: AcidState,
     staging: tuple[StagingDirectory, ...],
     seen: Mapping[str, FirstSeen],
@@ -102,15 +102,30 @@ def plan_cleaning(
         else:
             keep.append(Removal(path=path, why=why_not, size_bytes=size))
     remove.extend(Removal(path=d.text, why=d.why, size_bytes=d.size_bytes) for d in state.aborted)
+    left_over = plan_staging(staging, txns, now_s=now_s, orphan_age_s=orphan_age_s)
+    return CleaningPlan(
+        remove=(*remove, *left_over.remove),
+        keep=(*keep, *left_over.keep),
+        unseen=tuple(unseen),
+    )
+
+
+def plan_staging(
+    staging: Iterable[StagingDirectory],
+    txns: ValidTxnList,
+    *,
+    now_s: float,
+    orphan_age_s: float,
+) -> CleaningPlan:
+    """Decide about staging directories alone; see `plan_cleaning`."""
+    remove: list[Removal] = []
+    keep: list[Removal] = []
     for directory in staging:
         why_not = _still_used(directory, txns, now_s, orphan_age_s)
-        item = Removal(
-            path=directory.path,
-            why=why_not or "left over by a job that has ended",
-            size_bytes=directory.size_bytes,
-        )
+        why = why_not or "left over by a job that has ended"
+        item = Removal(path=directory.path, why=why, size_bytes=directory.size_bytes)
         (keep if why_not else remove).append(item)
-    return CleaningPlan(remove=tuple(remove), keep=tuple(keep), unseen=tuple(unseen))
+    return CleaningPlan(remove=tuple(remove), keep=tuple(keep), unseen=())
 
 
 def _replaced(state: AcidState) -> list[tuple[str, int, str]]:

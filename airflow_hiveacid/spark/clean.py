@@ -16,6 +16,7 @@ from airflow_hiveacid.format.acid_state import AcidState, Listing, resolve
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.names import STAGING_PREFIX, parse_directory_name
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
     CompactionEntry,
@@ -28,6 +29,7 @@ from airflow_hiveacid.plan.cleaning import (
     StagingDirectory,
     is_clean,
     plan_cleaning,
+    plan_staging,
 )
 from airflow_hiveacid.storage.filesystem import (
     delete_directory,
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from airflow_hiveacid.format.snapshot import ValidTxnList
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.specs import CleanSpec
     from airflow_hiveacid.metastore.port import MetastorePort
 
@@ -82,7 +84,7 @@ class Cleaner:
         seen = notes.first_seen(partition.name)
         plan = plan_cleaning(
             state,
-            _staging(partition, listing),
+            tuple(d for d in _staging(partition, listing) if "/" not in d.path),
             seen,
             txns,
             now_s=self.now_s(),
@@ -106,6 +108,25 @@ class Cleaner:
         )
         marked = self._mark_cleaned(partition, notes) if is_clean(left) else ()
         return dataclasses.replace(_outcome(partition, plan), marked_entries=marked)
+
+    def clean_unregistered(self, partitions: Iterable[PartitionInfo]) -> CleaningOutcome:
+        """Remove what was staged for partitions that never came to be."""
+        whole = PartitionInfo(name=PartitionName(), location=self.table.location)
+        known = {p.location.rstrip("/") for p in partitions}
+        staging = [
+            directory
+            for directory in _staging(whole, list_table(whole.location))
+            if f"{whole.location.rstrip('/')}/{directory.path}".rpartition("/")[0] not in known
+        ]
+        plan = plan_staging(
+            staging,
+            self.client.valid_txns(),
+            now_s=self.now_s(),
+            orphan_age_s=self.spec.orphan_age_s,
+        )
+        if not self.spec.dry_run:
+            _remove(whole, plan.remove)
+        return _outcome(whole, plan)
 
     def forget_old_jobs(self) -> int:
         """Remove ledger entries that no retry can ask for any more; gives their number."""
@@ -160,13 +181,14 @@ def _waits_here(entry: CompactionEntry, partition: PartitionInfo) -> bool:
 
 
 def _staging(partition: PartitionInfo, listing: Listing) -> tuple[StagingDirectory, ...]:
-    """Staging directories at the partition's own root, with their size and newest change."""
+    """Staging directories anywhere below a location, with their size and newest change."""
     found = []
     for path in listing.directories:
-        if "/" in path or not path.startswith(STAGING_PREFIX):
+        name = path.rpartition("/")[2]
+        if not name.startswith(STAGING_PREFIX):
             continue
-        token = path.removeprefix(STAGING_PREFIX)
-        size, newest = tree_size(*open_location(f"{partition.location}/{path}"))
+        token = name.removeprefix(STAGING_PREFIX)
+        size, newest = tree_size(*open_location(f"{partition.location.rstrip('/')}/{path}"))
         found.append(
             StagingDirectory(
                 path=path,
@@ -182,7 +204,7 @@ def _remove(partition: PartitionInfo, removals: Iterable[Removal]) -> None:
     def remove(removal: Removal) -> None:
         fs, path = open_location(f"{partition.location.rstrip('/')}/{removal.path}")
         log.info("removing %s: %s", path, removal.why)
-        if "/" not in removal.path and _is_directory_name(removal.path):
+        if _is_directory_name(removal.path.rpartition("/")[2]):
             delete_directory(fs, path)
         else:
             delete_file(fs, path)

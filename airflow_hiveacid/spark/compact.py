@@ -27,6 +27,7 @@ from airflow_hiveacid.format.conflicts import (
     MetastoreGeneration,
 )
 from airflow_hiveacid.format.errors import DirectoryExistsError
+from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
 from airflow_hiveacid.jobs.specs import CompactionChoice, CompactSpec
@@ -297,7 +298,7 @@ class Compactor:
             StagedFile(
                 partition=partition.name,
                 directory=row.directory,
-                bucket=row.bucket,
+                bucket=BucketId(row.bucket),
                 attempt=row.attempt,
                 rows=row.rows,
                 updated=0,

@@ -18,7 +18,7 @@ Columns of an event frame:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Column, DataFrame
@@ -27,9 +27,10 @@ from pyspark.sql import functions as F
 from airflow_hiveacid.format.types import CharType, parse_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.storage.orc_reader import AcidFile
 
 DELETE_KIND: Final = 0
 INSERT_KIND: Final = 1
@@ -44,13 +45,12 @@ class Events:
     """A frame of events and what the writers must know of it.
 
     `given[clause]` names the columns that the clause's insert events bring; the others come from
-    the old row. `is_grouped` says that each Spark task holds the events of one group already, in
-    order.
+    the old row, in one of `old_files`.
     """
 
     frame: DataFrame
     given: tuple[frozenset[str], ...] = ()
-    is_grouped: bool = False
+    old_files: Mapping[str, AcidFile] = field(default_factory=dict)
 
 
 def partition_key(table: TableInfo, value_of: Sequence[Column]) -> Column:

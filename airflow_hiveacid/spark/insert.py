@@ -87,9 +87,10 @@ def new_row_events(program: InsertProgram, source: DataFrame) -> Events:
 
 def _writers(source: DataFrame) -> int:
     """Writers per partition, by the size that Spark expects of the source (often too high)."""
-    jdf = source._jdf
+    jdf = source._jdf  # noqa: SLF001 - Spark's estimate is only reachable on the JVM side
     size = int(str(jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
-    return max(1, min(source.sparkSession.sparkContext.defaultParallelism, size // _WRITER_BYTES))
+    tasks = int(source.sparkSession.sparkContext.defaultParallelism)
+    return max(1, min(tasks, size // _WRITER_BYTES))
 
 
 def _in_place(rows: DataFrame) -> DataFrame:

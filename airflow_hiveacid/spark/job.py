@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.ids import StatementId
+from airflow_hiveacid.format.ids import BucketId, StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
@@ -38,11 +38,12 @@ from airflow_hiveacid.spark.publish import (
     StagedFile,
     assemble,
     discard,
+    discard_all,
     empty_file,
     publish,
 )
 from airflow_hiveacid.spark.source import check_source, load_source
-from airflow_hiveacid.spark.target import Target, empty_target, resolve_target
+from airflow_hiveacid.spark.target import Target, empty_target, partitions_where, resolve_target
 from airflow_hiveacid.spark.writers import (
     WRITTEN_SCHEMA,
     WritePlan,
@@ -58,7 +59,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hiveacid")
 
-MakeEvents = Callable[[Target, DataFrame | None], Events]
+MakeEvents = Callable[[Target, Callable[[], DataFrame]], Events]
+"""Turns a target and a way to read the source into events."""
+
 _S = TypeVar("_S")
 _STATEMENT: Final = StatementId(0)
 
@@ -94,6 +97,20 @@ class JobContext:
         check_writable(table.location)
         return table
 
+    def partitions_touched(
+        self, table: TableInfo, condition: str | None
+    ) -> tuple[PartitionName, ...] | None:
+        """The partitions that a statement's condition keeps it in; None if that is not known.
+
+        Only these are locked and read. One that appears later is not among them: the statement
+        then counts as done before it.
+        """
+        if not table.is_partitioned:
+            return None
+        known = self.client.list_partitions(table)
+        found = partitions_where(self.spark, table, known, condition)
+        return tuple(p.name for p in found) or None if found is not None else None
+
     def source_shape(self, source: SourceSpec) -> DataFrame:
         """A frame with the source's columns, to check a statement against before anything is begun.
 
@@ -113,7 +130,7 @@ class JobContext:
         return table
 
 
-def run_change(
+def run_change(  # noqa: PLR0913 - the parts of one story
     job: JobContext,
     table: TableInfo,
     operations: frozenset[DataOperation],
@@ -144,9 +161,10 @@ def run_change(
             return dataclasses.replace(JobResult.parse(entry.result), status=JobStatus.ALREADY_DONE)
         target = resolve_target(job.spark, job.client, table, txn.snapshot, partitions)
         plan = _write_plan(job, txn, target, overwrite=DataOperation.OVERWRITE in operations)
-        with _removed_on_failure(plan, target, ledger, job.spec.job_key) as published:
-            events = make_events(target, _source_frame(job, txn, source, source_table))
-            files = _write(dataclasses.replace(plan, given=events.given), events)
+        with _removed_on_failure(plan, ledger, job.spec.job_key) as published:
+            rows = partial(_source_frame, job, txn, source, source_table)
+            events = make_events(target, rows)
+            files = _write(plan, events)
             directories = _assemble(plan, files, partitions)
             txn.step("staged")
             _register(job, txn, table, directories, operations)
@@ -193,27 +211,24 @@ def _write_plan(job: JobContext, txn: Transaction, target: Target, *, overwrite:
         options=writer_options(target.table, job.client.generation, is_base=overwrite),
         given=(),
         locations=target.locations,
-        old_files=target.files,
     )
 
 
 @contextmanager
 def _removed_on_failure(
-    plan: WritePlan, target: Target, ledger: Ledger, job_key: str
+    plan: WritePlan, ledger: Ledger, job_key: str
 ) -> Iterator[list[StagedDirectory]]:
     """Take back what this job has put anywhere, should it not come to a commit."""
     published: list[StagedDirectory] = []
-    stagings = {plan.staging(p): None for p in target.locations}
     try:
         yield published
     except BaseException:
         for directory in published:
-            stagings[directory.staging] = None
             delete_directory(*open_location(directory.final_path))
-        discard([*stagings, plan.staging(PartitionName())])
+        discard_all(plan.table, plan.locations.values(), plan.token)
         ledger.withdraw(job_key)
         raise
-    discard({*(d.staging for d in published), *stagings})
+    discard(d.staging for d in published)
 
 
 def _source_frame(
@@ -221,9 +236,10 @@ def _source_frame(
     txn: Transaction,
     source: SourceSpec | None,
     source_table: TableInfo | None,
-) -> DataFrame | None:
+) -> DataFrame:
+    """Read the source; an ACID table under the job's own snapshot."""
     if source is None:
-        return None
+        raise TypeError("this statement has no source")
     rows = (
         resolve_target(job.spark, job.client, source_table, txn.snapshot).rows()
         if source_table
@@ -234,13 +250,14 @@ def _source_frame(
 
 def _write(plan: WritePlan, events: Events) -> tuple[StagedFile, ...]:
     """Let executors write the events; what comes back names the files that count."""
+    plan = dataclasses.replace(plan, given=events.given, old_files=events.old_files)
     written = events.frame.mapInArrow(partial(write_events, plan=plan), WRITTEN_SCHEMA).collect()
     log.info("staged files=%d table=%s", len(written), plan.table.ref)
     return tuple(
         StagedFile(
             partition=plan.partition(row.partition),
             directory=row.directory,
-            bucket=row.bucket,
+            bucket=BucketId(row.bucket),
             attempt=row.attempt,
             rows=row.rows,
             updated=row.updated,

@@ -36,7 +36,7 @@ from airflow_hiveacid.spark.target import Target, empty_target, place
 from airflow_hiveacid.spark.writers import spread, writers_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from airflow_hiveacid.format.table import TableInfo
 
@@ -81,11 +81,6 @@ class MergeProgram:
         """Target columns that must be read."""
         texts = [t for c in self.clauses for t in c.texts]
         return _needed(self.table, [*texts, *self.keys, self.condition or ""])
-
-    @property
-    def given(self) -> tuple[frozenset[str], ...]:
-        """Columns that each clause's insert events bring."""
-        return tuple(frozenset(c.clause.assignments) for c in self.clauses)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,17 +147,28 @@ def plan_change(
 
 def change_events(program: ChangeProgram, target: Target) -> Events:
     """The events of an UPDATE or DELETE."""
-    rows = target.scan(program.needed).alias("t").where(program.clause.holds)
-    is_update = program.clause.clause.action is MergeAction.UPDATE
+    reach = target.where(program.clause.clause.condition)
+    rows = reach.scan(program.needed).alias("t").where(program.clause.holds)
     changed = rows.select(
         *place("t"),
         F.lit(0).alias("_clause"),
         row_struct(program.table, program.clause.values).alias("row"),
     ).localCheckpoint()
     events = delete_events(changed)
-    if is_update:
+    if program.clause.clause.action is MergeAction.UPDATE:
         events = events.unionByName(insert_events(_spread_updates(program.table, changed)))
-    return Events(frame=grouped(events), given=(frozenset(program.clause.clause.assignments),))
+    return _as_events(events, reach, [program.clause])
+
+
+def _as_events(frame: DataFrame, target: Target, clauses: Sequence[ReadyClause]) -> Events:
+    """Events with what the writers need: the old files only if a clause leaves columns alone."""
+    given = tuple(frozenset(c.clause.assignments) for c in clauses)
+    columns = {c.name for c in target.table.columns}
+    leaves = any(
+        c.clause.action is MergeAction.UPDATE and not columns <= names
+        for c, names in zip(clauses, given, strict=True)
+    )
+    return Events(frame=grouped(frame), given=given, old_files=target.files if leaves else {})
 
 
 def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Events:
@@ -176,7 +182,7 @@ def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Ev
     is_small = count <= _BROADCAST_ROWS
     s = (F.broadcast(kept) if is_small else kept).alias("s")
     reads_all = bool(program.of(MergeWhen.NOT_MATCHED_BY_SOURCE))
-    reach = target if reads_all else target.within(kept, program.keys)
+    reach = target if reads_all else target.where(program.condition).within(kept, program.keys)
     t = reach.scan(program.needed).alias("t")
     parts: list[DataFrame] = []
 
@@ -189,7 +195,7 @@ def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Ev
         missing = t.join(s, _on(program), "left_anti")
         parts.extend(_row_changes(program, _missing(program, missing)))
     frame = reduce(DataFrame.unionByName, parts)
-    return Events(frame=grouped(frame), given=program.given)
+    return _as_events(frame, reach, program.clauses)
 
 
 def _matched(program: MergeProgram, t: DataFrame, s: DataFrame) -> DataFrame:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.ids import BucketId
-from airflow_hiveacid.format.names import bucket_file
-from airflow_hiveacid.storage.filesystem import open_location
+from airflow_hiveacid.format.names import bucket_file, staging_directory
+from airflow_hiveacid.storage.filesystem import delete_directory, list_table, open_location
 from airflow_hiveacid.storage.orc_writer import AcidFileWriter
 from airflow_hiveacid.storage.staging import Staging
 
@@ -36,7 +36,7 @@ class StagedFile:
 
     partition: PartitionName
     directory: str
-    bucket: int
+    bucket: BucketId
     attempt: str
     rows: int
     updated: int
@@ -127,6 +127,18 @@ def publish(directories: Sequence[StagedDirectory]) -> None:
     with ThreadPoolExecutor(_PARALLEL) as pool:
         list(pool.map(lambda d: d.staging.publish([d.directory]), directories))
     log.info("published directories=%d", len(directories))
+
+
+def discard_all(table: TableInfo, locations: Iterable[str], token: str) -> None:
+    """Remove what a job has staged anywhere, also in partitions that never came to be."""
+    roots = [
+        table.location,
+        *(place for place in locations if not place.startswith(f"{table.location}/")),
+    ]
+    for root in dict.fromkeys(roots):
+        for path in list_table(root).directories:
+            if path.rpartition("/")[2] == staging_directory(token):
+                delete_directory(*open_location(f"{root.rstrip('/')}/{path}"))
 
 
 def discard(stagings: Iterable[Staging]) -> None:

@@ -40,6 +40,28 @@ def named_columns(expression: str, columns: Sequence[str]) -> frozenset[str]:
     return frozenset(c for c in columns if c in found)
 
 
+def conjuncts_on(condition: str, columns: Sequence[str]) -> str | None:
+    """What a condition says of these columns alone: the parts, joined by AND, that name no other.
+
+    Rows for which the result does not hold cannot satisfy the condition. None: it says nothing.
+    """
+    try:
+        tree = parse_one(condition, dialect="spark")
+    except SqlglotError:
+        return None
+    parts = list(tree.flatten()) if isinstance(tree, exp.And) else [tree]
+    known = set(columns)
+    alone = [
+        part
+        for part in parts
+        if (named := {c.name.lower() for c in part.find_all(exp.Column)})
+        and named <= known
+        and not any(part.find_all(exp.Subquery, exp.Select))
+        and all(c.table.lower() in ("", "t") for c in part.find_all(exp.Column))
+    ]
+    return " AND ".join(f"({part.sql(dialect='spark')})" for part in alone) or None
+
+
 def type_of(frame: DataFrame, table: TableInfo, expression: str) -> DataType:
     """The type an expression has over a frame.
 
@@ -60,7 +82,7 @@ def type_of(frame: DataFrame, table: TableInfo, expression: str) -> DataType:
         ) from error
 
 
-def stored(
+def stored(  # noqa: PLR0913 - each is needed to say what does not fit
     spark: SparkSession,
     frame: DataFrame,
     table: TableInfo,

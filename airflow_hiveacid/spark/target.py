@@ -11,6 +11,7 @@ import dataclasses
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from airflow_hiveacid.format.errors import PartitionNotFoundError
 from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.format.types import PrimitiveType, parse_type
 from airflow_hiveacid.spark.events import IDENTITY
+from airflow_hiveacid.spark.rows import conjuncts_on
 from airflow_hiveacid.spark.tasks import run_tasks
 from airflow_hiveacid.spark.types import spark_type, struct_of, table_struct
 from airflow_hiveacid.storage.acid_files import bucket_files
@@ -40,12 +42,12 @@ from airflow_hiveacid.storage.sorted_merge import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
+    from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.metastore.port import MetastorePort
 
 _PARALLEL: Final = 16
 _RANGED: Final = frozenset({"tinyint", "smallint", "int", "bigint", "date", "string"})
-_MAX_PARTITION_VALUES: Final = 10_000
+_SPLIT_BYTES: Final = 64 << 20
 
 PLACE: Final = "__place"
 """The one column of a scan that is not the table's: where a row is, and its identity."""
@@ -68,12 +70,13 @@ KeyRange = tuple[object, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanPiece:
-    """One data file for one Spark task, with the delete events of its bucket; plain values."""
+    """One data file, or some stripes of it, with the delete events of its bucket; plain values."""
 
     partition: PartitionName
     partition_key: str
     file_key: str
     data: AcidFile
+    stripes: tuple[int, ...] | None
     deletes: tuple[AcidFile, ...]
     write_ids: ValidWriteIdList
     columns: tuple[Column, ...]
@@ -110,45 +113,50 @@ def resolve_target(
     snapshot: Snapshot,
     partitions: tuple[PartitionName, ...] | None = None,
 ) -> Target:
-    """List a table's partitions (or some of them) and choose what the snapshot reads.
-
-    Raises:
-        NotEnoughHistoryError, DanglingDeleteError, StorageError: what is there cannot be read.
-    """
+    """A table (or some of its partitions) under a snapshot. Directories are listed when needed."""
     infos = (
         client.list_partitions(table)
         if partitions is None
         else client.get_partitions(table, partitions)
     )
-    write_ids = snapshot.write_ids(table.ref)
-
-    def state_of(info: PartitionInfo) -> AcidState:
-        return resolve(list_table(info.location), write_ids, snapshot.txns)
-
-    with ThreadPoolExecutor(_PARALLEL) as pool:
-        states = list(pool.map(state_of, infos))
     return Target(
         spark=spark,
         table=table,
-        write_ids=write_ids,
-        partitions=tuple(zip(infos, states, strict=True)),
+        write_ids=snapshot.write_ids(table.ref),
+        txns=snapshot.txns,
+        partitions=infos,
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: the states are kept once they are known
 class Target:
-    """A table's live files under one snapshot. Stays on the driver; frames take plain values."""
+    """A table under one snapshot. Stays on the driver; frames take plain values along.
+
+    What lists directories raises NotEnoughHistoryError, DanglingDeleteError or StorageError if what
+    is there cannot be read.
+    """
 
     spark: SparkSession
     table: TableInfo
     write_ids: ValidWriteIdList
-    partitions: tuple[tuple[PartitionInfo, AcidState], ...]
+    txns: ValidTxnList
+    partitions: tuple[PartitionInfo, ...]
     ranges: Mapping[str, KeyRange] = dataclasses.field(default_factory=dict)
+
+    @cached_property
+    def states(self) -> tuple[AcidState, ...]:
+        """What the snapshot reads of each partition."""
+
+        def state_of(info: PartitionInfo) -> AcidState:
+            return resolve(list_table(info.location), self.write_ids, self.txns)
+
+        with ThreadPoolExecutor(_PARALLEL) as pool:
+            return tuple(pool.map(state_of, self.partitions))
 
     @property
     def locations(self) -> dict[PartitionName, str]:
         """Where the partitions are."""
-        return {info.name: info.location for info, _ in self.partitions}
+        return {info.name: info.location for info in self.partitions}
 
     @property
     def files(self) -> dict[str, AcidFile]:
@@ -192,39 +200,43 @@ class Target:
         Partitions go by the source's values of the partition columns among the keys; rows go, in
         the readers, by the range of the others. One small aggregation of the (kept) source.
         """
-        types = {c.name: parse_type(c.type) for c in self.table.columns}
-        ranged = [
-            k for k in keys if isinstance(t := types.get(k), PrimitiveType) and t.name in _RANGED
-        ]
         narrowed = self._in_partitions(source, keys)
+        types = {c.name: parse_type(c.type) for c in self.table.columns}
+        given = {f.name.lower(): f.dataType for f in source.schema}
+        ranged = [
+            k
+            for k in keys
+            if isinstance(t := types.get(k), PrimitiveType)
+            and t.name in _RANGED
+            # Of another type, the join casts one side or the other; that is its business.
+            and given[k] == spark_type(t)
+        ]
         if not ranged:
             return narrowed
-        cast = {k: F.col(f"`{k}`").cast(spark_type(types[k])) for k in ranged}
         bounds = source.select(
-            *[f(c).alias(f"{n}_{k}") for k, c in cast.items() for n, f in _BOUNDS]
-        ).first()
-        if bounds is None:
-            return narrowed
+            *[f(F.col(f"`{k}`")).alias(f"{n}_{k}") for k in ranged for n, f in _BOUNDS]
+        ).collect()[0]
         ranges = {k: (bounds[f"low_{k}"], bounds[f"high_{k}"]) for k in ranged}
         return dataclasses.replace(narrowed, ranges=ranges)
+
+    def where(self, condition: str | None) -> Target:
+        """The partitions in which a condition over `t` can hold, by what it says of them alone."""
+        found = partitions_where(self.spark, self.table, self.partitions, condition)
+        return self if found is None else dataclasses.replace(self, partitions=found)
 
     def _in_partitions(self, source: DataFrame, keys: Sequence[str]) -> Target:
         columns = [c for c in self.table.partition_columns if c.name in keys]
         if not columns or len(self.partitions) <= 1:
             return self
-        types = {c.name: spark_type(parse_type(c.type)) for c in columns}
         wanted = source.select(
-            *[F.col(f"`{c.name}`").cast(types[c.name]).alias(c.name) for c in columns]
+            *[
+                F.col(f"`{c.name}`").cast(spark_type(parse_type(c.type))).alias(c.name)
+                for c in columns
+            ]
         ).distinct()
-        known = self.spark.createDataFrame(
-            [(i, *_texts(info.name, columns)) for i, (info, _) in enumerate(self.partitions)],
-            ", ".join(["_index int", *[f"`{c.name}` string" for c in columns]]),
-        ).select(
-            "_index", *[F.col(f"`{c.name}`").cast(types[c.name]).alias(c.name) for c in columns]
-        )
-        hit = known.join(wanted, [c.name for c in columns], "left_semi").select("_index").collect()
-        kept = sorted(row[0] for row in hit)
-        return dataclasses.replace(self, partitions=tuple(self.partitions[i] for i in kept))
+        values = _partition_values(self.spark, self.table, self.partitions)
+        found = values.join(wanted, [c.name for c in columns], "left_semi")
+        return dataclasses.replace(self, partitions=_numbered(found, self.partitions))
 
     def _pieces(self, wanted: tuple[str, ...]) -> list[ScanPiece]:
         return [
@@ -233,24 +245,72 @@ class Target:
                 partition_key=_partition_key(info.name),
                 file_key=f"{info.name}/{data.key}",
                 data=data,
+                stripes=stripes,
                 deletes=bucket.deletes,
                 write_ids=self.write_ids,
                 columns=self.table.columns,
                 wanted=wanted,
                 ranges=self.ranges,
             )
-            for info, state in self.partitions
+            for info, state in zip(self.partitions, self.states, strict=True)
             for bucket in bucket_files(state, self.write_ids)
             for data in bucket.inserts
+            for stripes in _splits(data)
         ]
 
 
+def partitions_where(
+    spark: SparkSession,
+    table: TableInfo,
+    partitions: tuple[PartitionInfo, ...],
+    condition: str | None,
+) -> tuple[PartitionInfo, ...] | None:
+    """The partitions in which a condition over `t` can hold; None if it says nothing of them."""
+    names = [c.name for c in table.partition_columns]
+    test = None if condition is None else conjuncts_on(condition, names)
+    if test is None or len(partitions) <= 1:
+        return None
+    values = _partition_values(spark, table, partitions).alias("t")
+    return _numbered(values.where(F.expr(test)), partitions)
+
+
+def _partition_values(
+    spark: SparkSession, table: TableInfo, partitions: Sequence[PartitionInfo]
+) -> DataFrame:
+    """A small frame of partitions: `PLACE` is their number here, then their values, typed."""
+    columns = table.partition_columns
+    texts = ", ".join(f"`{c.name}` string" for c in columns)
+    rows = [(i, *info.name.values) for i, info in enumerate(partitions)]
+    return spark.createDataFrame(rows, f"{PLACE} int, {texts}").select(
+        PLACE,
+        *[F.col(f"`{c.name}`").cast(spark_type(parse_type(c.type))).alias(c.name) for c in columns],
+    )
+
+
+def _numbered(
+    values: DataFrame, partitions: tuple[PartitionInfo, ...]
+) -> tuple[PartitionInfo, ...]:
+    return tuple(partitions[i] for i in sorted(r[0] for r in values.select(PLACE).collect()))
+
+
+def _splits(data: AcidFile) -> Iterator[tuple[int, ...] | None]:
+    """The stripes of each task that reads a part of a large file; None is the whole file."""
+    if data.length <= _SPLIT_BYTES:
+        yield None
+        return
+    part: list[int] = []
+    size = 0
+    for number, stripe in enumerate(data.tail().stripes):
+        part.append(number)
+        size += stripe.length
+        if size >= _SPLIT_BYTES:
+            yield tuple(part)
+            part, size = [], 0
+    if part:
+        yield tuple(part)
+
+
 _BOUNDS: Final = (("low", F.min), ("high", F.max))
-
-
-def _texts(name: PartitionName, columns: Sequence[Column]) -> list[str | None]:
-    values = dict(zip(name.columns, name.values, strict=True))
-    return [values[c.name] for c in columns]
 
 
 def place(side: str) -> list[SparkColumn]:
@@ -277,7 +337,8 @@ def live_events(piece: ScanPiece) -> Iterator[pa.RecordBatch]:
     """The visible rows of one data file, less those with a visible delete event."""
     wanted = list(dict.fromkeys((*piece.wanted, *piece.ranges)))
     inserts = visible_events(
-        read_events(piece.data, piece.columns, data_columns=wanted), piece.write_ids
+        read_events(piece.data, piece.columns, data_columns=wanted, stripes=piece.stripes),
+        piece.write_ids,
     )
     if not piece.deletes:
         return inserts

@@ -74,8 +74,10 @@ def spark_type(hive_type: hive.HiveType) -> DataType:
             return MapType(spark_type(key), spark_type(value))
         case hive.StructType(fields=fields):
             return StructType([StructField(n, spark_type(t)) for n, t in fields])
+        case _:
+            pass
     raise UnsupportedTableError(
-        table="", detail=f"type {hive_type} cannot be read or written with Spark"
+        table="columns", detail=f"type {hive_type} cannot be read or written with Spark"
     )
 
 
@@ -91,7 +93,7 @@ def table_struct(table: TableInfo) -> StructType:
 
 def fits(spark: SparkSession, value: DataType, column: DataType) -> bool:
     """Whether ANSI store assignment lets a value of this type into a column of that type."""
-    jvm = spark._jvm
+    jvm = spark._jvm  # noqa: SLF001 - Spark's rule is only reachable on the JVM side
     if jvm is None:
         raise TypeError("a classic Spark session is needed")
     parse = jvm.org.apache.spark.sql.types.DataType.fromJson

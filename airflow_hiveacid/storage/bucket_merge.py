@@ -7,8 +7,8 @@ events of write IDs that the compactor's list leaves out are dropped.
 Two rules beyond merging (both of Hive's own compactors lack one or the other):
 
 * One delete event a row survives: two at the head of two files make readers drop a whole file.
-* A row that its own write ID also deleted goes, with its delete event: results carry no statement ID, and
-  Hive 4 would no longer apply such an event
+* A row that its own write ID also deleted goes, with its delete event: results carry no statement
+  ID, and Hive 4 would no longer apply such an event
   (VectorizedOrcAcidRowBatchReader.isQualifiedDeleteDeltaForSplit).
 """
 
@@ -81,17 +81,20 @@ def compact_bucket(work: BucketCompaction, attempt: str) -> tuple[CompactedFile,
     """
     results = []
     for output in work.outputs:
-        match output:
-            case BaseName():
-                events = subtract_deletes(_inserts(work), _deletes(work))
-            case DeltaName(is_delete=True):
-                events = _only(_deletes(work), own=False)
-            case DeltaName():
-                events = subtract_deletes(_inserts(work), _only(_deletes(work), own=True))
+        events = _events(work, output)
         written = _write(work, output, events, attempt)
         if written is not None:
             results.append(written)
     return tuple(results)
+
+
+def _events(work: BucketCompaction, output: BaseName | DeltaName) -> Iterator[pa.RecordBatch]:
+    """What goes into one result directory."""
+    if isinstance(output, BaseName):
+        return subtract_deletes(_inserts(work), _deletes(work))
+    if output.is_delete:
+        return _only(_deletes(work), own=False)
+    return subtract_deletes(_inserts(work), _only(_deletes(work), own=True))
 
 
 def _inserts(work: BucketCompaction) -> Iterator[pa.RecordBatch]:

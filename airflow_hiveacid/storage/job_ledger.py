@@ -91,8 +91,8 @@ class Ledger:
             return None
         raise CommitStateUnknownError(
             txn_id=entry.txn_id,
-            reason=f"{job_key} was about to commit write ID {entry.write_id}; its directories are gone:"
-            " compacted after a commit, or cleaned after an abort. Look at the table, then"
+            reason=f"{job_key} was about to commit write ID {entry.write_id}; its directories are"
+            " gone: compacted after a commit, or cleaned after an abort. Look at the table, then"
             f" delete {self._uri(job_key)} to run the job, or keep its effect as it is",
         )
 

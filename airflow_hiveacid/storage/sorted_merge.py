@@ -58,7 +58,7 @@ class _Head:
 
 
 def merge_sorted(streams: Sequence[Batches], lower_bounds: Sequence[Key] | None = None) -> Batches:
-    """Merge sorted streams of one schema into one sorted stream; equal rows come in stream order.
+    """Merge sorted streams of one schema into one sorted stream; equal rows come in any order.
 
     Each step takes, of every open stream, what is not greater than the smallest last row in hand,
     and sorts only that: nothing is compared row by row, and a stretch that one stream has to

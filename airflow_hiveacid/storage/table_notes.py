@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.plan.cleaning import FirstSeen
@@ -63,7 +63,7 @@ class TableNotes:
         """Remove the note of a queue entry that is cleaned."""
         delete_file(*open_location(self._uri(_compaction_name(entry_id))))
 
-    def _read(self, name: str) -> dict[str, object]:
+    def _read(self, name: str) -> dict[str, Any]:
         try:
             body = json.loads(read_bytes(*open_location(self._uri(name))))
         except (FileNotFoundError, ValueError):

@@ -109,19 +109,19 @@ def test_killing_the_task_in_the_middle_leaves_nothing(
 ) -> None:
     slow = "SELECT id, reflect('java.lang.Thread', 'sleep', 120000L) AS nap FROM source"
     task = _insert(table, 1, query=f"SELECT id FROM ({slow}) WHERE nap IS NULL")  # noqa: S608
-    ended: list[list[psutil.Process]] = []
-
-    def kill(*_: object) -> None:
-        task.on_kill()
+    running: dict[psutil.Process, str] = {}
 
     def send() -> None:
-        deadline = time.monotonic() + 120
-        while not warehouse.client.show_locks(table.ref) and time.monotonic() < deadline:
-            time.sleep(0.2)
-        ended.append(psutil.Process().children(recursive=True))
+        # The lock is there, so the driver is in the middle of its transaction.
+        deadline = time.monotonic() + 300
+        with warehouse.client.clone() as client:
+            while not client.show_locks(table.ref) and time.monotonic() < deadline:
+                time.sleep(0.2)
+        submit = psutil.Process(task._hook._submit_sp.pid)
+        running.update({p: p.name() for p in (submit, *submit.children(recursive=True))})
         os.kill(os.getpid(), signal.SIGTERM)
 
-    before = signal.signal(signal.SIGTERM, kill)
+    before = signal.signal(signal.SIGTERM, lambda *_: task.on_kill())
     sender = threading.Thread(target=send)
     sender.start()
     try:
@@ -130,8 +130,9 @@ def test_killing_the_task_in_the_middle_leaves_nothing(
     finally:
         sender.join()
         signal.signal(signal.SIGTERM, before)
-    drivers = [p for p in ended[0] if p.name().startswith("python") or p.is_running()]
-    assert drivers is not None
+    assert {"java", "python3"} <= set(running.values())
+    _, alive = psutil.wait_procs(list(running), timeout=10)
+    assert alive == []
     assert _rows(warehouse, table) == []
     open_txns = [t for t in warehouse.client.open_txns_info() if t.state is TxnState.OPEN]
     assert open_txns == []

@@ -1,11 +1,12 @@
-"""What contract tests of the metastore share: a server with a database, and a transaction by hand."""
+"""What contract tests of the metastore share: a server, a database, a transaction by hand."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+import pytest
 
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable
@@ -17,10 +18,17 @@ from airflow_hiveacid.metastore.locks import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow_hiveacid.format.conflicts import DataOperation
     from airflow_hiveacid.format.ids import TxnId, WriteId
     from airflow_hiveacid.metastore.clock import Clock
     from airflow_hiveacid.metastore.port import MetastorePort
+
+V3_PARAMS: Final = ("fake-3", pytest.param("real-3.1.3", marks=pytest.mark.server))
+V4_PARAMS: Final = ("fake-4", pytest.param("real-4.0.1", marks=pytest.mark.server))
+NEEDS_V4: Final = pytest.mark.parametrize("bench", V4_PARAMS, indirect=True)
+"""For what 3.1 does not serve; that it refuses has a test of its own."""
 
 _COLUMNS: Final = (Column(name="id", type="bigint"), Column(name="name", type="string"))
 _PARTITION_COLUMNS: Final = (Column(name="month", type="string"),)
@@ -66,7 +74,9 @@ def month(value: str | None) -> PartitionName:
 
 
 def access(
-    table: TableInfo, *operations: DataOperation, partitions: tuple[PartitionName, ...] | None = None
+    table: TableInfo,
+    *operations: DataOperation,
+    partitions: tuple[PartitionName, ...] | None = None,
 ) -> TableAccess:
     return TableAccess(table=table, operations=frozenset(operations), partitions=partitions)
 

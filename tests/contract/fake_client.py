@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
-
-from contract.fake_metastore import FakeMetastore, Txn, Written
+from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeVar
 
 from airflow_hiveacid.format.conflicts import LockState, MetastoreGeneration, recorded_as
 from airflow_hiveacid.format.errors import (
@@ -35,9 +32,10 @@ from airflow_hiveacid.metastore.compaction_queue import (
 )
 from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse
 from airflow_hiveacid.metastore.txn_values import OpenTxn, TxnState, TxnType
+from contract.fake_metastore import FakeMetastore, Txn, Written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
     from airflow_hiveacid.format.conflicts import DataOperation
@@ -130,7 +128,9 @@ class FakeClient:
     @served
     def create_table(self, table: NewTable) -> TableInfo:
         struct = catalog.table_struct(table)
-        struct.sd.location = table.location or f"{self.server.databases[table.ref.db]}/{table.ref.name}"
+        struct.sd.location = (
+            table.location or f"{self.server.databases[table.ref.db]}/{table.ref.name}"
+        )
         info = catalog.table_info(struct)
         if self.generation is MetastoreGeneration.V4 and info.kind is TransactionalKind.NONE:
             info = replace(info, parameters={**info.parameters, "EXTERNAL": "TRUE"})
@@ -389,9 +389,7 @@ class FakeClient:
             state=CompactionState.INITIATED,
             pool=None if is_v3 else pool or _DEFAULT_POOL,
         )
-        return CompactionResponse(
-            entry_id=entry_id, accepted=True, state=CompactionState.INITIATED
-        )
+        return CompactionResponse(entry_id=entry_id, accepted=True, state=CompactionState.INITIATED)
 
     @served
     def show_compactions(self, ref: TableRef | None = None) -> tuple[CompactionEntry, ...]:
@@ -456,9 +454,9 @@ class FakeClient:
             raise MetastoreCallError(method=method, reason="no such entry in the queue")
         self._change(claim, method, state=state, error_message=claim.error_message)
 
-    def _change(self, claim: ClaimedCompaction, method: str, **changes: Any) -> None:
+    def _change(self, claim: ClaimedCompaction, method: str, **changes: object) -> None:
         self._needs_v4(method)
-        self._put(replace(self.server.queue[claim.entry_id], **changes))
+        self._put(replace(self.server.queue[claim.entry_id], **changes))  # type: ignore[arg-type]
 
     def _put(self, entry: CompactionEntry) -> None:
         self.server.queue[entry.entry_id or 0] = entry

@@ -1,14 +1,14 @@
-"""A small honest metastore in memory, of either generation: what it promises, the contract tests ask.
+"""A small honest metastore in memory, of either generation; the contract tests hold it to that.
 
-Takes the calls of `MetastorePort` through `FakeClient`; keeps databases, transactions, locks and the
-compaction queue of one `FakeMetastore`, which any number of clients share. Its rules are those of
-`docs` and `format/conflicts.py`, its oddities those seen on 3.1.3 and 4.0.1. For unit tests alone.
+Takes the calls of `MetastorePort` through `FakeClient`; keeps databases, transactions, locks and
+the compaction queue of one `FakeMetastore`, which any number of clients share. Its rules are those
+of `docs` and `format/conflicts.py`, its oddities those seen on 3.1.3 and 4.0.1. For unit tests
+alone.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -265,5 +265,3 @@ def _overlap(one: LockComponent, other: LockComponent) -> bool:
         return False
     wholes = LockLevel.TABLE in {one.level, other.level}
     return wholes or one.partition == other.partition
-
-

@@ -1,4 +1,4 @@
-"""A clock that stands still until somebody sleeps, for tests whose seconds are not worth waiting for."""
+"""A clock that stands still until somebody sleeps."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class BareReader:
             flags=("-Dorg.slf4j.simpleLogger.defaultLogLevel=error",),
         )
 
-    def read(  # noqa: PLR0913 -- a snapshot and a layout are that many facts
+    def read(
         self,
         directory: Path | str,
         write_ids: str,

@@ -4,12 +4,13 @@ A step is a HiveQL statement with `{t}` for the case's table, or one of
 
     !compact minor|major [p=x/q=y] [by query]    !clean    !dump (default: at the end)
     !begin NAME statement    !commit NAME    !abort NAME       a writer beside the others
-    !fail statement                                            its files stay, its transaction aborts
+    !fail statement                                            aborts, its files stay
     !stream open TXNS | commit ROWS | abort ROWS | close       several transactions in one file
     !load SOURCE_TABLE [overwrite]                             LOAD DATA of another table's files
     !convert                                                   make the table transactional
 
-A table's name in a statement may be `{t}_src`: it is dropped with the case.
+A statement may make one more table, `{t}_src`. `{rows}` stands for a source of 2000 rows, 0 to 1999
+in its column `pos`.
 """
 
 from __future__ import annotations
@@ -40,6 +41,13 @@ class History:
     versions: tuple[str, ...] = ALL
     snapshots: bool = False
 
+    def steps_for(self, table: str) -> tuple[str, ...]:
+        """Returns the steps with the names filled in, white space as single blanks."""
+        return tuple(
+            " ".join(step.replace("{t}", table).replace("{rows}", _ROWS).split())
+            for step in self.steps
+        )
+
 
 def _table(columns: str, layout: str = "", properties: str = "") -> str:
     return (
@@ -64,8 +72,8 @@ _MANY_STRIPES: Final = (
 )
 _TYPES: Final = (
     "id int, bo boolean, ti tinyint, si smallint, bi bigint, fl float, do double, "
-    "de decimal(38,18), dm decimal(7,2), st string, vc varchar(10), ch char(6), bn binary, da date, "
-    "ts timestamp, ar array<int>, ma map<string,int>, sr struct<x:int,y:string>, "
+    "de decimal(38,18), dm decimal(7,2), st string, vc varchar(10), ch char(6), bn binary, "
+    "da date, ts timestamp, ar array<int>, ma map<string,int>, sr struct<x:int,y:string>, "
     "ne array<struct<k:string,m:map<int,array<decimal(5,1)>>>>, un uniontype<int,string>"
 )
 _ALL_TYPES: Final = (
@@ -173,7 +181,13 @@ HISTORIES: Final = (
     History(
         name="major_of_nothing",
         note="every row deleted, then major: a base without rows",
-        steps=(_AB, "insert into {t} values (1,'a')", "delete from {t}", "!compact major", "!clean"),
+        steps=(
+            _AB,
+            "insert into {t} values (1,'a')",
+            "delete from {t}",
+            "!compact major",
+            "!clean",
+        ),
     ),
     History(
         name="major_of_nothing_by_query",
@@ -269,7 +283,7 @@ HISTORIES: Final = (
         note="three buckets, bucketing version 2, updates and deletes",
         steps=(
             _table("id int, name string", "clustered by (id) into 3 buckets"),
-            "insert into {t} select pos, concat('n', pos) from " + _ROWS + " where pos < 20",
+            "insert into {t} select pos, concat('n', pos) from {rows} where pos < 20",
             "update {t} set name = upper(name) where id % 4 = 0",
             "delete from {t} where id % 5 = 0",
         ),
@@ -279,7 +293,7 @@ HISTORIES: Final = (
         note="the same, minor compaction and more writes",
         steps=(
             _table("id int, name string", "clustered by (id) into 3 buckets"),
-            "insert into {t} select pos, concat('n', pos) from " + _ROWS + " where pos < 20",
+            "insert into {t} select pos, concat('n', pos) from {rows} where pos < 20",
             "update {t} set name = upper(name) where id % 4 = 0",
             "delete from {t} where id % 5 = 0",
             "!compact minor",
@@ -296,7 +310,7 @@ HISTORIES: Final = (
                 "clustered by (id) into 4 buckets",
                 ", 'bucketing_version'='1'",
             ),
-            "insert into {t} select concat('k', pos), pos from " + _ROWS + " where pos < 16",
+            "insert into {t} select concat('k', pos), pos from {rows} where pos < 16",
             "delete from {t} where n % 3 = 0",
         ),
     ),
@@ -306,9 +320,8 @@ HISTORIES: Final = (
         steps=(
             _table("id int, name string"),
             "set mapreduce.job.reduces=3",
-            "insert into {t} select pos, concat('n', pos) from "
-            + _ROWS
-            + " where pos < 20 distribute by pos",
+            """insert into {t} select pos, concat('n', pos) from {rows} where pos < 20
+               distribute by pos""",
             "delete from {t} where id % 3 = 0",
             "update {t} set name = 'new' where id in (1, 2, 4)",
             "set mapreduce.job.reduces=-1",
@@ -320,9 +333,8 @@ HISTORIES: Final = (
         steps=(
             _table("id int, name string"),
             "set mapreduce.job.reduces=3",
-            "insert into {t} select pos, concat('n', pos) from "
-            + _ROWS
-            + " where pos < 20 distribute by pos",
+            """insert into {t} select pos, concat('n', pos) from {rows} where pos < 20
+               distribute by pos""",
             "delete from {t} where id % 3 = 0",
             "update {t} set name = 'new' where id in (1, 2, 4)",
             "set mapreduce.job.reduces=-1",
@@ -335,7 +347,7 @@ HISTORIES: Final = (
         note="files of many stripes, deletes at their borders",
         steps=(
             _table("id int, name string", properties=_MANY_STRIPES),
-            "insert into {t} select pos, concat('name ', sha(cast(pos as string))) from " + _ROWS,
+            "insert into {t} select pos, concat('name ', sha(cast(pos as string))) from {rows}",
             "delete from {t} where id % 7 = 0 or id between 795 and 805",
             "update {t} set name = 'new' where id % 100 = 1",
         ),
@@ -345,7 +357,7 @@ HISTORIES: Final = (
         note="a base of many stripes and deletes in it",
         steps=(
             _table("id int, name string", properties=_MANY_STRIPES),
-            "insert into {t} select pos, concat('name ', sha(cast(pos as string))) from " + _ROWS,
+            "insert into {t} select pos, concat('name ', sha(cast(pos as string))) from {rows}",
             "delete from {t} where id % 7 = 0 or id between 795 and 805",
             "update {t} set name = 'new' where id % 100 = 1",
             "!compact major",
@@ -479,10 +491,9 @@ HISTORIES: Final = (
         steps=(
             "create table {t} (a int, b int) stored as orc",
             "set mapreduce.job.reduces=3",
-            "insert into {t} select pos, pos * 10 from " + _ROWS + " where pos < 9 distribute by pos",
-            "insert into {t} select pos, pos * 10 from "
-            + _ROWS
-            + " where pos between 9 and 14 distribute by pos",
+            "insert into {t} select pos, pos * 10 from {rows} where pos < 9 distribute by pos",
+            """insert into {t} select pos, pos * 10 from {rows} where pos between 9 and 14
+               distribute by pos""",
             "set mapreduce.job.reduces=-1",
             "!convert",
             "delete from {t} where a % 4 = 0",

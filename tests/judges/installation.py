@@ -84,9 +84,7 @@ def prepare(*judges: Judge, progress: Progress = lambda _line: None) -> None:
         installation(judge, progress=progress)
 
 
-def installation(
-    judge: Judge, *, progress: Progress = lambda _line: None
-) -> Installation:
+def installation(judge: Judge, *, progress: Progress = lambda _line: None) -> Installation:
     """Returns a judge's class path, resolving and compiling what is missing.
 
     Raises:
@@ -123,8 +121,10 @@ def _install(judge: Judge, folder: Path, progress: Progress) -> Installation:
     scratch = folder / "classpath.new"
     progress(f"{judge.value[0]}: resolving its jars with Maven")
     _run(
-        ("mvn", "--batch-mode", "-f", str(judge.pom), f"{DEPENDENCY_PLUGIN}:build-classpath")
-        + (f"-Dmdep.outputFile={scratch}",),
+        (
+            *("mvn", "--batch-mode", "-f", str(judge.pom)),
+            *(f"{DEPENDENCY_PLUGIN}:build-classpath", f"-Dmdep.outputFile={scratch}"),
+        ),
         log=folder / "maven.log",
         progress=lambda: _count_downloads(folder / "maven.log", judge, progress),
     )
@@ -133,8 +133,10 @@ def _install(judge: Judge, folder: Path, progress: Progress) -> Installation:
     shutil.rmtree(classes, ignore_errors=True)
     jars = scratch.read_text().strip()
     _run(
-        ("javac", "-nowarn", "--release", "17", "-d", str(classes), "-cp", jars)
-        + tuple(str(source) for source in judge.sources),
+        (
+            *("javac", "-nowarn", "--release", "17", "-d", str(classes), "-cp", jars),
+            *map(str, judge.sources),
+        ),
         log=folder / "javac.log",
         progress=lambda: None,
     )

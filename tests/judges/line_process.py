@@ -18,18 +18,17 @@ if TYPE_CHECKING:
 
 Row = list[Any]
 
+# Hive reaches into these; Java 17 closed them.
 _OPEN_PACKAGES: Final = tuple(
-    f"--add-opens={module}/{package}=ALL-UNNAMED"
-    for module, packages in (
-        (
-            "java.base",
-            "java.lang java.lang.reflect java.util java.util.concurrent java.util.concurrent.atomic "
-            "java.util.regex java.time java.io java.net java.nio java.math java.text sun.nio.ch "
-            "jdk.internal.loader",
-        ),
-        ("java.sql", "java.sql"),
+    f"--add-opens={package}=ALL-UNNAMED"
+    for package in (
+        *("java.base/java.io", "java.base/java.lang", "java.base/java.lang.reflect"),
+        *("java.base/java.math", "java.base/java.net", "java.base/java.nio"),
+        *("java.base/java.text", "java.base/java.time", "java.base/java.util"),
+        *("java.base/java.util.concurrent", "java.base/java.util.concurrent.atomic"),
+        *("java.base/java.util.regex", "java.base/sun.nio.ch", "java.sql/java.sql"),
+        "java.base/jdk.internal.loader",
     )
-    for package in packages.split()
 )
 _JVM_FLAGS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8")
 _LOG_LINES: Final = 30

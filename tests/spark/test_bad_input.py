@@ -152,12 +152,14 @@ def test_a_lock_that_is_not_granted_in_time_is_an_error_and_no_waiting_lock_stay
 
     table = t.info("t")
     access = TableAccess(table=table, operations=frozenset({DataOperation.OVERWRITE}))
-    with connect(t.endpoint) as other, pytest.raises(ZeroDivisionError):
-        with begin(other, job_key=f"{t.db}/other", reads=[], writes=[access], lock_timeout_s=5.0):
-            with pytest.raises(errors.LockNotAcquiredError, match=rf"no lock on {t.db}\.t after"):
-                t.delete("t", lock_timeout_s=1.0)
-            assert len({k.txn_id for k in t.client.show_locks(table.ref)}) == 1
-            raise ZeroDivisionError
+    with (
+        connect(t.endpoint) as other,
+        begin(other, job_key=f"{t.db}/other", writes=[access], lock_timeout_s=5.0) as txn,
+    ):
+        with pytest.raises(errors.LockNotAcquiredError, match=rf"no lock on {t.db}\.t after"):
+            t.delete("t", lock_timeout_s=1.0)
+        assert {k.txn_id for k in t.client.show_locks(table.ref)} == {txn.txn_id}
+        txn.abandon()
     untouched(t)
 
 

@@ -42,7 +42,7 @@ class History:
 
     def __init__(self, lab: Lab, seed: int, *, partitioned: bool, buckets: int) -> None:
         self.lab = lab
-        self.random = random.Random(seed)
+        self.random = random.Random(seed)  # noqa: S311 - not for secrets
         self.rows: dict[int, tuple[int, int]] = {}
         self.next_id = 0
         columns = {"id": "bigint", "v": "int"}
@@ -126,7 +126,7 @@ def test_a_random_history_ends_in_the_models_rows(
 ) -> None:
     seed = int(os.environ.get("HIVEACID_SEED") or random.SystemRandom().randint(0, 1 << 30))
     with capsys.disabled():
-        print(f"\nhistory seed={seed}")
+        print(f"\nhistory seed={seed}")  # noqa: T201 - how a failure is run again
     history = History(lab, seed, partitioned=partitioned, buckets=buckets)
     verbs: list[Callable[[], None]] = [
         *[history.insert] * 3,

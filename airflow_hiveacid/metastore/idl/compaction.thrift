@@ -34,18 +34,10 @@ struct CompactionResponse {
   4: optional string errormessage
 }
 
-/* All fields are 4.x; 3.1 answers with everything. */
+/* Both fields are 4.x; 3.1 answers with everything. */
 struct ShowCompactRequest {
-  1: optional i64 id
-  2: optional string poolName
   3: optional string dbName
   4: optional string tbName
-  5: optional string partName
-  6: optional CompactionType type
-  /* One character, as the server's tables keep it. */
-  7: optional string state
-  8: optional i64 limit
-  9: optional string order
 }
 
 struct ShowCompactResponseElement {
@@ -116,8 +108,6 @@ struct CompactionInfoStruct {
   15: optional i64 enqueueTime
   16: optional i64 retryRetention
   17: optional string poolname
-  18: optional i32 numberOfBuckets
-  19: optional string orderByClause
 }
 
 /* Unset: the queue holds nothing for this worker. */

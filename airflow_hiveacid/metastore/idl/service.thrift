@@ -50,6 +50,7 @@ service Metastore {
       throws (1: faults.InvalidOperationException o1, 2: faults.MetaException o2)
 
   transactions.OpenTxnsResponse open_txns(1: transactions.OpenTxnRequest rqst)
+  /* On 4.x without the read-only ones. */
   transactions.GetOpenTxnsResponse get_open_txns()
   /* 4.x. */
   transactions.GetOpenTxnsResponse get_open_txns_req(

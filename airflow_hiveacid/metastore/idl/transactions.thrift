@@ -38,7 +38,10 @@ struct OpenTxnsResponse {
   1: required list<i64> txn_ids
 }
 
-/* 4.x; that a server knows the call which takes it, is how 3.1 and 4.x are told apart. */
+/*
+ * 4.x; that a server knows the call which takes it, is how 3.1 and 4.x are told apart. The list has
+ * to be sent, empty if nothing is excluded: 4.0.1 fails without it.
+ */
 struct GetOpenTxnsRequest {
   1: optional list<TxnType> excludeTxnTypes
 }

@@ -6,15 +6,15 @@ import itertools
 from typing import TYPE_CHECKING
 
 import pytest
-from contract.bench import Bench
-from contract.fake_client import FakeClient
-from contract.fake_metastore import FakeMetastore
-from contract.manual_clock import ManualClock
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.clock import SystemClock
+from contract.bench import V3_PARAMS, V4_PARAMS, Bench
+from contract.fake_client import FakeClient
+from contract.fake_metastore import FakeMetastore
+from contract.manual_clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,14 +24,7 @@ if TYPE_CHECKING:
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(
-    params=[
-        "fake-3",
-        "fake-4",
-        pytest.param("real-3.1.3", marks=pytest.mark.server),
-        pytest.param("real-4.0.1", marks=pytest.mark.server),
-    ]
-)
+@pytest.fixture(params=[*V3_PARAMS, *V4_PARAMS])
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     made = _bench(request)
     made.db = f"contract_{next(_numbers)}"

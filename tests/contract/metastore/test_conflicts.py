@@ -3,18 +3,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from contract.bench import access, month, start
 
 from airflow_hiveacid.format.conflicts import DataOperation, conflict
 from airflow_hiveacid.format.errors import TransactionAbortedError, WriteConflictError
 from airflow_hiveacid.metastore.locks import LockRequest, components_for
+from contract.bench import access, month, start
 
 if TYPE_CHECKING:
-    from contract.bench import Bench
-
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.metastore.locks import TableAccess
     from airflow_hiveacid.metastore.port import MetastorePort
+    from contract.bench import Bench
 
 SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from contract.bench import access, month, start
 
 from airflow_hiveacid.format.conflicts import (
     DataOperation,
@@ -14,11 +13,11 @@ from airflow_hiveacid.format.conflicts import (
     may_share,
 )
 from airflow_hiveacid.metastore.locks import LockRequest, components_for
+from contract.bench import access, month, start
 
 if TYPE_CHECKING:
-    from contract.bench import Bench
-
     from airflow_hiveacid.metastore.port import MetastorePort
+    from contract.bench import Bench
 
 SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 
@@ -33,9 +32,7 @@ def test_who_waits_for_whom_is_as_the_table_says(
     second = start(client, access(table, wanted))
     assert first.answer.state is LockState.ACQUIRED
     generation = client.generation
-    goes = may_share(
-        lock_type_for(wanted, generation), lock_type_for(held, generation), generation
-    )
+    goes = may_share(lock_type_for(wanted, generation), lock_type_for(held, generation), generation)
     assert second.answer.state is (LockState.ACQUIRED if goes else LockState.WAITING)
     client.abort_txn(first.txn_id)
     answer = client.check_lock(second.answer.lock_id, second.txn_id)
@@ -44,9 +41,7 @@ def test_who_waits_for_whom_is_as_the_table_says(
 
 
 @pytest.mark.promise("L1")
-def test_a_read_locks_exactly_the_partitions_it_reads(
-    bench: Bench, client: MetastorePort
-) -> None:
+def test_a_read_locks_exactly_the_partitions_it_reads(bench: Bench, client: MetastorePort) -> None:
     table = bench.partitioned("1", "2", "3")
     reading = access(table, SELECT, partitions=(month("1"), month("3")))
     txn_id = client.open_txn()

@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from contract.bench import access, month, start
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockType, MetastoreGeneration
 from airflow_hiveacid.format.errors import MetastoreCallError, MetastoreVersionError
@@ -15,12 +14,15 @@ from airflow_hiveacid.metastore.compaction_queue import (
     CompactionType,
 )
 from airflow_hiveacid.metastore.compaction_work import compacting
+from airflow_hiveacid.metastore.connection import Repeat
+from airflow_hiveacid.metastore.gen.compaction.ttypes import ShowCompactRequest
+from contract.bench import NEEDS_V4, access, month, start
 
 if TYPE_CHECKING:
-    from contract.bench import Bench
-
     from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.client import MetastoreClient
     from airflow_hiveacid.metastore.port import MetastorePort
+    from contract.bench import Bench
 
 MAJOR, MINOR = CompactionType.MAJOR, CompactionType.MINOR
 
@@ -32,14 +34,6 @@ def table(bench: Bench, client: MetastorePort) -> TableInfo:
         mine = start(client, access(table, DataOperation.INSERT, partitions=(month("1"),)))
         client.commit_txn(mine.txn_id)
     return table
-
-
-@pytest.fixture
-def v4(client: MetastorePort) -> MetastorePort:
-    """A client whose server lets itself be helped; 3.1 has tests of its own."""
-    if client.generation is MetastoreGeneration.V3:
-        pytest.skip("the worker's half of the queue is not served by 3.1")
-    return client
 
 
 def claim_of(client: MetastorePort, pool: str) -> ClaimedCompaction:
@@ -70,6 +64,20 @@ def test_a_second_request_for_the_same_is_not_queued(
     assert len(client.show_compactions(table.ref)) == 2
 
 
+@pytest.mark.parametrize(
+    "bench", [pytest.param("real-4.0.1", marks=pytest.mark.server)], indirect=True
+)
+def test_the_server_filters_what_it_shows(
+    bench: Bench, client: MetastoreClient, table: TableInfo
+) -> None:
+    other = bench.table("other")
+    client.request_compaction(table.ref, month("1"), MINOR)
+    client.request_compaction(other.ref, None, MINOR)
+    request = ShowCompactRequest(dbName=bench.db, tbName="other")
+    answer = client._connection.call("show_compact", request, repeat=Repeat.SAFE)
+    assert [(e.dbname, e.tablename) for e in answer.compacts] == [(bench.db, "other")]
+
+
 def test_an_unpartitioned_table_is_queued_as_a_whole(bench: Bench, client: MetastorePort) -> None:
     table = bench.table("whole")
     client.request_compaction(table.ref, None, MINOR)
@@ -87,24 +95,26 @@ def test_the_workers_half_of_the_queue_needs_4x(client: MetastorePort, table: Ta
         client.request_compaction(table.ref, month("1"), MAJOR, pool="p")
 
 
-def test_a_worker_claims_from_its_own_pool_only(v4: MetastorePort, table: TableInfo) -> None:
+@NEEDS_V4
+def test_a_worker_claims_from_its_own_pool_only(client: MetastorePort, table: TableInfo) -> None:
     pool = table.ref.db
-    v4.request_compaction(table.ref, month("1"), MAJOR, pool=pool)
-    assert v4.find_next_compaction("w", worker_version="1", pool="elsewhere") is None
-    claim = claim_of(v4, pool)
+    client.request_compaction(table.ref, month("1"), MAJOR, pool=pool)
+    assert client.find_next_compaction("w", worker_version="1", pool="elsewhere") is None
+    claim = claim_of(client, pool)
     assert (claim.table, claim.partition, claim.pool) == (table.ref, month("1"), pool)
-    assert v4.find_next_compaction("w", worker_version="1", pool=pool) is None
-    (entry,) = v4.show_compactions(table.ref)
+    assert client.find_next_compaction("w", worker_version="1", pool=pool) is None
+    (entry,) = client.show_compactions(table.ref)
     assert (entry.state, entry.worker_id) == (CompactionState.WORKING, "worker-1")
     assert entry.worker_version == "1.0"
-    v4.mark_refused(replace(claim, error_message="tidying up"))
+    client.mark_refused(replace(claim, error_message="tidying up"))
 
 
-def test_a_compaction_goes_from_claim_to_cleaned(v4: MetastorePort, table: TableInfo) -> None:
-    v4.request_compaction(table.ref, month("1"), MAJOR, pool=table.ref.db)
-    claim = claim_of(v4, table.ref.db)
+@NEEDS_V4
+def test_a_compaction_goes_from_claim_to_cleaned(client: MetastorePort, table: TableInfo) -> None:
+    client.request_compaction(table.ref, month("1"), MAJOR, pool=table.ref.db)
+    claim = claim_of(client, table.ref.db)
     with compacting(
-        v4,
+        client,
         table=table,
         partition=month("1"),
         claim=claim,
@@ -113,28 +123,29 @@ def test_a_compaction_goes_from_claim_to_cleaned(v4: MetastorePort, table: Table
     ) as work:
         assert work.write_ids.high_watermark == 3
         assert work.txn.write_ids == {}
-        (lock,) = v4.show_locks(table.ref)
+        (lock,) = client.show_locks(table.ref)
         assert (lock.lock_type, lock.partition) == (LockType.SHARED_READ, "month=1")
-        v4.set_job_id(claim, "application_1")
-        (entry,) = v4.show_compactions(table.ref)
+        client.set_job_id(claim, "application_1")
+        (entry,) = client.show_compactions(table.ref)
         assert (entry.state, entry.txn_id) == (CompactionState.WORKING, work.txn.txn_id)
         assert (entry.highest_write_id, entry.job_id) == (3, "application_1")
-    (entry,) = v4.show_compactions(table.ref)
+    (entry,) = client.show_compactions(table.ref)
     assert entry.state is CompactionState.READY_FOR_CLEANING
-    assert v4.show_locks(table.ref) == ()
-    v4.mark_cleaned(replace(claim, highest_write_id=WriteId(3)))
-    (entry,) = v4.show_compactions(table.ref)
+    assert client.show_locks(table.ref) == ()
+    client.mark_cleaned(replace(claim, highest_write_id=WriteId(3)))
+    (entry,) = client.show_compactions(table.ref)
     assert entry.state is CompactionState.SUCCEEDED
     assert not entry.state.is_pending
 
 
-def test_a_compaction_that_fails_says_why(v4: MetastorePort, table: TableInfo) -> None:
-    v4.request_compaction(table.ref, month("1"), MINOR, pool=table.ref.db)
-    claim = claim_of(v4, table.ref.db)
+@NEEDS_V4
+def test_a_compaction_that_fails_says_why(client: MetastorePort, table: TableInfo) -> None:
+    client.request_compaction(table.ref, month("1"), MINOR, pool=table.ref.db)
+    claim = claim_of(client, table.ref.db)
 
     def work() -> None:
         with compacting(
-            v4,
+            client,
             table=table,
             partition=month("1"),
             claim=claim,
@@ -145,39 +156,42 @@ def test_a_compaction_that_fails_says_why(v4: MetastorePort, table: TableInfo) -
 
     with pytest.raises(OSError, match="full"):
         work()
-    (entry,) = v4.show_compactions(table.ref)
+    (entry,) = client.show_compactions(table.ref)
     assert entry.state is CompactionState.FAILED
     assert entry.error_message == "OSError: the disk is full"
-    assert v4.show_locks(table.ref) == ()
+    assert client.show_locks(table.ref) == ()
 
 
-def test_a_refused_compaction_says_why_and_is_over(v4: MetastorePort, table: TableInfo) -> None:
-    v4.request_compaction(table.ref, month("1"), MINOR, pool=table.ref.db)
-    claim = replace(claim_of(v4, table.ref.db), error_message="nothing to do")
-    v4.mark_refused(claim)
-    (entry,) = v4.show_compactions(table.ref)
+@NEEDS_V4
+def test_a_refused_compaction_says_why_and_is_over(client: MetastorePort, table: TableInfo) -> None:
+    client.request_compaction(table.ref, month("1"), MINOR, pool=table.ref.db)
+    claim = replace(claim_of(client, table.ref.db), error_message="nothing to do")
+    client.mark_refused(claim)
+    (entry,) = client.show_compactions(table.ref)
     assert (entry.state, entry.error_message) == (CompactionState.REFUSED, "nothing to do")
     with pytest.raises(MetastoreCallError):
-        v4.mark_refused(claim)
+        client.mark_refused(claim)
 
 
-def test_cleaning_without_a_bound_is_never_told(v4: MetastorePort, table: TableInfo) -> None:
-    v4.request_compaction(table.ref, month("1"), MINOR, pool=table.ref.db)
-    claim = claim_of(v4, table.ref.db)
+@NEEDS_V4
+def test_cleaning_without_a_bound_is_never_told(client: MetastorePort, table: TableInfo) -> None:
+    client.request_compaction(table.ref, month("1"), MINOR, pool=table.ref.db)
+    claim = claim_of(client, table.ref.db)
     with pytest.raises(ValueError, match="highest write ID"):
-        v4.mark_cleaned(replace(claim, highest_write_id=None))
-    v4.mark_refused(replace(claim, error_message="tidying up"))
+        client.mark_cleaned(replace(claim, highest_write_id=None))
+    client.mark_refused(replace(claim, error_message="tidying up"))
 
 
+@NEEDS_V4
 def test_what_a_dead_worker_had_claimed_can_be_taken_over(
-    v4: MetastorePort, table: TableInfo
+    client: MetastorePort, table: TableInfo
 ) -> None:
-    v4.request_compaction(table.ref, month("1"), MAJOR, pool=table.ref.db)
-    claim_of(v4, table.ref.db)
-    (entry,) = v4.show_compactions(table.ref)
+    client.request_compaction(table.ref, month("1"), MAJOR, pool=table.ref.db)
+    claim_of(client, table.ref.db)
+    (entry,) = client.show_compactions(table.ref)
     claim = ClaimedCompaction.of_entry(entry)
     with compacting(
-        v4,
+        client,
         table=table,
         partition=month("1"),
         claim=claim,
@@ -185,11 +199,11 @@ def test_what_a_dead_worker_had_claimed_can_be_taken_over(
         lock_timeout_s=5,
     ):
         pass
-    (entry,) = v4.show_compactions(table.ref)
+    (entry,) = client.show_compactions(table.ref)
     assert entry.state is CompactionState.READY_FOR_CLEANING
     with pytest.raises(ValueError, match="not working"):
         ClaimedCompaction.of_entry(entry)
-    v4.mark_cleaned(replace(claim, highest_write_id=WriteId(3)))
+    client.mark_cleaned(replace(claim, highest_write_id=WriteId(3)))
 
 
 def test_a_compaction_on_3x_is_a_transaction_without_an_entry(

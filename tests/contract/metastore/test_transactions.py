@@ -3,17 +3,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from contract.bench import access, month, start
 
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import TransactionAbortedError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
+from contract.bench import access, month, start
 
 if TYPE_CHECKING:
-    from contract.bench import Bench
-
     from airflow_hiveacid.metastore.port import MetastorePort
+    from contract.bench import Bench
 
 INSERT = DataOperation.INSERT
 
@@ -102,9 +101,7 @@ def test_nothing_can_be_done_with_an_aborted_transaction(
     with pytest.raises(TransactionAbortedError):
         client.allocate_write_id(mine.txn_id, plain.ref)
     with pytest.raises(TransactionAbortedError):
-        client.add_dynamic_partitions(
-            mine.txn_id, mine.write_id, table.ref, [month("1")], INSERT
-        )
+        client.add_dynamic_partitions(mine.txn_id, mine.write_id, table.ref, [month("1")], INSERT)
     with pytest.raises(TransactionAbortedError):
         client.check_lock(mine.answer.lock_id, mine.txn_id)
     with pytest.raises(TransactionAbortedError):

@@ -65,9 +65,8 @@ def test_the_zip_holds_the_rooms_beside_spark_and_no_airflow_room(archive: Path)
     assert rooms == set(packager.ROOMS)
     assert {n.split("/")[0] for n in names} == {
         "airflow_hiveacid",
-        "spark_apps",
-        "thrift",
-        "hmsclient",
+        packager.APPS,
+        *packager.LIBRARIES,
     }
     assert "spark_apps/runtime.py" in names
 

@@ -330,41 +330,20 @@ class CompactionResponse(object):
 class ShowCompactRequest(object):
     """
     Attributes:
-     - id
-     - poolName
      - dbName
      - tbName
-     - partName
-     - type
-     - state
-     - limit
-     - order
 
     """
 
     __slots__ = (
-        'id',
-        'poolName',
         'dbName',
         'tbName',
-        'partName',
-        'type',
-        'state',
-        'limit',
-        'order',
     )
 
 
-    def __init__(self, id=None, poolName=None, dbName=None, tbName=None, partName=None, type=None, state=None, limit=None, order=None,):
-        self.id = id
-        self.poolName = poolName
+    def __init__(self, dbName=None, tbName=None,):
         self.dbName = dbName
         self.tbName = tbName
-        self.partName = partName
-        self.type = type
-        self.state = state
-        self.limit = limit
-        self.order = order
 
     def read(self, iprot):
         if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
@@ -375,17 +354,7 @@ class ShowCompactRequest(object):
             (fname, ftype, fid) = iprot.readFieldBegin()
             if ftype == TType.STOP:
                 break
-            if fid == 1:
-                if ftype == TType.I64:
-                    self.id = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 2:
-                if ftype == TType.STRING:
-                    self.poolName = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 3:
+            if fid == 3:
                 if ftype == TType.STRING:
                     self.dbName = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
                 else:
@@ -393,31 +362,6 @@ class ShowCompactRequest(object):
             elif fid == 4:
                 if ftype == TType.STRING:
                     self.tbName = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 5:
-                if ftype == TType.STRING:
-                    self.partName = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 6:
-                if ftype == TType.I32:
-                    self.type = iprot.readI32()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 7:
-                if ftype == TType.STRING:
-                    self.state = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 8:
-                if ftype == TType.I64:
-                    self.limit = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 9:
-                if ftype == TType.STRING:
-                    self.order = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
                 else:
                     iprot.skip(ftype)
             else:
@@ -430,14 +374,6 @@ class ShowCompactRequest(object):
             oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
             return
         oprot.writeStructBegin('ShowCompactRequest')
-        if self.id is not None:
-            oprot.writeFieldBegin('id', TType.I64, 1)
-            oprot.writeI64(self.id)
-            oprot.writeFieldEnd()
-        if self.poolName is not None:
-            oprot.writeFieldBegin('poolName', TType.STRING, 2)
-            oprot.writeString(self.poolName.encode('utf-8') if sys.version_info[0] == 2 else self.poolName)
-            oprot.writeFieldEnd()
         if self.dbName is not None:
             oprot.writeFieldBegin('dbName', TType.STRING, 3)
             oprot.writeString(self.dbName.encode('utf-8') if sys.version_info[0] == 2 else self.dbName)
@@ -445,26 +381,6 @@ class ShowCompactRequest(object):
         if self.tbName is not None:
             oprot.writeFieldBegin('tbName', TType.STRING, 4)
             oprot.writeString(self.tbName.encode('utf-8') if sys.version_info[0] == 2 else self.tbName)
-            oprot.writeFieldEnd()
-        if self.partName is not None:
-            oprot.writeFieldBegin('partName', TType.STRING, 5)
-            oprot.writeString(self.partName.encode('utf-8') if sys.version_info[0] == 2 else self.partName)
-            oprot.writeFieldEnd()
-        if self.type is not None:
-            oprot.writeFieldBegin('type', TType.I32, 6)
-            oprot.writeI32(self.type)
-            oprot.writeFieldEnd()
-        if self.state is not None:
-            oprot.writeFieldBegin('state', TType.STRING, 7)
-            oprot.writeString(self.state.encode('utf-8') if sys.version_info[0] == 2 else self.state)
-            oprot.writeFieldEnd()
-        if self.limit is not None:
-            oprot.writeFieldBegin('limit', TType.I64, 8)
-            oprot.writeI64(self.limit)
-            oprot.writeFieldEnd()
-        if self.order is not None:
-            oprot.writeFieldBegin('order', TType.STRING, 9)
-            oprot.writeString(self.order.encode('utf-8') if sys.version_info[0] == 2 else self.order)
             oprot.writeFieldEnd()
         oprot.writeFieldStop()
         oprot.writeStructEnd()
@@ -1034,8 +950,6 @@ class CompactionInfoStruct(object):
      - enqueueTime
      - retryRetention
      - poolname
-     - numberOfBuckets
-     - orderByClause
 
     """
 
@@ -1057,12 +971,10 @@ class CompactionInfoStruct(object):
         'enqueueTime',
         'retryRetention',
         'poolname',
-        'numberOfBuckets',
-        'orderByClause',
     )
 
 
-    def __init__(self, id=None, dbname=None, tablename=None, partitionname=None, type=None, runas=None, properties=None, toomanyaborts=None, state=None, workerId=None, start=None, highestWriteId=None, errorMessage=None, hasoldabort=None, enqueueTime=None, retryRetention=None, poolname=None, numberOfBuckets=None, orderByClause=None,):
+    def __init__(self, id=None, dbname=None, tablename=None, partitionname=None, type=None, runas=None, properties=None, toomanyaborts=None, state=None, workerId=None, start=None, highestWriteId=None, errorMessage=None, hasoldabort=None, enqueueTime=None, retryRetention=None, poolname=None,):
         self.id = id
         self.dbname = dbname
         self.tablename = tablename
@@ -1080,8 +992,6 @@ class CompactionInfoStruct(object):
         self.enqueueTime = enqueueTime
         self.retryRetention = retryRetention
         self.poolname = poolname
-        self.numberOfBuckets = numberOfBuckets
-        self.orderByClause = orderByClause
 
     def read(self, iprot):
         if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
@@ -1177,16 +1087,6 @@ class CompactionInfoStruct(object):
                     self.poolname = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
                 else:
                     iprot.skip(ftype)
-            elif fid == 18:
-                if ftype == TType.I32:
-                    self.numberOfBuckets = iprot.readI32()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 19:
-                if ftype == TType.STRING:
-                    self.orderByClause = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
             else:
                 iprot.skip(ftype)
             iprot.readFieldEnd()
@@ -1264,14 +1164,6 @@ class CompactionInfoStruct(object):
         if self.poolname is not None:
             oprot.writeFieldBegin('poolname', TType.STRING, 17)
             oprot.writeString(self.poolname.encode('utf-8') if sys.version_info[0] == 2 else self.poolname)
-            oprot.writeFieldEnd()
-        if self.numberOfBuckets is not None:
-            oprot.writeFieldBegin('numberOfBuckets', TType.I32, 18)
-            oprot.writeI32(self.numberOfBuckets)
-            oprot.writeFieldEnd()
-        if self.orderByClause is not None:
-            oprot.writeFieldBegin('orderByClause', TType.STRING, 19)
-            oprot.writeString(self.orderByClause.encode('utf-8') if sys.version_info[0] == 2 else self.orderByClause)
             oprot.writeFieldEnd()
         oprot.writeFieldStop()
         oprot.writeStructEnd()
@@ -1397,15 +1289,10 @@ CompactionResponse.thrift_spec = (
 all_structs.append(ShowCompactRequest)
 ShowCompactRequest.thrift_spec = (
     None,  # 0
-    (1, TType.I64, 'id', None, None, ),  # 1
-    (2, TType.STRING, 'poolName', 'UTF8', None, ),  # 2
+    None,  # 1
+    None,  # 2
     (3, TType.STRING, 'dbName', 'UTF8', None, ),  # 3
     (4, TType.STRING, 'tbName', 'UTF8', None, ),  # 4
-    (5, TType.STRING, 'partName', 'UTF8', None, ),  # 5
-    (6, TType.I32, 'type', None, None, ),  # 6
-    (7, TType.STRING, 'state', 'UTF8', None, ),  # 7
-    (8, TType.I64, 'limit', None, None, ),  # 8
-    (9, TType.STRING, 'order', 'UTF8', None, ),  # 9
 )
 all_structs.append(ShowCompactResponseElement)
 ShowCompactResponseElement.thrift_spec = (
@@ -1467,8 +1354,6 @@ CompactionInfoStruct.thrift_spec = (
     (15, TType.I64, 'enqueueTime', None, None, ),  # 15
     (16, TType.I64, 'retryRetention', None, None, ),  # 16
     (17, TType.STRING, 'poolname', 'UTF8', None, ),  # 17
-    (18, TType.I32, 'numberOfBuckets', None, None, ),  # 18
-    (19, TType.STRING, 'orderByClause', 'UTF8', None, ),  # 19
 )
 all_structs.append(OptionalCompactionInfoStruct)
 OptionalCompactionInfoStruct.thrift_spec = (

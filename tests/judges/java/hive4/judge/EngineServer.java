@@ -49,7 +49,11 @@ public final class EngineServer {
     // The engine chooses the location of an external table by its own settings, not by the metastore's.
     try (Metastore metastore = new Metastore()) {
       for (String name : new String[] {"metastore.warehouse.dir", "metastore.warehouse.external.dir"}) {
-        base.set("hive." + name, metastore.client.getConfigValue(name, "/nowhere"));
+        String folder = metastore.client.getConfigValue(name, "");
+        if (folder.isEmpty()) {
+          throw new IllegalStateException("the metastore does not tell its " + name);
+        }
+        base.set("hive." + name, folder);
       }
     }
     SessionState session = SessionState.start(new SessionState(base));

@@ -1,0 +1,472 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.conflicts import (
+    DataOperation,
+    LockState,
+    LockType,
+)
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    InsertOnlyTableError,
+    LockNotAcquiredError,
+    NotTransactionalError,
+    TransactionAbortedError,
+    WriteConflictError,
+)
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.metastore.locks import LockRequest, components_for
+from airflow_hiveacid.metastore.transaction import STEPS, begin
+from airflow_hiveacid.metastore.txn_values import TxnType
+from contract.bench import access, month, start
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from contract.bench import Bench
+
+SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
+
+
+class BodyError(Exception):
+    """What goes wrong in a body."""
+
+
+def now(client: MetastorePort, table: TableInfo) -> ValidWriteIdList:
+    return client.valid_write_ids([table.ref], client.valid_txns())[table.ref]
+
+
+def test_the_steps_come_in_the_order_that_makes_them_safe(
+    bench: Bench, client: MetastorePort
+) -> None:
+    steps: list[str] = []
+    with begin(
+        client,
+        job_key="job",
+        writes=[access(bench.table(), UPDATE)],
+        lock_timeout_s=5,
+        clock=bench.clock,
+        on_step=steps.append,
+    ) as txn:
+        assert steps == ["opened", "allocated", "locked", "fenced", "snapshot"]
+        txn.step("mine")
+    assert steps == ["opened", "allocated", "locked", "fenced", "snapshot", "mine", *STEPS[5:]]
+
+
+@pytest.mark.promise("T11")
+def test_a_body_that_returns_commits_and_leaves_no_lock(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.table()
+    with begin(
+        client,
+        job_key="job",
+        writes=[access(table, INSERT)],
+        lock_timeout_s=5,
+        clock=bench.clock,
+    ) as txn:
+        assert not now(client, table).is_visible(txn.write_ids[table.ref])
+    assert now(client, table).is_visible(txn.write_ids[table.ref])
+    assert client.show_locks(table.ref) == ()
+
+
+@pytest.mark.promise("T12")
+def test_a_body_that_raises_aborts_itself_and_nobody_else(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.table()
+    neighbour = start(bench.client(), access(table, INSERT))
+
+    def fail() -> None:
+        with begin(
+            client,
+            job_key="job",
+            writes=[access(table, INSERT)],
+            lock_timeout_s=5,
+            clock=bench.clock,
+        ):
+            raise BodyError
+
+    with pytest.raises(BodyError):
+        fail()
+    assert {lock.txn_id for lock in client.show_locks(table.ref)} == {neighbour.txn_id}
+    client.commit_txn(neighbour.txn_id)
+    write_ids = now(client, table)
+    assert write_ids.is_visible(neighbour.write_id)
+    assert write_ids.aborted == (2,)
+
+
+@pytest.mark.promise("T15")
+def test_tables_written_together_are_committed_together(
+    bench: Bench, client: MetastorePort
+) -> None:
+    one, other = bench.table("one"), bench.table("other")
+    with begin(
+        client,
+        job_key="job",
+        writes=[access(one, INSERT), access(other, INSERT)],
+        lock_timeout_s=5,
+        clock=bench.clock,
+    ) as txn:
+        pass
+    seen = client.valid_write_ids([one.ref, other.ref], client.valid_txns())
+    assert all(seen[ref].is_visible(txn.write_ids[ref]) for ref in (one.ref, other.ref))
+
+
+@pytest.mark.promise("T7", "T9")
+def test_the_snapshot_covers_all_tables_and_stays_as_it_was(
+    bench: Bench, client: MetastorePort
+) -> None:
+    one, other = bench.table("one"), bench.table("other")
+    with begin(
+        client,
+        job_key="job",
+        reads=[access(one, SELECT)],
+        writes=[access(other, INSERT)],
+        lock_timeout_s=5,
+        clock=bench.clock,
+    ) as txn:
+        late = start(bench.client(), access(one, INSERT))
+        late.client.commit_txn(late.txn_id)
+        assert now(client, one).is_visible(late.write_id)
+        assert not txn.snapshot.write_ids(one.ref).is_visible(late.write_id)
+        assert set(txn.snapshot.tables) == {one.ref, other.ref}
+
+
+@pytest.mark.promise("T24")
+def test_a_transaction_sees_its_own_writes_and_nobody_elses_new_ones(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.table()
+    with begin(
+        client,
+        job_key="job",
+        writes=[access(table, INSERT)],
+        lock_timeout_s=5,
+        clock=bench.clock,
+    ) as txn:
+        mine = txn.write_ids[table.ref]
+        late = start(bench.client(), access(table, INSERT))
+        late.client.commit_txn(late.txn_id)
+        assert not txn.snapshot.write_ids(table.ref).is_visible(mine)
+        own = txn.snapshot_with_own.write_ids(table.ref)
+        assert own.is_visible(mine)
+        assert not own.is_visible(late.write_id)
+
+
+@pytest.mark.promise("T21")
+def test_a_reader_holds_shared_read_locks_and_ends_by_commit(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.partitioned("1", "2")
+    with begin(
+        client,
+        job_key=None,
+        reads=[access(table, SELECT, partitions=(month("1"),))],
+        lock_timeout_s=5,
+        clock=bench.clock,
+    ) as txn:
+        (lock,) = client.show_locks(table.ref)
+        assert (lock.lock_type, lock.partition) == (LockType.SHARED_READ, "month=1")
+        assert txn.write_ids == {}
+        assert txn.txn_id in client.valid_txns().open
+    assert client.show_locks(table.ref) == ()
+    assert client.valid_txns().is_visible(txn.txn_id)
+
+
+@pytest.mark.parametrize("txn_type", TxnType)
+def test_an_open_reader_of_any_type_is_in_the_list_that_cleaners_go_by(
+    bench: Bench, client: MetastorePort, txn_type: TxnType
+) -> None:
+    with begin(
+        client,
+        job_key="reader",
+        reads=[access(bench.table(), SELECT)],
+        lock_timeout_s=5,
+        clock=bench.clock,
+        txn_type=txn_type,
+    ) as txn:
+        txns = bench.client().valid_txns()
+        assert txn.txn_id in txns.open
+        assert txns.min_open is not None
+        assert txns.min_open <= txn.txn_id
+
+
+@pytest.mark.promise("L5")
+def test_a_lock_that_is_not_granted_in_time_is_taken_back_and_says_who_holds_it(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.table()
+    holder = start(bench.client(), access(table, OVERWRITE))
+    began_s = bench.clock.monotonic()
+    with (
+        pytest.raises(LockNotAcquiredError, match=r"exclusive on .*by hand") as caught,
+        begin(
+            client,
+            job_key="waiter",
+            writes=[access(table, UPDATE)],
+            lock_timeout_s=0.5,
+            clock=bench.clock,
+        ),
+    ):
+        pytest.fail("the body must not run")
+    assert caught.value.waited_s >= 0.3  # the bound counts from the beginning of it all
+    assert bench.clock.monotonic() - began_s < 5
+    assert str(table.ref) in caught.value.tables
+    assert {lock.txn_id for lock in client.show_locks(table.ref)} == {holder.txn_id}
+    assert client.valid_txns().open == (holder.txn_id,)
+    holder.client.abort_txn(holder.txn_id)
+
+
+class ReleasingClock:
+    """The bench's clock; the second time somebody sleeps, something happens first."""
+
+    def __init__(self, bench: Bench, happen: Callable[[], object]) -> None:
+        self._clock = bench.clock
+        self._happen = happen
+        self._sleeps = 0
+        self.monotonic = bench.clock.monotonic
+        self.wait = bench.clock.wait
+
+    def sleep(self, seconds: float) -> None:
+        self._sleeps += 1
+        if self._sleeps == 2:
+            self._happen()
+        self._clock.sleep(seconds)
+
+
+def test_a_lock_is_granted_while_one_waits(bench: Bench, client: MetastorePort) -> None:
+    table = bench.table()
+    holder = start(bench.client(), access(table, OVERWRITE))
+    clock = ReleasingClock(bench, lambda: holder.client.abort_txn(holder.txn_id))
+    with begin(
+        client,
+        job_key="waiter",
+        writes=[access(table, UPDATE)],
+        lock_timeout_s=20,
+        clock=clock,
+    ) as txn:
+        locks = client.show_locks(table.ref)
+        assert {(lock.txn_id, lock.state) for lock in locks} == {(txn.txn_id, LockState.ACQUIRED)}
+
+
+def test_whoever_was_overtaken_before_its_snapshot_begins_anew_instead_of_losing(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.table()
+    steps: list[str] = []
+    rival = bench.client()
+
+    def overtake(step: str) -> None:
+        steps.append(step)
+        if steps == ["opened"]:
+            with begin(
+                rival,
+                job_key="rival",
+                writes=[access(table, UPDATE)],
+                lock_timeout_s=5,
+                clock=bench.clock,
+            ):
+                pass
+
+    with begin(
+        client,
+        job_key="job",
+        writes=[access(table, UPDATE)],
+        lock_timeout_s=5,
+        clock=bench.clock,
+        on_step=overtake,
+    ) as txn:
+        assert steps == [*STEPS[:5], *STEPS[:5]]
+        assert txn.first_txn_id < txn.txn_id
+        mine = txn.write_ids[table.ref]
+    assert now(client, table).is_visible(mine)
+    assert client.show_locks(table.ref) == ()
+
+
+def test_an_insert_that_was_overtaken_goes_on(bench: Bench, client: MetastorePort) -> None:
+    table = bench.table()
+    steps: list[str] = []
+
+    def overtake(step: str) -> None:
+        steps.append(step)
+        if step == "opened":
+            other = start(bench.client(), access(table, UPDATE))
+            other.client.commit_txn(other.txn_id)
+
+    with begin(
+        client,
+        job_key="job",
+        writes=[access(table, INSERT)],
+        lock_timeout_s=5,
+        clock=bench.clock,
+        on_step=overtake,
+    ):
+        assert steps == [*STEPS[:5]]
+
+
+def test_the_first_of_two_overlapping_updates_wins_and_the_loser_says_so(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.table()
+    other = bench.client()
+
+    def race() -> None:
+        with begin(
+            client,
+            job_key="slow",
+            # Locks nobody out, not even on 3.1, where two updates would queue up.
+            writes=[access(table, INSERT)],
+            lock_timeout_s=5,
+            clock=bench.clock,
+        ) as slow:
+            fast = start(other, access(table, UPDATE))
+            other.commit_txn(fast.txn_id)
+            late = components_for([], [access(table, UPDATE)], client.generation)
+            client.lock(LockRequest(txn_id=slow.txn_id, components=late, agent_info="late"))
+
+    with pytest.raises(WriteConflictError):
+        race()
+    assert now(client, table).aborted == (1,)
+    assert now(client, table).is_visible(WriteId(2))
+    assert client.show_locks(table.ref) == ()
+
+
+def test_nothing_is_done_when_the_body_abandons(bench: Bench, client: MetastorePort) -> None:
+    table = bench.table()
+    with begin(
+        client,
+        job_key="job",
+        writes=[access(table, INSERT)],
+        lock_timeout_s=5,
+        clock=bench.clock,
+    ) as txn:
+        txn.abandon()
+    assert txn.is_ended
+    assert not now(client, table).is_visible(txn.write_ids[table.ref])
+    assert client.show_locks(table.ref) == ()
+
+
+@pytest.mark.promise("T13")
+def test_a_transaction_that_somebody_aborted_cannot_commit(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.table()
+    with (
+        pytest.raises(TransactionAbortedError),
+        begin(
+            client,
+            job_key="job",
+            writes=[access(table, INSERT)],
+            lock_timeout_s=5,
+            clock=bench.clock,
+        ) as txn,
+    ):
+        assert bench.client().abort_txn(txn.txn_id)
+    assert not now(client, table).is_visible(txn.write_ids[table.ref])
+
+
+def test_registering_partitions_tells_the_server_and_keeps_to_the_locks(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.partitioned("1", "2", "3")
+    with begin(
+        client,
+        job_key="job",
+        writes=[access(table, UPDATE, INSERT, partitions=(month("1"), month("2")))],
+        lock_timeout_s=5,
+        clock=bench.clock,
+    ) as txn:
+        txn.register_partitions(table.ref, [month("1")], {INSERT})
+        with pytest.raises(ValueError, match="no lock on partitions month=3"):
+            txn.register_partitions(table.ref, [month("1"), month("3")], {INSERT})
+        stranger = bench.table("stranger").ref
+        with pytest.raises(ValueError, match="not among the tables"):
+            txn.register_partitions(stranger, [month("1")], {INSERT})
+
+
+@pytest.mark.promise("R9")
+def test_statistics_of_what_was_written_are_out_of_date_before_the_commit(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.table(parameters={"COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true"}'})
+    seen: dict[str, bool] = {}
+
+    def look(step: str) -> None:
+        seen[step] = "COLUMN_STATS_ACCURATE" in client.get_table(table.ref).parameters
+
+    with begin(
+        client,
+        job_key="job",
+        writes=[access(table, INSERT)],
+        lock_timeout_s=5,
+        clock=bench.clock,
+        on_step=look,
+    ):
+        pass
+    assert (seen["snapshot"], seen["body_done"]) == (True, False)
+
+
+def test_tables_that_cannot_be_written_like_this_are_refused_before_anything_is_opened(
+    bench: Bench, client: MetastorePort
+) -> None:
+    plain = bench.table("plain", kind=TransactionalKind.NONE)
+    insert_only = bench.table("insert_only", kind=TransactionalKind.INSERT_ONLY)
+    before = client.valid_txns().high_watermark
+    with (
+        pytest.raises(NotTransactionalError, match="plain"),
+        begin(client, job_key="job", writes=[access(plain, INSERT)], lock_timeout_s=5),
+    ):
+        pytest.fail("the body must not run")
+    with (
+        pytest.raises(InsertOnlyTableError, match="DELETE and UPDATE"),
+        begin(
+            client, job_key="job", writes=[access(insert_only, UPDATE, DELETE)], lock_timeout_s=5
+        ),
+    ):
+        pytest.fail("the body must not run")
+    assert client.valid_txns().high_watermark == before
+
+
+def test_a_heartbeat_slower_than_the_server_allows_is_refused(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.table()
+    with (
+        pytest.raises(ConfigurationError, match="heartbeat_s=20"),
+        begin(
+            client,
+            job_key="job",
+            writes=[access(table, INSERT)],
+            lock_timeout_s=5,
+            heartbeat_s=20,
+        ),
+    ):
+        pytest.fail("the body must not run")
+
+
+def test_mixed_case_partitions_that_were_named_conflict_on_every_server(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.partitioned("Jan")
+    rival = bench.client()
+    slow = client.open_txn()
+    slow_write = client.allocate_write_id(slow, table.ref)
+    with begin(
+        rival,
+        job_key="job",
+        writes=[access(table, UPDATE, partitions=(month("Jan"),))],
+        lock_timeout_s=5,
+        clock=bench.clock,
+    ):
+        pass
+    client.add_dynamic_partitions(slow, slow_write, table.ref, [month("Jan")], UPDATE)
+    with pytest.raises(WriteConflictError):
+        client.commit_txn(slow)

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import FencedError
+from airflow_hiveacid.metastore.fencing import abort_job
+from airflow_hiveacid.metastore.transaction import begin
+from contract.bench import access
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.transaction import Transaction
+    from contract.bench import Bench
+
+SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
+KEY = "flights/scheduled__2013-01-01/merge/-1"
+
+
+def job(
+    bench: Bench,
+    table: TableInfo,
+    operation: DataOperation = INSERT,
+    *,
+    key: str = KEY,
+    first_txn_id: TxnId | None = None,
+) -> AbstractContextManager[Transaction]:
+    return begin(
+        bench.client(),
+        job_key=key,
+        writes=[access(table, operation)],
+        lock_timeout_s=5,
+        clock=bench.clock,
+        first_txn_id=first_txn_id,
+    )
+
+
+@pytest.mark.parametrize("operation", [INSERT, OVERWRITE])
+def test_a_newer_copy_of_a_job_ends_the_older_one_even_if_it_has_to_wait_for_its_lock(
+    bench: Bench, client: MetastorePort, operation: DataOperation
+) -> None:
+    table = bench.table()
+
+    def older() -> None:
+        with job(bench, table, operation) as old:
+            with job(bench, table, operation) as new:
+                assert new.txn_id > old.txn_id
+                assert {lock.txn_id for lock in client.show_locks(table.ref)} == {new.txn_id}
+                with pytest.raises(FencedError) as caught:
+                    old.register_partitions(table.ref, [], {INSERT})
+                assert caught.value.newer_txn_id == new.txn_id
+            assert client.valid_txns().is_visible(new.txn_id)
+
+    with pytest.raises(Exception, match="is aborted"):
+        older()
+    assert client.show_locks(table.ref) == ()
+    write_ids = client.valid_write_ids([table.ref], client.valid_txns())[table.ref]
+    assert (write_ids.aborted, write_ids.is_visible(write_ids.high_watermark)) == ((1,), True)
+
+
+def test_an_older_copy_that_comes_late_gives_way(bench: Bench, client: MetastorePort) -> None:
+    table = bench.table()
+    # It opened its transaction, then slept while the newer copy was started.
+    sleeper = client.open_txn()
+    with job(bench, table) as new:
+        with (
+            pytest.raises(FencedError) as caught,
+            job(bench, table, first_txn_id=sleeper),
+        ):
+            pytest.fail("the body must not run")
+        assert caught.value.newer_txn_id == new.txn_id
+        new.ensure_alive()
+    client.abort_txn(sleeper)
+
+
+def test_an_older_copy_that_wakes_up_after_the_newer_one_has_ended_sees_its_work(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.table()
+    sleeper = client.open_txn()
+    with job(bench, table) as new:
+        pass
+    with job(bench, table, first_txn_id=sleeper) as woken:
+        seen = woken.snapshot.write_ids(table.ref)
+        assert seen.is_visible(new.write_ids[table.ref])
+        woken.abandon()
+    client.abort_txn(sleeper)
+
+
+def test_jobs_with_different_keys_leave_each_other_alone(bench: Bench) -> None:
+    table = bench.table()
+    with job(bench, table) as one, job(bench, table, key=KEY + "0") as other:
+        one.ensure_alive()
+        other.ensure_alive()
+
+
+def test_keys_that_differ_only_far_beyond_the_width_of_the_column_differ(bench: Bench) -> None:
+    table = bench.table()
+    long = "d" * 300
+    with job(bench, table, key=long + "1") as one, job(bench, table, key=long + "2") as other:
+        one.ensure_alive()
+        other.ensure_alive()
+
+
+@pytest.mark.parametrize("key", ["d" * 300, "täglich/日次/ü"])
+def test_a_copy_is_recognised_by_a_key_of_any_length_and_script(bench: Bench, key: str) -> None:
+    table = bench.table()
+    with job(bench, table, key=key) as old:
+        with job(bench, table, key=key):
+            pass
+        with pytest.raises(Exception, match="aborted"):
+            old.register_partitions(table.ref, [], {INSERT})
+        old.abandon()
+
+
+@pytest.mark.promise("T19")
+def test_a_job_can_be_ended_from_outside(bench: Bench, client: MetastorePort) -> None:
+    table = bench.table()
+
+    def victim() -> None:
+        with job(bench, table, OVERWRITE) as txn:
+            assert abort_job(client, KEY) == (txn.txn_id,)
+            assert client.show_locks(table.ref) == ()
+
+    with pytest.raises(Exception, match="is aborted"):
+        victim()
+    assert abort_job(client, KEY) == ()
+
+
+def test_two_readers_of_one_job_are_copies_as_well(bench: Bench, client: MetastorePort) -> None:
+    table = bench.table()
+
+    def older() -> None:
+        with (
+            begin(
+                client,
+                job_key=KEY,
+                reads=[access(table, SELECT)],
+                lock_timeout_s=5,
+                clock=bench.clock,
+            ),
+            begin(
+                bench.client(),
+                job_key=KEY,
+                reads=[access(table, SELECT)],
+                lock_timeout_s=5,
+                clock=bench.clock,
+            ),
+        ):
+            pass
+
+    with pytest.raises(Exception, match="is aborted"):
+        older()

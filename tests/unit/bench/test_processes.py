@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from bench.meter import Meter
+from bench.processes import Process, cpu_seconds, peak_bytes, running, tree
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def burn(seconds: float) -> None:
+    began = time.process_time()
+    while time.process_time() - began < seconds:
+        sum(range(1_000))
+
+
+def test_a_name_with_spaces_and_parentheses_does_not_shift_the_fields() -> None:
+    times = [TICKS, 2 * TICKS, 3 * TICKS, 4 * TICKS]
+    stat = f"42 (a b) c) S 7 42 42 0 -1 0 0 0 0 0 {' '.join(map(str, times))} 20 0 1 0 99"
+    assert Process.parse(stat) == Process(pid=42, parent=7, cpu_seconds=10.0)
+
+
+def test_a_tree_is_the_root_and_what_is_below_it() -> None:
+    found = {
+        pid: Process(pid=pid, parent=parent, cpu_seconds=0.0)
+        for pid, parent in ((1, 0), (2, 1), (3, 2), (4, 1), (5, 4))
+    }
+    assert tree(2, found) == {2, 3}
+    assert tree(1, found) == {1, 2, 3, 4, 5}
+    assert tree(9, found) == set()
+
+
+def test_the_cpu_seconds_of_a_child_count_once_it_has_ended() -> None:
+    before = cpu_seconds(os.getpid())
+    work = "import time\nwhile time.process_time() < 0.3: pass"
+    subprocess.run([sys.executable, "-c", work], check=True)
+    assert cpu_seconds(os.getpid()) - before >= 0.25
+
+
+def test_a_measurement_tells_wall_and_cpu_seconds_apart() -> None:
+    meter = Meter(jvm_pid=os.getpid())
+    _, busy = meter.measure(lambda: burn(0.2))
+    assert busy.cpu_seconds == pytest.approx(0.2, abs=0.15)
+    result, idle = meter.measure(lambda: time.sleep(0.2) or "slept")
+    assert result == "slept"
+    assert idle.seconds >= 0.2
+    assert idle.cpu_seconds < 0.15
+
+
+def test_a_peak_is_seen_after_the_memory_is_given_back() -> None:
+    child = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "x = bytes(range(256)) * 400_000; del x; print(flush=True); input()",
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert child.stdout is not None
+    child.stdout.readline()
+    try:
+        assert peak_bytes(child.pid) > 100_000_000
+        assert child.pid in tree(os.getpid(), running())
+    finally:
+        child.communicate(b"\n")
+    assert peak_bytes(child.pid) == 0

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bench.check import Fingerprint, WrongRowsError, require_same, require_sums
+from bench.data import Sums
+from bench.figures import pairs
+from bench.machine import Setting
+from bench.queries import QUERIES
+from bench.records import FLAT, OURS, SPARK, Record, read_records, write_records
+from bench.report import BEGIN, END, grids, page
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SETTING = Setting(
+    cores=2,
+    memory_gib=24,
+    kernel="Linux 6.1",
+    python="3.11.2",
+    java="17.0.15",
+    spark="4.1.4",
+    pyarrow="26.0.1",
+    metastore="4.0.1",
+    rows=4_000_000,
+    repeats=3,
+    threads=2,
+    driver_memory="3g",
+)
+
+
+def record(case: str, system: str, cpu: float, *, wall: float = 1.0, run: int = 0) -> Record:
+    return Record(
+        case=case,
+        system=system,
+        run=run,
+        seconds=wall,
+        cpu_seconds=cpu,
+        other_cpu_seconds=1.0,
+        bytes=3 << 20,
+        rows=10,
+        jvm_peak_bytes=500 << 20,
+        worker_peak_bytes=(100 + run) << 20,
+    )
+
+
+def measured() -> list[Record]:
+    """A whole measurement in which everything costs 3 against 2."""
+    scans = [f"scan.{s}.{q}" for s in ("base", "changed", "merged", "compacted") for q in QUERIES]
+    flat = ["create", "append", "delete", "merge", *scans]
+    spark = ["compact.minor", "compact.major"]
+    sides = [*((c, FLAT) for c in flat), *((c, SPARK) for c in spark)]
+    return [
+        r
+        for case, yardstick in sides
+        for r in (record(case, yardstick, 2.0), record(case, OURS, 3.0, wall=0.5))
+    ]
+
+
+def test_a_figure_is_the_median_of_its_runs_and_a_ratio_is_between_medians() -> None:
+    records = [
+        *(record("merge", FLAT, cpu, run=i) for i, cpu in enumerate((10.0, 12.0, 50.0))),
+        *(record("merge", OURS, cpu, run=i, wall=2.0) for i, cpu in enumerate((2.0, 3.0, 99.0))),
+    ]
+    (pair,) = pairs(records)
+    assert pair.figure.cpu_seconds == 3.0
+    assert pair.cpu_ratio == 0.25
+    assert pair.wall_ratio == 2.0
+
+
+def test_memory_is_the_highest_peak_of_all_runs() -> None:
+    (pair,) = pairs([record("merge", OURS, 1.0, run=i) for i in range(3)])
+    assert pair.figure.worker_peak_bytes == 102 << 20
+
+
+def test_a_compaction_is_paired_with_spark_and_all_else_with_flat_files() -> None:
+    found = {p.figure.case: p.yardstick.system for p in pairs(measured()) if p.yardstick}
+    assert found.pop("compact.minor") == found.pop("compact.major") == SPARK
+    assert set(found.values()) == {FLAT}
+
+
+def test_what_has_no_yardstick_has_no_ratio() -> None:
+    (pair,) = pairs([record("compact.minor", "iceberg", 1.0)])
+    assert pair.cpu_ratio is None
+    assert pair.wall_ratio is None
+
+
+def test_a_yardstick_below_the_clock_does_not_divide_by_zero() -> None:
+    (pair,) = pairs([record("merge", FLAT, 0.0), record("merge", OURS, 0.5)])
+    assert pair.cpu_ratio == 50.0
+
+
+def test_every_case_is_in_a_table_with_its_ratio() -> None:
+    steps, cpu, wall, memory = grids(pairs(measured()))
+    assert [row[0] for row in steps.rows] == [
+        "write the base",
+        "append one batch",
+        "delete one batch by key",
+        "MERGE",
+        "minor compaction",
+        "major compaction",
+    ]
+    assert {row[1] for row in steps.rows} == {"1.50"}
+    assert {cell for row in cpu.rows for cell in row[1:]} == {"1.50 (3.00)"}
+    assert {cell for row in wall.rows for cell in row[1:]} == {"0.50 (0.50)"}
+    assert len(cpu.rows) == 4
+    assert len(memory.rows) == len(steps.rows) + 4 * len(QUERIES)
+
+
+def test_a_grid_in_markdown_has_as_many_cells_in_every_line() -> None:
+    for grid in grids(pairs(measured())):
+        lines = [line for line in grid.markdown().splitlines() if line.startswith("|")]
+        assert {line.count("|") for line in lines} == {len(grid.header) + 1}
+
+
+def test_a_page_keeps_its_prose_and_changes_only_between_the_markers() -> None:
+    text = f"before\n\n{BEGIN}\nold figures\n{END}\n\nafter\n"
+    written = page(text, pairs(measured()), SETTING)
+    assert written.startswith("before\n\n")
+    assert written.endswith("\n\nafter\n")
+    assert "old figures" not in written
+    assert "2 cores and 24 GiB" in written
+    assert page(written, pairs(measured()), SETTING) == written
+
+
+def test_a_page_without_markers_is_refused() -> None:
+    with pytest.raises(ValueError, match="figures"):
+        page("prose only", pairs(measured()), SETTING)
+
+
+def test_records_are_a_json_list_that_reads_back(tmp_path: Path) -> None:
+    records = measured()
+    path = tmp_path / "build" / "bench.json"
+    write_records(path, records)
+    first = json.loads(path.read_text())[0]
+    assert {"case", "system", "seconds", "cpu_seconds", "bytes", "rows"} <= set(first)
+    assert list(read_records(path)) == records
+    SETTING.write(tmp_path / "setting.json")
+    assert Setting.read(tmp_path / "setting.json") == SETTING
+
+
+def test_one_cent_or_one_bit_of_the_hash_is_a_difference() -> None:
+    sums = Sums(rows=3, keys=6, quantity=9, paid_cents=100)
+    found = Fingerprint(sums=sums, hash=77)
+    require_sums(found, sums, "a")
+    require_same(found, found, "a")
+    with pytest.raises(WrongRowsError, match="paid_cents=101"):
+        require_sums(found, dataclasses.replace(sums, paid_cents=101), "a")
+    with pytest.raises(WrongRowsError):
+        require_same(found, dataclasses.replace(found, hash=76), "a")

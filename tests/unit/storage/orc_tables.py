@@ -1,0 +1,119 @@
+"""Small ORC files and directories, made with Arrow's own writer so that nothing of ours made them.
+
+`event(...)` is one row of an ACID file, `write_acid` and `write_plain` make files. Each `stripe`
+becomes a stripe of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyarrow import orc
+
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.storage.gen import orc_acid_pb2 as pb
+from airflow_hiveacid.storage.orc_footer import parse_tail, serialize_tail
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+B0: Final = 536870912
+B1: Final = 536936448
+MAX: Final = "9223372036854775807"
+ROOT: Final = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row")
+COLUMNS: Final = (Column(name="id", type="int"), Column(name="name", type="string"))
+ROW: Final = pa.struct([("id", pa.int32()), ("name", pa.string())])
+
+Event = tuple[int, int, int, int, int, Any]
+
+
+def event(original: int, row: int, value: object = None, **other: Any) -> Event:  # noqa: ANN401
+    """An insert event; `bucket`, `current` and `operation` have the usual values unless given."""
+    return (
+        other.get("operation", 0),
+        original,
+        other.get("bucket", B0),
+        row,
+        other.get("current", original),
+        value,
+    )
+
+
+def tombstone(original: int, row: int, current: int, bucket: int = B0) -> Event:
+    """A delete event."""
+    return (2, original, bucket, row, current, None)
+
+
+def insert(original: int, row: int, identifier: int, **other: Any) -> Event:  # noqa: ANN401
+    """An insert event of the table of `COLUMNS`."""
+    return event(original, row, {"id": identifier, "name": f"n{identifier}"}, **other)
+
+
+def write_acid(
+    path: Path,
+    *stripes: list[Event],
+    row: pa.DataType = ROW,
+    names: tuple[str, ...] = ROOT,
+    **options: Any,  # noqa: ANN401
+) -> Path:
+    """A file with the six ACID columns."""
+    types = [pa.int32(), pa.int64(), pa.int32(), pa.int64(), pa.int64(), row]
+    schema = pa.schema(list(zip(names, types, strict=True)))
+    tables = [
+        pa.table(
+            [pa.array([e[at] for e in events], type_) for at, type_ in enumerate(types)],
+            schema=schema,
+        )
+        for events in stripes
+    ]
+    return write_tables(path, tables, schema, **options)
+
+
+def write_plain(path: Path, *stripes: list[Any], row: pa.DataType = ROW, **options: Any) -> Path:  # noqa: ANN401
+    """A file without ACID columns; rows are objects."""
+    schema = pa.schema(list(row))
+    tables = [pa.Table.from_pylist(rows, schema) for rows in stripes]
+    return write_tables(path, tables, schema, **options)
+
+
+def write_tables(path: Path, tables: list[pa.Table], schema: pa.Schema, **options: Any) -> Path:  # noqa: ANN401
+    """A file with a stripe a table. With several, the footer holds no statistics."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files = [_file(table, options) for table in tables or [schema.empty_table()]]
+    path.write_bytes(files[0] if len(files) == 1 else _joined(files))
+    return path
+
+
+def _file(table: pa.Table, options: dict[str, Any]) -> bytes:
+    sink = pa.BufferOutputStream()
+    with orc.ORCWriter(sink, **{"compression": "zlib", **options}) as writer:
+        writer.write(table)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def _joined(files: list[bytes]) -> bytes:
+    """The stripes of several files in one: Arrow's writer ends a stripe when it likes."""
+    content = b"ORC"
+    tails = [parse_tail("part", file, len(file)) for file in files]
+    footer = pb.Footer()
+    footer.CopyFrom(tails[0].footer)
+    del footer.stripes[:]
+    del footer.statistics[:]
+    for file, tail in zip(files, tails, strict=True):
+        for stripe, info in zip(tail.footer.stripes, tail.stripes, strict=True):
+            stripe.offset = len(content)
+            footer.stripes.append(stripe)
+            content += file[info.offset : info.offset + info.length]
+    footer.rows = sum(tail.rows for tail in tails)
+    whole = replace(tails[0], footer=footer, metadata=pb.Metadata(), file_length=len(content))
+    return content + serialize_tail(whole)
+
+
+def ids(high: int, *, opened: str = "", aborted: str = "") -> ValidWriteIdList:
+    """A reader's list: everything up to `high`, less what is open or aborted."""
+    minimum = opened.split(",", maxsplit=1)[0] or MAX
+    return ValidWriteIdList.parse(f"db.t:{high}:{minimum}:{opened}:{aborted}")
