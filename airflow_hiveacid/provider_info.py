@@ -1,7 +1,7 @@
 """What Airflow reads to know this provider: connection type and form, modules, configuration.
 
-Loaded by every Airflow process through the entry point `apache_airflow_provider`, so it imports nothing
-but the version. The form's fields are the extras that `hooks/connection.py` reads.
+Loaded by every Airflow process through the entry point `apache_airflow_provider`, so it imports
+nothing but the version. The form's fields are the extras that `hooks/connection.py` reads.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.acid_state import AcidDirectory, AcidState
 
-_IDENTITY: Final = ["originalTransaction", "bucket", "rowId"]
+_IDENTITY: Final = ("originalTransaction", "bucket", "rowId")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,27 +37,36 @@ class SparkCompaction:
     def run(self, kind: str, folder: Path) -> int:
         """Compact, `minor` or `major`; the bytes that were written."""
         if kind == "minor":
-            self._minor(folder)
+            deltas = self._read(self.state.deltas).coalesce(self.buckets)
+            _write(deltas, folder / "delta")
+            delete_deltas = self._read(self.state.delete_deltas).coalesce(self.buckets)
+            _write(delete_deltas, folder / "delete_delta")
         else:
-            self.live_events().write.orc(str(folder / "base"))
+            _write(self._live_events(), folder / "base")
         return sum(file.stat().st_size for file in folder.rglob("*.orc"))
-
-    def _minor(self, folder: Path) -> None:
-        inserts, deletes = self._read(self.state.deltas), self._read(self.state.delete_deltas)
-        inserts.coalesce(self.buckets).write.orc(str(folder / "delta"))
-        deletes.coalesce(self.buckets).write.orc(str(folder / "delete_delta"))
-
-    def live_events(self) -> DataFrame:
-        """Insert events of the rows that are left."""
-        base = [self.state.base] if self.state.base is not None else []
-        deleted = self._read(self.state.delete_deltas).select(*_IDENTITY)
-        inserts = self._read([*base, *self.state.deltas])
-        return inserts.join(F.broadcast(deleted), _IDENTITY, "left_anti")
 
     def rows(self, folder: Path) -> DataFrame:
         """The table's rows in a result of `major`."""
-        return self.spark.read.orc(str(folder / "base")).select("row.*")
+        return self.spark.read.orc(str(folder / "base")).select("event_row.*")
+
+    def _live_events(self) -> DataFrame:
+        """Insert events of the rows that are left."""
+        base = [self.state.base] if self.state.base is not None else []
+        # ORC takes a reader that asks for some of the ACID columns for one that asks for columns of
+        # the table (SchemaEvolution), and fails. So ask for all, by a condition that always holds.
+        deleted = self._read(self.state.delete_deltas).where(
+            F.col("row").isNull() & (F.col("operation") + F.col("currentTransaction") > 0)
+        )
+        inserts = self._read([*base, *self.state.deltas])
+        gone = deleted.select(*_IDENTITY)
+        return inserts.join(F.broadcast(gone), list(_IDENTITY), "left_anti")
 
     def _read(self, directories: Iterable[AcidDirectory]) -> DataFrame:
         files = [str(self.root / file.path) for d in directories for file in d.files]
         return self.spark.read.orc(files)
+
+
+def _write(events: DataFrame, path: Path) -> None:
+    """Under other names, so that ORC lets a part of the columns be read back."""
+    renamed = events.select(*[F.col(name).alias(f"event_{name}") for name in events.columns])
+    renamed.write.orc(str(path))

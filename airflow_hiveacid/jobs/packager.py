@@ -1,9 +1,9 @@
 """How the rooms that run beside Spark and their libraries become one zip for `--py-files`.
 
-Takes the files of the installed package (a wheel or a checkout) and of the installed `thrift`, `sqlglot` and
-`hmsclient`; gives a zip that is the same, byte for byte, whenever its sources and the Python that
-builds it are the same. A cluster then needs only what is native: pyspark, pandas, pyarrow,
-protobuf. Must not import what it packs.
+Takes the files of the installed package (a wheel or a checkout) and of the installed `LIBRARIES`;
+gives a zip that is the same, byte for byte, whenever its sources and the Python that builds it are
+the same. A cluster then needs only what is native: pyspark, pandas, pyarrow, protobuf. Must not
+import what it packs.
 
 Beside each source lies its byte code: a process that imports from a zip cannot cache it, and
 compiling hmsclient's generated 1.8 MB takes every driver 0.8 s instead of 0.06 s. Another Python

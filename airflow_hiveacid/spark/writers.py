@@ -35,6 +35,7 @@ from airflow_hiveacid.spark.events import DELETE_KIND, GROUP, IDENTITY
 from airflow_hiveacid.spark.failures import worker_errors
 from airflow_hiveacid.spark.old_rows import OldRows
 from airflow_hiveacid.storage.acid_events import delete_events, insert_events
+from airflow_hiveacid.storage.bucketing import bucket_ids
 from airflow_hiveacid.storage.filesystem import make_directory, open_location
 from airflow_hiveacid.storage.identity import Key, Keys
 from airflow_hiveacid.storage.orc_encoders import WriterOptions
@@ -106,8 +107,6 @@ def _fill_buckets(
     version: int,
 ) -> Iterator[pa.RecordBatch]:
     """Hash the bucket columns of rows that have no bucket yet."""
-    from airflow_hiveacid.storage.bucketing import bucket_ids
-
     for batch in batches:
         row = batch.column("row")
         hashed = bucket_ids(

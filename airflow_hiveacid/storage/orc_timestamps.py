@@ -97,14 +97,18 @@ def instants(array: pa.Array, raw_seconds: pa.Array | None, *, hybrid: bool) -> 
     """
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     numbers = _numbers(array)
-    nanos = numbers % _NANOS_A_SECOND
     if raw_seconds is None:
-        return Instants(numbers // _NANOS_A_SECOND, nanos, valid)
+        return Instants(numbers // _NANOS_A_SECOND, numbers % _NANOS_A_SECOND, valid)
+    nanos = numbers - _ORC_EPOCH_S * _NANOS_A_SECOND
     seconds = _numbers(raw_seconds) + _ORC_EPOCH_S
     # Writers cut seconds towards zero, so that those before 1970 with a fraction are one too high;
     # all readers take it back so (TimestampTreeReader.nextVector).
     seconds -= (seconds < 0) & (nanos > _CUT_NANOS)
-    return Instants(to_proleptic_seconds(seconds) if hybrid else seconds, nanos, valid)
+    # Arrow's writer goes below zero with the nanoseconds instead.
+    seconds += nanos // _NANOS_A_SECOND
+    if hybrid:
+        seconds = to_proleptic_seconds(seconds)
+    return Instants(seconds, nanos % _NANOS_A_SECOND, valid)
 
 
 def of_pairs(pairs: pa.Array) -> Instants:

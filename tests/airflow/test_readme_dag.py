@@ -101,6 +101,7 @@ def environment(installed: Path, hive_metastore: LocalMetastore, tmp_path: Path)
                 "port": hive_metastore.port,
             }
         ),
+        "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 V3_PARAMS: Final = ("fake-3", pytest.param("real-3.1.3", marks=pytest.mark.server))
 V4_PARAMS: Final = ("fake-4", pytest.param("real-4.0.1", marks=pytest.mark.server))
+REAL_PARAMS: Final = (V3_PARAMS[1], V4_PARAMS[1])
 NEEDS_V4: Final = pytest.mark.parametrize("bench", V4_PARAMS, indirect=True)
 """For what 3.1 does not serve; that it refuses has a test of its own."""
 

@@ -65,6 +65,10 @@ class GoldenCase:
         write_ids: The valid write ID list of a reader, in Hive's text.
         txns: The valid transaction list, in Hive's text.
         statements: How it was made; lines with `!` are steps of `tools/golden.py`.
+        readers: What Hive's bare readers make of the directory: under `4.0.1 row`, `4.0.1
+            vectorised` and the same of 3.1.3 None where they find the rows, "other rows", or the
+            Java class of their error.
+        empty_directories: Relative to the table's directory.
         rows: `[identity, column, ..., partition column, ...]`, sorted by identity.
         snapshots: Other readers of the same directory; only of unpartitioned tables.
     """
@@ -81,6 +85,7 @@ class GoldenCase:
     write_ids: str
     txns: str
     statements: tuple[str, ...]
+    readers: dict[str, str | None]
     empty_directories: tuple[str, ...]
     rows: list[list[Any]]
     snapshots: tuple[GoldenSnapshot, ...]
@@ -137,6 +142,7 @@ class GoldenCase:
             write_ids=facts["valid_write_id_list"],
             txns=facts["valid_txn_list"],
             statements=tuple(facts["statements"]),
+            readers=facts["readers"],
             empty_directories=tuple(facts["empty_directories"]),
             rows=[json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()],
             snapshots=tuple(

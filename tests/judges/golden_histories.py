@@ -8,9 +8,11 @@ A step is a HiveQL statement with `{t}` for the case's table, or one of
     !stream open TXNS | commit ROWS | abort ROWS | close       several transactions in one file
     !load SOURCE_TABLE [overwrite]                             LOAD DATA of another table's files
     !convert                                                   make the table transactional
+    !expect          the rows are those of now: what follows does not change them, and Hive's own
+                     reader may not be able to read it
 
-A statement may make one more table, `{t}_src`. `{rows}` stands for a source of 2000 rows, 0 to 1999
-in its column `pos`.
+A statement may make one more table, `{t}_src`. `{rows}` stands for a source of 12000 rows,
+0 to 11999 in its column `pos`.
 """
 
 from __future__ import annotations
@@ -65,10 +67,11 @@ _THREE_STEPS: Final = (
 )
 _PARTITIONED: Final = _table("id int, name string", "partitioned by (p string, q int)")
 _STREAMED: Final = _table("id bigint, name string")
-_ROWS: Final = "(select 1) one lateral view posexplode(split(space(1999), ' ')) r as pos, nothing"
+_ROWS: Final = "(select 1) one lateral view posexplode(split(space(11999), ' ')) r as pos, nothing"
+# Hive asks for the end of a stripe after each batch of 1024 rows (4.0.1) or after 5000 rows (3.1.3).
 _MANY_STRIPES: Final = (
-    ", 'orc.stripe.size'='2048', 'orc.rows.between.memory.checks'='100',"
-    " 'orc.compress.size'='1024', 'orc.row.index.stride'='1000'"
+    ", 'orc.stripe.size'='2048', 'orc.stripe.row.count'='1000', 'orc.compress.size'='1024',"
+    " 'orc.row.index.stride'='1000'"
 )
 _TYPES: Final = (
     "id int, bo boolean, ti tinyint, si smallint, bi bigint, fl float, do double, "
@@ -195,7 +198,7 @@ HISTORIES: Final = (
         steps=(
             _AB,
             "insert into {t} values (1,'a')",
-            "delete from {t}",
+            "delete from {t} where a = 1",
             "!compact major by query",
             "!clean",
         ),
@@ -338,32 +341,73 @@ HISTORIES: Final = (
             "delete from {t} where id % 3 = 0",
             "update {t} set name = 'new' where id in (1, 2, 4)",
             "set mapreduce.job.reduces=-1",
+            "!expect",
             "!compact minor",
             "!clean",
         ),
     ),
     History(
         name="many_stripes",
-        note="files of many stripes, deletes at their borders",
+        note="data and delete files of many stripes; most rows deleted",
         steps=(
             _table("id int, name string", properties=_MANY_STRIPES),
-            "insert into {t} select pos, concat('name ', sha(cast(pos as string))) from {rows}",
-            "delete from {t} where id % 7 = 0 or id between 795 and 805",
-            "update {t} set name = 'new' where id % 100 = 1",
+            "insert into {t} select pos, concat('name ', pos) from {rows}",
+            "delete from {t} where id % 40 <> 0",
+            "update {t} set name = 'new' where id % 1000 = 0",
         ),
     ),
     History(
         name="many_stripes_major",
-        note="a base of many stripes and deletes in it",
+        note="a base of many stripes, most of its rows deleted",
         steps=(
             _table("id int, name string", properties=_MANY_STRIPES),
-            "insert into {t} select pos, concat('name ', sha(cast(pos as string))) from {rows}",
-            "delete from {t} where id % 7 = 0 or id between 795 and 805",
-            "update {t} set name = 'new' where id % 100 = 1",
+            "insert into {t} select pos, concat('name ', pos) from {rows}",
+            "delete from {t} where id % 7 = 0",
             "!compact major",
             "!clean",
-            "delete from {t} where id % 11 = 0",
+            "delete from {t} where id % 40 <> 0",
         ),
+    ),
+    History(
+        name="compressed_none",
+        note="orc.compress is NONE",
+        steps=(
+            _table("a int, b string", properties=", 'orc.compress'='NONE'"),
+            "insert into {t} select pos, concat('name ', pos) from {rows} where pos < 100",
+            "delete from {t} where a % 3 = 0",
+            "update {t} set b = 'new' where a < 10",
+        ),
+    ),
+    History(
+        name="compressed_snappy",
+        note="orc.compress is SNAPPY",
+        steps=(
+            _table("a int, b string", properties=", 'orc.compress'='SNAPPY'"),
+            "insert into {t} select pos, concat('name ', pos) from {rows} where pos < 100",
+            "delete from {t} where a % 3 = 0",
+            "update {t} set b = 'new' where a < 10",
+        ),
+    ),
+    History(
+        name="compressed_lz4",
+        note="orc.compress is LZ4",
+        steps=(
+            _table("a int, b string", properties=", 'orc.compress'='LZ4'"),
+            "insert into {t} select pos, concat('name ', pos) from {rows} where pos < 100",
+            "delete from {t} where a % 3 = 0",
+            "update {t} set b = 'new' where a < 10",
+        ),
+    ),
+    History(
+        name="compressed_zstd",
+        note="orc.compress is ZSTD",
+        steps=(
+            _table("a int, b string", properties=", 'orc.compress'='ZSTD'"),
+            "insert into {t} select pos, concat('name ', pos) from {rows} where pos < 100",
+            "delete from {t} where a % 3 = 0",
+            "update {t} set b = 'new' where a < 10",
+        ),
+        versions=_ONLY_4,
     ),
     History(
         name="partitioned",
@@ -462,6 +506,11 @@ HISTORIES: Final = (
         snapshots=True,
     ),
     History(
+        name="deleted_without_where",
+        note="DELETE of everything: 4.0.1 makes a TRUNCATE of it",
+        steps=(_AB, "insert into {t} values (1,'a'),(2,'b')", "delete from {t}"),
+    ),
+    History(
         name="truncated_and_filled",
         note="TRUNCATE, then an insert",
         steps=(
@@ -498,6 +547,21 @@ HISTORIES: Final = (
             "!convert",
             "delete from {t} where a % 4 = 0",
             "update {t} set b = -1 where a = 10",
+        ),
+    ),
+    History(
+        name="converted_union",
+        note="original files in directories of a UNION ALL, below the table's own",
+        steps=(
+            "create table {t} (a int, b int) stored as orc",
+            "set hive.optimize.union.remove=true",
+            "set hive.merge.mapfiles=false",
+            "insert into {t} select 1, 10 union all select 2, 20 union all select 3, 30",
+            "set hive.optimize.union.remove=false",
+            "insert into {t} values (4,40)",
+            "!convert",
+            "insert into {t} values (5,50)",
+            "delete from {t} where a = 2",
         ),
     ),
     History(

@@ -35,7 +35,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _python(*arguments: str, cwd: Path, **environment: str) -> str:
-    # -I and -S: no site-packages, no environment, no current directory. What is imported is the zip's.
+    # -I and -S: no site-packages, no environment, no current directory. All comes from the zip.
     return subprocess.run(
         [sys.executable, *arguments],
         check=True,

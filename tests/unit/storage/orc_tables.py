@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import orc
 
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
@@ -64,12 +65,26 @@ def write_acid(
     schema = pa.schema(list(zip(names, types, strict=True)))
     tables = [
         pa.table(
-            [pa.array([e[at] for e in events], type_) for at, type_ in enumerate(types)],
+            [_spelt_out(pa.array([e[at] for e in events], t)) for at, t in enumerate(types)],
             schema=schema,
         )
         for events in stripes
     ]
     return write_tables(path, tables, schema, **options)
+
+
+def _spelt_out(array: pa.Array) -> pa.Array:
+    """The same values, with every child of a NULL struct NULL: Arrow's writer shifts others."""
+    if pa.types.is_struct(array.type):
+        children = [
+            _spelt_out(pc.if_else(array.is_valid(), array.field(i), None))
+            for i in range(array.type.num_fields)
+        ]
+        return pa.StructArray.from_arrays(children, fields=list(array.type), mask=array.is_null())
+    if pa.types.is_list(array.type):
+        values = _spelt_out(array.values)
+        return pa.ListArray.from_arrays(array.offsets, values, array.type, mask=array.is_null())
+    return array
 
 
 def write_plain(path: Path, *stripes: list[Any], row: pa.DataType = ROW, **options: Any) -> Path:  # noqa: ANN401

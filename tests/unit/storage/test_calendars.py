@@ -27,9 +27,11 @@ EPOCH = dt.date(1970, 1, 1)
 LABELS = [
     (-719164, dt.date(1, 1, 1)),
     (-719163, dt.date(1, 1, 2)),
-    (-171664, dt.date(1500, 1, 1)),
-    (-171605, dt.date(1500, 3, 1)),  # 1500-02-29, which only the Julian calendar has
-    (-171604, dt.date(1500, 3, 1)),
+    (-171655, dt.date(1500, 1, 1)),
+    (-171596, dt.date(1500, 3, 1)),  # 1500-02-29, which only the Julian calendar has
+    (-171595, dt.date(1500, 3, 1)),
+    (-353915, dt.date(1000, 12, 31)),
+    (-718010, dt.date(4, 2, 29)),
     (-141428, dt.date(1582, 10, 4)),
     (-141427, dt.date(1582, 10, 15)),
     (0, EPOCH),

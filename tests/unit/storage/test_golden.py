@@ -52,7 +52,7 @@ def alike(row: list[Any], types: list[HiveType]) -> list[Any]:
     return [row[0], *(_alike(v, t) for v, t in zip(row[1:], types, strict=True))]
 
 
-def _alike(value: Any, hive_type: HiveType) -> Any:
+def _alike(value: object, hive_type: HiveType) -> object:
     match hive_type, value:
         case _, None:
             return None

@@ -1,0 +1,252 @@
+"""What the client makes of servers that are old, slow, broken, gone, or not metastores at all."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import (
+    MetastoreCallError,
+    MetastoreUnavailableError,
+    MetastoreVersionError,
+)
+from airflow_hiveacid.format.ids import LockId, TxnId
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException
+from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse, ShowLocksResponse
+from airflow_hiveacid.metastore.gen.transactions.ttypes import (
+    GetOpenTxnsResponse,
+    GetValidWriteIdsResponse,
+    OpenTxnsResponse,
+)
+from airflow_hiveacid.metastore.locks import LockRequest
+from contract.stub_server import HangUpError, StubServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_hiveacid.metastore.client import MetastoreClient
+
+NOTHING_OPEN = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
+
+
+def client_of(*uris: str, call_timeout_s: float = 2.0, user: str | None = None) -> MetastoreClient:
+    return connect(MetastoreEndpoint(uris=uris, call_timeout_s=call_timeout_s, user=user))
+
+
+def hang_up(*_: object) -> None:
+    raise HangUpError
+
+
+def v4(**answers: Callable[..., object]) -> StubServer:
+    return StubServer(**{"get_open_txns_req": lambda _: NOTHING_OPEN, **answers})
+
+
+def v3(**answers: Callable[..., object]) -> StubServer:
+    known = {
+        "get_open_txns": lambda: NOTHING_OPEN,
+        "get_valid_write_ids": lambda _: GetValidWriteIdsResponse(tblValidWriteIds=[]),
+    }
+    return StubServer(**{**known, **answers})
+
+
+def refused_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def test_the_generation_is_asked_once_per_connection() -> None:
+    with v4() as server, client_of(server.uri) as client:
+        assert client.generation is MetastoreGeneration.V4
+        assert client.generation is MetastoreGeneration.V4
+        assert server.calls == ["get_open_txns_req"]
+        client.close()
+        assert client.generation is MetastoreGeneration.V4
+        assert (server.connections, len(server.calls)) == (2, 2)
+
+
+def test_a_server_without_the_newer_call_is_of_the_older_generation() -> None:
+    with v3() as server, client_of(server.uri) as client:
+        assert client.generation is MetastoreGeneration.V3
+        assert client.valid_txns().high_watermark == 7
+
+
+def test_a_server_that_stumbles_over_the_probe_knows_it() -> None:
+    def stumble(_: object) -> None:
+        raise NotImplementedError
+
+    with v4(get_open_txns_req=stumble) as server, client_of(server.uri) as client:
+        assert client.generation is MetastoreGeneration.V4
+
+
+def test_a_server_without_write_ids_is_too_old() -> None:
+    with (
+        StubServer(get_open_txns=lambda: NOTHING_OPEN) as server,
+        client_of(server.uri) as client,
+        pytest.raises(MetastoreVersionError, match=r"older than Hive 3\.0"),
+    ):
+        client.open_txn()
+
+
+def test_a_method_that_only_newer_servers_know_is_told_as_such() -> None:
+    with v3() as server, client_of(server.uri) as client:
+        with pytest.raises(MetastoreVersionError, match="find_next_compact2"):
+            client.find_next_compaction("w", worker_version="1")
+        # The connection is still good.
+        assert client.valid_txns().high_watermark == 7
+        assert server.connections == 1
+
+
+def test_a_call_that_is_safe_to_repeat_is_repeated_after_the_server_hung_up() -> None:
+    answers = iter([hang_up, lambda: ShowLocksResponse(locks=[])])
+    with (
+        v4(show_locks=lambda _: next(answers)()) as server,
+        client_of(server.uri) as client,
+    ):
+        assert client.show_locks() == ()
+        assert server.calls.count("show_locks") == 2
+        assert server.connections == 2
+
+
+def test_a_call_that_is_not_safe_to_repeat_is_not_repeated() -> None:
+    request = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")
+    with v4(lock=hang_up, commit_txn=hang_up) as server, client_of(server.uri) as client:
+        with pytest.raises(MetastoreUnavailableError, match="lock"):
+            client.lock(request)
+        with pytest.raises(MetastoreUnavailableError, match="commit_txn"):
+            client.commit_txn(TxnId(1))
+        assert (server.calls.count("lock"), server.calls.count("commit_txn")) == (1, 1)
+
+
+def test_a_server_that_went_away_while_nobody_called_costs_no_call() -> None:
+    request = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")
+    granted = LockResponse(lockid=5, state=1)
+    with v4(lock=lambda _: granted) as first, v4(lock=lambda _: granted) as second:
+        client = client_of(first.uri, second.uri)
+        assert client.lock(request).lock_id == 5
+        client._connection._protocol.trans._TBufferedTransport__trans.handle.shutdown(
+            socket.SHUT_RDWR
+        )
+        assert client.lock(request).lock_id == LockId(5)
+        client.close()
+
+
+def test_servers_are_tried_in_their_order_and_the_next_after_a_break() -> None:
+    dead = f"thrift://127.0.0.1:{refused_port()}"
+    with v4(show_locks=hang_up) as first, v4(show_locks=lambda _: ShowLocksResponse()) as second:
+        client = client_of(dead, first.uri, second.uri)
+        assert client.generation is MetastoreGeneration.V4
+        assert (first.connections, second.connections) == (1, 0)
+        assert client.show_locks() == ()
+        assert (first.connections, second.connections) == (1, 1)
+        client.close()
+
+
+def test_when_no_server_answers_all_are_named() -> None:
+    one, other = (f"thrift://127.0.0.1:{refused_port()}" for _ in range(2))
+    client = client_of(one, other)
+    with pytest.raises(MetastoreUnavailableError, match="refused") as caught:
+        client.valid_txns()
+    assert one in str(caught.value)
+    assert other in str(caught.value)
+
+
+def test_a_server_that_never_answers_is_given_up_in_time() -> None:
+    never = threading.Event()
+
+    def wait(_: object) -> None:
+        never.wait(20)
+        raise HangUpError
+
+    with v4(show_locks=wait) as server:
+        client = client_of(server.uri, call_timeout_s=0.3)
+        began_s = time.monotonic()
+        with pytest.raises(MetastoreUnavailableError, match=r"show_locks.*time"):
+            client.show_locks()
+        assert time.monotonic() - began_s < 5
+        never.set()
+        client.close()
+
+
+def test_something_that_is_no_metastore_is_told_as_such() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def greet() -> None:
+            for _ in range(3):
+                connection, _ = listener.accept()
+                with connection:
+                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" + b" " * 2000)
+
+        threading.Thread(target=greet, daemon=True).start()
+        client = client_of(f"thrift://127.0.0.1:{listener.getsockname()[1]}")
+        with pytest.raises(MetastoreUnavailableError):
+            client.valid_txns()
+
+
+def test_the_user_is_announced_before_anything_else() -> None:
+    users: list[tuple[str, list[str]]] = []
+
+    def set_ugi(user: str, groups: list[str]) -> list[str]:
+        users.append((user, groups))
+        return groups
+
+    with v4(set_ugi=set_ugi) as server, client_of(server.uri, user="etl") as client:
+        client.valid_txns()
+        assert server.calls[0] == "set_ugi"
+        assert users == [("etl", [])]
+
+
+def test_a_server_that_refuses_the_user_says_so() -> None:
+    def set_ugi(user: str, _: list[str]) -> None:
+        raise MetaException(message=f"no such user {user}")
+
+    with (
+        v4(set_ugi=set_ugi) as server,
+        client_of(server.uri, user="nobody") as client,
+        pytest.raises(MetastoreCallError, match="no such user nobody"),
+    ):
+        client.valid_txns()
+
+
+def test_a_general_refusal_of_a_repeatable_call_is_checked_on_a_new_connection_once() -> None:
+    def refuse(_: object) -> None:
+        raise MetaException(message="Persistence Manager has been closed")
+
+    with v4(get_table_req=refuse) as server, client_of(server.uri) as client:
+        with pytest.raises(MetastoreCallError, match="Persistence Manager"):
+            client.get_table(TableRef("db", "t"))
+        assert (server.calls.count("get_table_req"), server.connections) == (2, 2)
+
+
+def test_an_interrupted_call_does_not_leave_its_answer_to_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answer = OpenTxnsResponse(txn_ids=[41])
+    with v4(open_txns=lambda _: answer) as server, client_of(server.uri) as client:
+        assert client.open_txn() == 41
+        stubs = client._connection._own_stubs()
+
+        def interrupt() -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(stubs, "recv_open_txns", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            client.open_txn()
+        # On the old connection the waiting answer of open_txns would come first.
+        assert client.valid_txns().high_watermark == 7
+        assert server.connections == 2
+
+
+def test_a_request_that_lacks_a_required_field_is_not_sent() -> None:
+    with v4(lock=hang_up) as server, client_of(server.uri) as client:
+        request = LockRequest(txn_id=TxnId(1), components=None, agent_info="me")  # type: ignore[arg-type]
+        with pytest.raises(TypeError):
+            client.lock(request)
+        assert server.calls == []

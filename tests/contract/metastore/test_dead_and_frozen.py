@@ -1,0 +1,207 @@
+"""Servers that die and jobs that freeze, with metastores whose patience ends after seconds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import (
+    CommitStateUnknownError,
+    MetastoreUnavailableError,
+    TransactionAbortedError,
+)
+from airflow_hiveacid.format.table import Column, TableInfo, TableRef
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.local.metastore import LocalMetastore
+from airflow_hiveacid.local.releases import HIVE_3, HIVE_4
+from airflow_hiveacid.local.site import LocalMetastoreConfig
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.transaction import begin
+from contract.bench import access, month, start, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_hiveacid.format.ids import WriteId
+    from airflow_hiveacid.metastore.client import MetastoreClient
+
+pytestmark = pytest.mark.server
+
+INSERT, UPDATE = DataOperation.INSERT, DataOperation.UPDATE
+TIMEOUT_S: Final = 4.0
+_ROOT: Final = Path(__file__).resolve().parents[3]
+_JOB: Final = Path(__file__).resolve().parents[1] / "frozen_job.py"
+_COLUMNS: Final = (Column(name="id", type="bigint"),)
+# 3.1's initiator forgets empty aborted transactions; once a second, so that it can be watched.
+_INITIATOR: Final = {"metastore.compactor.check.interval": "1s"}
+
+
+@pytest.fixture(scope="module", params=[HIVE_3, HIVE_4], ids=lambda release: release.version)
+def hms(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalMetastore]:
+    release = request.param
+    config = LocalMetastoreConfig(
+        version=release.version,
+        data_dir=tmp_path_factory.mktemp("impatient"),
+        txn_timeout_s=TIMEOUT_S,
+        housekeeping_interval_s=0.5,
+        initiator_on=release is HIVE_3,
+        ends_with_parent=True,
+        extra_settings=_INITIATOR,
+    )
+    with LocalMetastore(config) as metastore:
+        yield metastore
+
+
+@pytest.fixture
+def client(hms: LocalMetastore) -> Iterator[MetastoreClient]:
+    endpoint = MetastoreEndpoint(uris=(hms.uri,), connect_timeout_s=5, call_timeout_s=30)
+    with connect(endpoint) as made:
+        yield made
+
+
+@pytest.fixture
+def table(client: MetastoreClient, request: pytest.FixtureRequest) -> TableInfo:
+    return make_table(client, request.node.originalname[-100:])
+
+
+def make_table(client: MetastoreClient, name: str, **changes: object) -> TableInfo:
+    new = NewTable(ref=TableRef("default", name), columns=_COLUMNS, **changes)  # type: ignore[arg-type]
+    return client.create_table(new)
+
+
+def is_visible(client: MetastoreClient, table: TableInfo, write_id: WriteId) -> bool:
+    write_ids = client.valid_write_ids([table.ref], client.valid_txns())
+    return write_ids[table.ref].is_visible(write_id)
+
+
+def job(hms: LocalMetastore, table: TableInfo) -> subprocess.Popen[str]:
+    """Starts a job and returns when it holds its locks."""
+    process = subprocess.Popen(
+        [sys.executable, str(_JOB), hms.uri, str(table.ref)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().strip().isdigit()
+    return process
+
+
+@pytest.mark.promise("T17", "T19")
+def test_a_frozen_job_cannot_commit_and_a_killed_one_leaves_no_lock(
+    hms: LocalMetastore, client: MetastoreClient
+) -> None:
+    tables = [make_table(client, name) for name in ("frozen", "killed", "healthy")]
+    frozen, killed, healthy = (job(hms, table) for table in tables)
+    try:
+        frozen.send_signal(signal.SIGSTOP)
+        killed.kill()
+        wait_until(lambda: not client.show_locks(tables[1].ref))
+        wait_until(lambda: not client.show_locks(tables[0].ref))
+        frozen.send_signal(signal.SIGCONT)
+        assert frozen.communicate("", timeout=30)[0].strip() == "TransactionAbortedError"
+        # The one beside them has lived for longer than the time-out as well.
+        assert client.show_locks(tables[2].ref)
+        assert healthy.communicate("", timeout=30)[0].strip() == "committed"
+    finally:
+        for process in (frozen, killed, healthy):
+            process.kill()
+            process.communicate()
+
+
+@pytest.mark.promise("T18")
+def test_beats_keep_a_transaction_alive_past_the_time_out(
+    client: MetastoreClient, table: TableInfo
+) -> None:
+    silent = client.open_txn()
+    with begin(client, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5) as txn:
+        wait_until(lambda: silent not in client.valid_txns().open)
+        time.sleep(1.0)
+        told = {t.txn_id: t for t in client.open_txns_info()}[txn.txn_id]
+        assert told.started_s is not None
+        assert told.last_heartbeat_s is not None
+        assert told.last_heartbeat_s - told.started_s >= TIMEOUT_S / 2 - 0.5
+    assert is_visible(client, table, txn.write_ids[table.ref])
+
+
+@pytest.mark.promise("T22")
+def test_what_was_committed_outlives_the_death_of_the_server(
+    hms: LocalMetastore, client: MetastoreClient, table: TableInfo
+) -> None:
+    with begin(client, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5) as txn:
+        pass
+    hms.kill()
+    with pytest.raises(MetastoreUnavailableError, match="refused"):
+        client.valid_txns()
+    hms.start()
+    assert is_visible(client, table, txn.write_ids[table.ref])
+
+
+def test_a_server_that_dies_in_the_middle_leaves_all_or_nothing(
+    hms: LocalMetastore, client: MetastoreClient, table: TableInfo
+) -> None:
+    outcome = "committed"
+    try:
+        with begin(client, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5) as txn:
+            hms.restart()
+    except TransactionAbortedError:
+        outcome = "aborted"  # it took longer to come back than it is patient
+    assert is_visible(client, table, txn.write_ids[table.ref]) is (outcome == "committed")
+    wait_until(lambda: not client.show_locks(table.ref))
+
+
+def test_a_server_that_is_dead_at_the_commit_leaves_a_doubt_and_never_an_abort_of_ours(
+    hms: LocalMetastore, client: MetastoreClient, table: TableInfo
+) -> None:
+    def die(step: str) -> None:
+        if step == "body_done":
+            hms.kill()
+
+    with (
+        pytest.raises(CommitStateUnknownError, match="may or may not"),
+        begin(
+            client,
+            job_key="job",
+            writes=[access(table, INSERT)],
+            lock_timeout_s=5,
+            on_step=die,
+        ) as txn,
+    ):
+        pass
+    hms.start()
+    wait_until(lambda: not client.show_locks(table.ref))
+    assert not is_visible(client, table, txn.write_ids[table.ref])
+
+
+def test_3x_forgets_an_aborted_write_that_was_not_registered_and_shows_it_as_committed(
+    hms: LocalMetastore, client: MetastoreClient
+) -> None:
+    """Why `register_partitions` comes before any file is in place; if this fails, Hive was mended."""
+    columns = (Column(name="month", type="string"),)
+    table = make_table(client, "forgotten", partition_columns=columns)
+    client.add_partitions(table, [month("1")])
+    bare, known, later = (start(client, access(table, INSERT)) for _ in range(3))
+    for mine in (known, later):
+        client.add_dynamic_partitions(mine.txn_id, mine.write_id, table.ref, [month("1")], INSERT)
+    client.abort_txn(bare.txn_id)
+    client.abort_txn(known.txn_id)
+    client.commit_txn(later.txn_id)
+    if hms.config.release is HIVE_3:
+        wait_until(lambda: is_visible(client, table, bare.write_id))
+    else:
+        time.sleep(2.0)
+        assert not is_visible(client, table, bare.write_id)
+    assert not is_visible(client, table, known.write_id)
+    assert is_visible(client, table, later.write_id)

@@ -1,0 +1,107 @@
+"""Answers that get lost between a real metastore and its client: nothing is done twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import CommitStateUnknownError, MetastoreUnavailableError
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.metastore.client import MetastoreClient, connect
+from airflow_hiveacid.metastore.commit import commit
+from airflow_hiveacid.metastore.transaction import begin
+from airflow_hiveacid.metastore.transport import parse_uri
+from contract.bench import REAL_PARAMS, access, start
+from contract.relay import Relay
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_hiveacid.format.ids import WriteId
+    from airflow_hiveacid.format.table import TableInfo
+    from contract.bench import Bench
+
+INSERT = DataOperation.INSERT
+pytestmark = pytest.mark.parametrize("bench", REAL_PARAMS, indirect=True)
+
+
+@pytest.fixture
+def relay(bench: Bench) -> Iterator[Relay]:
+    direct = bench.clients[0]
+    assert isinstance(direct, MetastoreClient)
+    with Relay(parse_uri(direct.endpoint.uris[0]).port) as made:
+        yield made
+
+
+@pytest.fixture
+def remote(relay: Relay) -> Iterator[MetastoreClient]:
+    """A client that sees the server through the relay."""
+    with connect(MetastoreEndpoint(uris=(relay.uri,), call_timeout_s=10.0)) as made:
+        yield made
+
+
+def is_visible(bench: Bench, table: TableInfo, write_id: WriteId) -> bool:
+    direct = bench.clients[0]
+    write_ids = direct.valid_write_ids([table.ref], direct.valid_txns())
+    return write_ids[table.ref].is_visible(write_id)
+
+
+@pytest.mark.parametrize("is_forwarded", [True, False])
+def test_a_commit_without_an_answer_has_happened_once_in_the_end(
+    bench: Bench, relay: Relay, remote: MetastoreClient, *, is_forwarded: bool
+) -> None:
+    table = bench.table()
+    with begin(remote, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5) as txn:
+        relay.cut("commit_txn", is_forwarded=is_forwarded)
+    assert relay.has_cut_all
+    assert is_visible(bench, table, txn.write_ids[table.ref])
+    assert bench.clients[0].show_locks(table.ref) == ()
+
+
+def test_a_commit_without_an_answer_and_without_a_server_to_ask_is_told_as_unknown(
+    bench: Bench, relay: Relay, remote: MetastoreClient
+) -> None:
+    table = bench.table()
+    mine = start(remote, access(table, INSERT))
+    relay.cut("commit_txn", is_forwarded=True)
+    method = "get_open_txns_req"  # also asked by 3.1's client, to know whom it speaks to
+    relay.cut(method, is_forwarded=False, times=1000)
+    with pytest.raises(CommitStateUnknownError, match="may or may not"):
+        commit(remote, mine.txn_id, {table.ref: mine.write_id}, patience_s=0.3, clock=bench.clock)
+    # It did happen, so an abort would have been wrong.
+    assert is_visible(bench, table, mine.write_id)
+
+
+def test_a_lock_without_an_answer_leaves_none_behind(
+    bench: Bench, relay: Relay, remote: MetastoreClient
+) -> None:
+    table = bench.table()
+    relay.cut("lock", is_forwarded=True)
+    with (
+        pytest.raises(MetastoreUnavailableError, match="lock"),
+        begin(remote, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5),
+    ):
+        pytest.fail("the body must not run")
+    assert bench.clients[0].show_locks(table.ref) == ()
+
+
+def test_a_write_id_without_an_answer_is_the_same_when_asked_again(
+    bench: Bench, relay: Relay, remote: MetastoreClient
+) -> None:
+    table = bench.table()
+    relay.cut("allocate_table_write_ids", is_forwarded=True)
+    with begin(remote, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5) as txn:
+        assert txn.write_ids[table.ref] == 1
+    assert is_visible(bench, table, txn.write_ids[table.ref])
+
+
+def test_a_heartbeat_without_an_answer_is_sent_again(
+    bench: Bench, relay: Relay, remote: MetastoreClient
+) -> None:
+    mine = start(remote, access(bench.table(), INSERT))
+    relay.cut("heartbeat", is_forwarded=True)
+    remote.heartbeat(mine.txn_id)
+    assert relay.has_cut_all
+    remote.abort_txn(mine.txn_id)

@@ -1,0 +1,191 @@
+"""TLS: who is trusted, whose name is checked, and who has to show a certificate of their own."""
+
+from __future__ import annotations
+
+import re
+import ssl
+import subprocess
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import ConfigurationError, MetastoreUnavailableError
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
+from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
+from contract.relay import Relay
+from contract.stub_server import StubServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from airflow_hiveacid.local.metastore import LocalMetastore
+    from airflow_hiveacid.metastore.client import MetastoreClient
+
+REFUSED = re.compile("certificate verify failed", re.IGNORECASE)
+ANSWER = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
+
+
+def words(line: str) -> list[str]:
+    return line.split()
+
+
+@dataclass(frozen=True)
+class Authority:
+    """A certificate authority that signs itself, and what it has signed; PEM files in a folder."""
+
+    folder: Path
+
+    def run(self, *arguments: str) -> None:
+        subprocess.run(
+            ["openssl", *arguments],  # noqa: S607 -- wherever this machine keeps it
+            cwd=self.folder,
+            check=True,
+            capture_output=True,
+        )
+
+    def path(self, name: str) -> str:
+        return str(self.folder / name)
+
+    def found(self) -> None:
+        extensions = ("basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign")
+        self.run(
+            *words("req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=ca"),
+            *words("-keyout ca.key -out ca.pem"),
+            *(word for extension in extensions for word in ("-addext", extension)),
+        )
+
+    def sign(self, name: str, alternative: str) -> None:
+        (self.folder / f"{name}.ext").write_text(f"subjectAltName={alternative}\n")
+        self.run(
+            *words(f"req -newkey rsa:2048 -nodes -subj /CN={name}"),
+            *words(f"-keyout {name}.key -out {name}.csr"),
+        )
+        self.run(
+            *words(f"x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -days 2"),
+            *words(f"-set_serial 1 -extfile {name}.ext -out {name}.pem"),
+        )
+
+    def server_context(self, name: str = "here", *, wants_client: bool = False) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.path(f"{name}.pem"), self.path(f"{name}.key"))
+        if wants_client:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(self.path("ca.pem"))
+        return context
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    made = Authority(tmp_path_factory.mktemp("authority"))
+    made.found()
+    made.sign("here", "IP:127.0.0.1")
+    made.sign("elsewhere", "DNS:elsewhere.example")
+    made.sign("client", "DNS:client")
+    return made
+
+
+@pytest.fixture
+def server() -> Iterator[StubServer]:
+    with StubServer(get_open_txns_req=lambda _: ANSWER) as made:
+        yield made
+
+
+def client_of(uri: str, **changes: str | bool) -> MetastoreClient:
+    plain = MetastoreEndpoint(
+        uris=(uri,), transport=Transport.TLS, connect_timeout_s=3.0, call_timeout_s=3.0
+    )
+    return connect(replace(plain, **changes))  # type: ignore[arg-type]
+
+
+def test_a_server_that_the_authority_vouches_for_is_spoken_to(
+    authority: Authority, server: StubServer
+) -> None:
+    with (
+        Relay(server.port, tls=authority.server_context()) as relay,
+        client_of(relay.uri, ca_certificate=authority.path("ca.pem")) as client,
+    ):
+        assert client.valid_txns().high_watermark == 7
+
+
+def test_a_server_that_nobody_vouches_for_is_refused(
+    authority: Authority, server: StubServer
+) -> None:
+    with Relay(server.port, tls=authority.server_context()) as relay:
+        client = client_of(relay.uri)
+        with pytest.raises(MetastoreUnavailableError, match=REFUSED):
+            client.valid_txns()
+    assert server.calls == []
+
+
+def test_a_server_under_another_name_is_refused_unless_names_do_not_matter(
+    authority: Authority, server: StubServer
+) -> None:
+    trust = {"ca_certificate": authority.path("ca.pem")}
+    with Relay(server.port, tls=authority.server_context("elsewhere")) as relay:
+        with pytest.raises(MetastoreUnavailableError, match=r"127\.0\.0\.1"):
+            client_of(relay.uri, **trust).valid_txns()
+        assert server.calls == []
+        with client_of(relay.uri, **trust, verify_host=False) as client:
+            assert client.valid_txns().high_watermark == 7
+        with pytest.raises(MetastoreUnavailableError, match=REFUSED):
+            client_of(relay.uri, verify_host=False).valid_txns()
+
+
+def test_a_server_that_wants_a_certificate_gets_it(
+    authority: Authority, server: StubServer
+) -> None:
+    trust = {"ca_certificate": authority.path("ca.pem")}
+    own = {
+        "client_certificate": authority.path("client.pem"),
+        "client_key": authority.path("client.key"),
+    }
+    with Relay(server.port, tls=authority.server_context(wants_client=True)) as relay:
+        with pytest.raises(MetastoreUnavailableError):
+            client_of(relay.uri, **trust).valid_txns()
+        assert server.calls == []
+        with client_of(relay.uri, **trust, **own) as client:
+            assert client.valid_txns().high_watermark == 7
+
+
+def test_a_key_with_a_password_is_refused_instead_of_asked_for(authority: Authority) -> None:
+    authority.run(*words("rsa -aes256 -passout pass:secret -in client.key -out locked.key"))
+    client = client_of(
+        "thrift://127.0.0.1:1",
+        ca_certificate=authority.path("ca.pem"),
+        client_certificate=authority.path("client.pem"),
+        client_key=authority.path("locked.key"),
+    )
+    with pytest.raises(ConfigurationError, match=r"locked\.key") as caught:
+        client.valid_txns()
+    assert "secret" not in str(caught.value)
+
+
+def test_tls_and_plain_do_not_hang_on_each_other(authority: Authority, server: StubServer) -> None:
+    with Relay(server.port, tls=authority.server_context()) as relay:
+        plain = connect(MetastoreEndpoint(uris=(relay.uri,), call_timeout_s=3.0))
+        with pytest.raises(MetastoreUnavailableError):
+            plain.valid_txns()
+    with pytest.raises(MetastoreUnavailableError):
+        client_of(server.uri, ca_certificate=authority.path("ca.pem")).valid_txns()
+
+
+def test_a_real_metastore_is_spoken_to_over_tls(
+    authority: Authority, hive_metastore: LocalMetastore
+) -> None:
+    with (
+        Relay(hive_metastore.port, tls=authority.server_context(wants_client=True)) as relay,
+        client_of(
+            relay.uri,
+            ca_certificate=authority.path("ca.pem"),
+            client_certificate=authority.path("client.pem"),
+            client_key=authority.path("client.key"),
+        ) as client,
+    ):
+        assert client.generation is MetastoreGeneration.V4
+        txn_id = client.open_txn()
+        assert "default" in client.list_databases()
+        assert client.abort_txn(txn_id)

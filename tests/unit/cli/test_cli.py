@@ -1,0 +1,213 @@
+"""The command line: rows and directories out, every mistake as one line and an exit status."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid import cli
+from unit.storage.orc_tables import B0, insert, tombstone, write_acid
+
+LIST = "db.t:{}:9223372036854775807::"
+SCHEMA = "struct<id:int,name:string>"
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    write_acid(tmp_path / "delta_1_1_0/bucket_00000", [insert(1, i, i) for i in range(3)])
+    write_acid(tmp_path / "delete_delta_2_2_0/bucket_00000", [tombstone(1, 1, 2)])
+    return tmp_path
+
+
+def scan(table: Path, *more: str, high: int = 2) -> int:
+    return cli.main(
+        [
+            "scan",
+            "--location",
+            str(table),
+            "--write-ids",
+            LIST.format(high),
+            "--schema",
+            SCHEMA,
+            *more,
+        ]
+    )
+
+
+def test_scan_prints_one_json_array_a_row(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert scan(table) == 0
+    assert capsys.readouterr().out == '[0, "n0"]\n[2, "n2"]\n'
+
+
+def test_scan_puts_identity_in_front_when_asked(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert scan(table, "--row-ids", high=1) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert lines == [[{"writeid": 1, "bucketid": B0, "rowid": i}, i, f"n{i}"] for i in range(3)]
+
+
+def test_scan_honours_the_transactions(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_acid(table / "base_2_v7/bucket_00000", [insert(1, 0, 77)])
+    assert scan(table, "--txns", "9:7:7:") == 0
+    assert scan(table, "--txns", "9:9223372036854775807::") == 0
+    assert capsys.readouterr().out == '[0, "n0"]\n[2, "n2"]\n[77, "n77"]\n'
+
+
+def test_scan_of_an_empty_directory_prints_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert scan(tmp_path) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_relative_path_is_one_from_here(
+    table: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(table.parent)
+    assert scan(Path(table.name)) == 0
+    assert capsys.readouterr().out.count("\n") == 2
+    assert cli.absolute("file:/x") == "file:/x"
+    assert cli.absolute("/x/a:b") == "/x/a:b"
+    assert cli.absolute("d/a:b") == f"{table.parent}/d/a:b"
+
+
+@pytest.mark.promise("R16")
+def test_inspect_prints_a_table_with_the_reason(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_acid(table / "base_1/bucket_00000", [insert(1, 0, 77)])
+    assert cli.main(["inspect", "--location", str(table), "--write-ids", LIST.format(2)]) == 0
+    text = capsys.readouterr().out
+    for expected in ("base_1", "obsolete: covered by base_1", "delete_delta_2_2_0", "bytes"):
+        assert expected in text
+
+
+def test_inspect_prints_json_for_programs(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["inspect", "--location", str(table), "--write-ids", LIST.format(2), "--json"]
+    assert cli.main(argv) == 0
+    body = json.loads(capsys.readouterr().out)
+    assert [(e["name"], e["state"], e["rows"]) for e in body["entries"]] == [
+        ("delete_delta_2_2_0", "live", 1),
+        ("delta_1_1_0", "live", 3),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "error"),
+    [
+        ("--write-ids", "db.t", "InvalidNameError"),
+        ("--write-ids", "db.t:x:1::", "InvalidNameError"),
+        ("--write-ids", "notable:1:1::", "InvalidNameError"),
+        ("--txns", "1", "InvalidNameError"),
+        ("--schema", "int", "InvalidNameError"),
+        ("--schema", "struct<a:nothing>", "InvalidNameError"),
+        ("--schema", "struct<", "InvalidNameError"),
+        ("--location", "/nowhere/at/all", "ConfigurationError"),
+        ("--location", "ftp://host/x", "ConfigurationError"),
+        ("--schema", "struct<id:array<int>>", "UnsupportedFileError"),
+    ],
+)
+def test_bad_input_is_one_typed_line_and_status_2(
+    table: Path, capsys: pytest.CaptureFixture[str], option: str, value: str, error: str
+) -> None:
+    options = {
+        "--location": str(table),
+        "--write-ids": LIST.format(2),
+        "--schema": SCHEMA,
+        option: value,
+    }
+    assert cli.main(["scan", *(text for pair in options.items() for text in pair)]) == 2
+    printed = capsys.readouterr()
+    assert printed.err.startswith(f"error: {error}: ")
+    assert printed.err.count("\n") == 1
+    assert printed.out == ""
+
+
+@pytest.mark.parametrize("argv", [[], ["nothing"], ["scan"], ["inspect", "--location", "/x"]])
+def test_missing_options_end_with_2_too(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(argv)
+    assert ended.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_damaged_files_are_one_typed_line_and_status_2(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (table / "delta_1_1_0" / "bucket_00000").write_bytes(b"no ORC file at all, but some bytes")
+    assert scan(table) == 2
+    assert capsys.readouterr().err.startswith("error: CorruptFileError: ")
+
+
+def test_even_a_mistake_of_ours_shows_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    def broken(_: argparse.Namespace) -> object:
+        raise ZeroDivisionError("oops")
+
+    assert cli.run(broken, argparse.Namespace()) == 1  # type: ignore[arg-type]
+    assert capsys.readouterr().err == "error: unexpected ZeroDivisionError: oops\n"
+
+    def stopped(_: argparse.Namespace) -> object:
+        raise KeyboardInterrupt
+
+    assert cli.run(stopped, argparse.Namespace()) == 130  # type: ignore[arg-type]
+
+
+def run(*argv: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "airflow_hiveacid", *argv]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+
+
+def test_the_module_runs_as_a_program(table: Path) -> None:
+    found = run("scan", "--location", str(table), "--write-ids", LIST.format(2), "--schema", SCHEMA)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout == '[0, "n0"]\n[2, "n2"]\n'
+
+
+def test_a_reader_that_goes_away_ends_the_program_quietly(tmp_path: Path) -> None:
+    write_acid(tmp_path / "delta_1_1_0/bucket_00000", [insert(1, i, i) for i in range(30_000)])
+    argv = f"scan --location {tmp_path} --write-ids {LIST.format(1)} --schema {SCHEMA}".split()
+    with subprocess.Popen(
+        [sys.executable, "-m", "airflow_hiveacid", *argv],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    ) as program:
+        assert program.stdout is not None
+        assert program.stderr is not None
+        assert program.stdout.readline() == '[0, "n0"]\n'
+        program.stdout.close()
+        assert program.stderr.read() == ""
+    assert program.returncode == 141
+
+
+def test_a_parser_costs_no_heavy_import() -> None:
+    code = (
+        "import sys; from airflow_hiveacid.cli import parser; parser();"
+        "print(sorted({'pyarrow', 'numpy', 'rich', 'google.protobuf', 'airflow'} & set(sys.modules)))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert found.stdout == "[]\n"
+
+
+def test_the_commands_can_be_mounted_under_another_parser(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    top = argparse.ArgumentParser(prog="airflow hiveacid")
+    cli.add_commands(top.add_subparsers())
+    options = top.parse_args(
+        ["scan", "--location", str(table), "--write-ids", LIST.format(2), "--schema", SCHEMA]
+    )
+    assert cli.run(options.command, options) == 0
+    assert capsys.readouterr().out == '[0, "n0"]\n[2, "n2"]\n'

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.metastore.settings import seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("300", 300.0),
+        ("300s", 300.0),
+        ("20000ms", 20.0),
+        ("5 min", 300.0),
+        ("5M", 300.0),
+        ("1h", 3600.0),
+        ("2 days", 172800.0),
+        ("1000000us", 1.0),
+    ],
+)
+def test_durations_are_read_as_hive_writes_them(text: str, expected: float) -> None:
+    assert seconds(text, default_unit="s") == pytest.approx(expected)
+
+
+def test_a_bare_number_has_the_unit_of_its_setting() -> None:
+    assert seconds("5000", default_unit="ms") == 5.0
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-5s", "5 fortnights", "1.5h"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="duration"):
+        seconds(text, default_unit="s")

@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
+from airflow_hiveacid.format.errors import TransactionAbortedError
+from airflow_hiveacid.metastore.transaction import STEPS, begin
+from airflow_hiveacid.metastore.txn_values import TxnState
+from contract.bench import access, month
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.table import TableInfo
+    from contract.fake_client import FakeClient
+    from contract.fake_metastore import FakeMetastore
+    from contract.manual_clock import ManualClock
+
+SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
+
+
+class StopHereError(Exception):
+    """A fault at a border between two steps."""
+
+
+@pytest.mark.parametrize("border", STEPS[:-1])
+def test_a_fault_at_any_border_before_the_commit_leaves_nothing(
+    server: FakeMetastore,
+    client: FakeClient,
+    table: TableInfo,
+    clock: ManualClock,
+    border: str,
+) -> None:
+    def stop(step: str) -> None:
+        if step == border:
+            raise StopHereError
+
+    with (
+        pytest.raises(StopHereError),
+        begin(
+            client,
+            job_key="job",
+            writes=[access(table, INSERT)],
+            lock_timeout_s=5,
+            clock=clock,
+            on_step=stop,
+        ),
+    ):
+        pass
+    assert [txn.state for txn in server.txns.values()] == [TxnState.ABORTED]
+    assert client.show_locks() == ()
+
+
+def test_a_fault_after_the_commit_undoes_nothing(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    def stop(step: str) -> None:
+        if step == "committed":
+            raise StopHereError
+
+    with (
+        pytest.raises(StopHereError),
+        begin(
+            client,
+            job_key="job",
+            writes=[access(table, INSERT)],
+            lock_timeout_s=5,
+            clock=clock,
+            on_step=stop,
+        ),
+    ):
+        pass
+    assert [txn.state for txn in server.txns.values()] == [TxnState.COMMITTED]
+
+
+@pytest.mark.promise("L9")
+def test_a_dynamic_write_that_wrote_nothing_leaves_no_line_behind(
+    server: FakeMetastore, client: FakeClient, partitioned: TableInfo, clock: ManualClock
+) -> None:
+    with begin(
+        client,
+        job_key="job",
+        writes=[access(partitioned, INSERT, UPDATE, DELETE)],
+        lock_timeout_s=5,
+        clock=clock,
+    ) as txn:
+        noted = server.txns[txn.txn_id].components
+        assert bool(noted) is (server.generation is MetastoreGeneration.V4)
+    assert server.txns[txn.txn_id].components == set()
+    assert server.write_set == []
+
+
+def test_registered_partitions_take_the_place_of_the_noted_table(
+    server: FakeMetastore, client: FakeClient, partitioned: TableInfo, clock: ManualClock
+) -> None:
+    with begin(
+        client,
+        job_key="job",
+        writes=[access(partitioned, INSERT, UPDATE)],
+        lock_timeout_s=5,
+        clock=clock,
+    ) as txn:
+        txn.register_partitions(partitioned.ref, [month("1")], {INSERT, OVERWRITE})
+    lines = {(w.partition, w.operation) for w in server.txns[txn.txn_id].components}
+    assert lines == {(month("1"), INSERT), (month("1"), UPDATE)}
+
+
+def test_an_aborted_write_that_was_registered_stays_aborted_when_the_server_forgets_the_others(
+    server: FakeMetastore, client: FakeClient, partitioned: TableInfo, clock: ManualClock
+) -> None:
+    def write(*, is_registered: bool) -> None:
+        with begin(
+            client,
+            job_key="job",
+            writes=[access(partitioned, INSERT)],
+            lock_timeout_s=5,
+            clock=clock,
+        ) as txn:
+            if is_registered:
+                txn.register_partitions(partitioned.ref, [month("1")], {INSERT})
+            raise StopHereError
+
+    for is_registered in (False, True):
+        with pytest.raises(StopHereError):
+            write(is_registered=is_registered)
+    server.forget_empty_transactions()
+    write_ids = client.valid_write_ids([partitioned.ref], client.valid_txns())[partitioned.ref]
+    assert write_ids.is_aborted(2)
+    # What 3.1 makes of the other one, seen live, is why files may not be in place before.
+    assert write_ids.is_visible(1) is (server.generation is MetastoreGeneration.V3)
+
+
+def test_the_history_that_a_reader_needs_is_told_to_4x(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    for _ in range(3):
+        with begin(
+            client, job_key="w", writes=[access(table, INSERT)], lock_timeout_s=5, clock=clock
+        ):
+            pass
+    with begin(
+        client, job_key="r", reads=[access(table, SELECT)], lock_timeout_s=5, clock=clock
+    ) as txn:
+        is_v4 = server.generation is MetastoreGeneration.V4
+        assert server.min_history == ({txn.txn_id: {table.ref: 4}} if is_v4 else {})
+    assert server.min_history == {}
+
+
+def test_whoever_is_overtaken_again_and_again_goes_on_in_the_end(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    steps: list[str] = []
+
+    def overtake(step: str) -> None:
+        steps.append(step)
+        if step == "opened":
+            rival = type(client)(server)
+            txn_id = rival.open_txn()
+            rival.allocate_write_id(txn_id, table.ref)
+            rival.commit_txn(txn_id)
+
+    with begin(
+        client,
+        job_key="job",
+        writes=[access(table, UPDATE)],
+        lock_timeout_s=5,
+        clock=clock,
+        on_step=overtake,
+    ) as txn:
+        assert steps.count("opened") == 6
+        assert txn.txn_id == 11
+        assert txn.first_txn_id == 1
+    assert [t.state for t in server.txns.values()].count(TxnState.OPEN) == 0
+
+
+def test_a_writer_out_of_time_does_not_begin_anew(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    def overtake(step: str) -> None:
+        if step == "opened":
+            rival = type(client)(server)
+            txn_id = rival.open_txn()
+            rival.allocate_write_id(txn_id, table.ref)
+            rival.commit_txn(txn_id)
+
+    with begin(
+        client,
+        job_key="job",
+        writes=[access(table, UPDATE)],
+        lock_timeout_s=0,
+        clock=clock,
+        on_step=overtake,
+    ) as txn:
+        assert txn.txn_id == txn.first_txn_id
+
+
+def test_a_transaction_that_vanished_before_its_snapshot_does_not_go_on(
+    client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    def vanish(step: str) -> None:
+        if step == "fenced":
+            client.abort_txn(client.valid_txns().open[0])
+
+    with (
+        pytest.raises(TransactionAbortedError, match="no longer lists it as open"),
+        begin(
+            client,
+            job_key="job",
+            writes=[access(table, INSERT)],
+            lock_timeout_s=5,
+            clock=clock,
+            on_step=vanish,
+        ),
+    ):
+        pytest.fail("the body must not run")
+
+
+def test_a_transaction_without_tables_is_a_mistake(client: FakeClient) -> None:
+    with (
+        pytest.raises(ValueError, match="at least one table"),
+        begin(client, job_key="job", lock_timeout_s=5),
+    ):
+        pytest.fail("the body must not run")
+    assert client.valid_txns().high_watermark == 0
