@@ -51,40 +51,29 @@ def main(kind: str, story: Story, argv: list[str] | None = None) -> None:
     parser.add_argument("--spec", required=True, help="name of the shipped job description")
     name = parser.parse_args(argv).spec
     spark = open_session(f"hiveacid-{kind}")
-    code = ExitCode.OK
     try:
-        code = _run(spark, kind, story, name)
+        code = _run(spark, story, name)
     finally:
         spark.stop()
     if code is not ExitCode.OK:
         sys.exit(int(code))
 
 
-def _run(spark: SparkSession, kind: str, story: Story, spec_name: str) -> ExitCode:
-    spec = read_spec(spec_name)
-    if spec.kind != kind:
-        raise ConfigurationError(f"a {spec.kind} job was given to the {kind} application")
+def _run(spark: SparkSession, story: Story, spec_name: str) -> ExitCode:
+    try:
+        spec = read_spec(spec_name)
+    except HiveAcidError as error:
+        # Without a spec nobody can be answered: the log and the exit code have to do.
+        log.error("%s", error)  # noqa: TRY400 - the message says it all
+        return exit_code(error)
     started = time.monotonic()
     try:
         with connect(spec.metastore) as client, typed_failures():
             result = story(JobContext(spark=spark, spec=spec, client=client, on_step=stop_hook()))
         code = ExitCode.OK
-    except Exception as error:
-        log.log(
-            logging.ERROR,
-            "%s failed: %s",
-            kind,
-            error,
-            exc_info=None if isinstance(error, HiveAcidError) else error,
-        )
+    except Exception as error:  # noqa: BLE001 - the process edge: every failure becomes an answer
         code = exit_code(error)
-        result = JobResult(
-            kind=kind,
-            job_key=spec.job_key,
-            status=JobStatus.FAILED,
-            table=spec.job.target,
-            error=JobError.of(error),
-        )
+        result = _failed(spec, error)
     answer(
         spec,
         dataclasses.replace(
@@ -94,6 +83,19 @@ def _run(spark: SparkSession, kind: str, story: Story, spec_name: str) -> ExitCo
         ),
     )
     return code
+
+
+def _failed(spec: JobSpec, error: Exception) -> JobResult:
+    """Log an error, with its trace only if nobody foresaw it, and make it an answer."""
+    trace = None if isinstance(error, HiveAcidError) else error
+    log.error("%s failed: %s", spec.kind, error, exc_info=trace)
+    return JobResult(
+        kind=spec.kind,
+        job_key=spec.job_key,
+        status=JobStatus.FAILED,
+        table=spec.job.target,
+        error=JobError.of(error),
+    )
 
 
 def read_spec(name: str) -> JobSpec:

@@ -91,6 +91,7 @@ class Opened:
     """A transaction that has its locks and its snapshot.
 
     `seal` is None for a job without a key. `undo` ends the heartbeats and aborts when it is closed.
+    `timeout_s` is the server's patience, known here also when the server can no longer be asked.
     """
 
     txn_id: TxnId
@@ -100,6 +101,7 @@ class Opened:
     lock_id: LockId
     snapshot: Snapshot
     heartbeat: Heartbeat
+    timeout_s: float
     undo: ExitStack
 
 
@@ -112,15 +114,23 @@ def open_and_lock(client: MetastorePort, plan: Plan) -> Opened:
         TransactionAbortedError: the server or somebody else aborted it meanwhile.
         ConfigurationError: the heartbeat is slower than the server's patience.
     """
-    interval_s = _interval_s(client, plan)
+    timeout_s = client.txn_timeout_s
+    interval_s = _interval_s(plan, timeout_s)
     deadline_s = plan.clock.monotonic() + plan.lock_timeout_s
     first_txn_id = plan.first_txn_id
     for reopening in range(_MOST_REOPENINGS + 1):
         before = _write_ids_of(client, plan.changed)
         txn_id = client.open_txn(plan.txn_type)
         first_txn_id = txn_id if first_txn_id is None else first_txn_id
-        opening = _Opening(client=client, plan=plan, txn_id=txn_id, first_txn_id=first_txn_id)
-        opened = opening.run(interval_s=interval_s, deadline_s=deadline_s)
+        opening = _Opening(
+            client=client,
+            plan=plan,
+            txn_id=txn_id,
+            first_txn_id=first_txn_id,
+            timeout_s=timeout_s,
+            interval_s=interval_s,
+        )
+        opened = opening.run(deadline_s=deadline_s)
         is_last = reopening == _MOST_REOPENINGS or plan.clock.monotonic() >= deadline_s
         if is_last or not _is_overtaken(before, opened.snapshot):
             return opened
@@ -137,15 +147,17 @@ class _Opening:
     plan: Plan
     txn_id: TxnId
     first_txn_id: TxnId
+    timeout_s: float
+    interval_s: float
 
-    def run(self, *, interval_s: float, deadline_s: float) -> Opened:
+    def run(self, *, deadline_s: float) -> Opened:
         with ExitStack() as undo:
             undo.callback(abort_quietly, self.client, self.txn_id)
             _log.info("opened txn_id=%s job_key=%s", self.txn_id, self.plan.job_key)
             heartbeat = Heartbeat(
-                self.client.clone(call_timeout_s=max(interval_s, _SHORTEST_CALL_S)),
+                self.client.clone(call_timeout_s=max(self.interval_s, _SHORTEST_CALL_S)),
                 self.txn_id,
-                interval_s=interval_s,
+                interval_s=self.interval_s,
                 clock=self.plan.clock,
             )
             undo.callback(heartbeat.stop)
@@ -163,6 +175,7 @@ class _Opening:
                 lock_id=lock_id,
                 snapshot=self._see(),
                 heartbeat=heartbeat,
+                timeout_s=self.timeout_s,
                 undo=undo.pop_all(),
             )
 
@@ -241,8 +254,7 @@ class _Opening:
         return Snapshot(txn_id=self.txn_id, txns=txns, tables=tables)
 
 
-def _interval_s(client: MetastorePort, plan: Plan) -> float:
-    timeout_s = client.txn_timeout_s
+def _interval_s(plan: Plan, timeout_s: float) -> float:
     if plan.heartbeat_s is None:
         return timeout_s / 2
     if not 0 < plan.heartbeat_s < timeout_s:

@@ -118,7 +118,7 @@ class Transaction:
         try:
             if self._opened.heartbeat.lost is not None:
                 raise self._opened.heartbeat.lost
-            if self._opened.heartbeat.silent_s >= self._client.txn_timeout_s:
+            if self._opened.heartbeat.silent_s >= self._opened.timeout_s:
                 # Nothing was heard for so long that it may have been aborted without our knowing.
                 self._client.heartbeat(self.txn_id)
         except TransactionAbortedError as error:
@@ -178,7 +178,7 @@ class Transaction:
                 self._client,
                 self.txn_id,
                 self.write_ids,
-                patience_s=self._client.txn_timeout_s * _PATIENCE,
+                patience_s=self._opened.timeout_s * _PATIENCE,
                 clock=self._plan.clock,
             )
         except TransactionAbortedError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Final
 
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.errors import ConfigurationError
@@ -26,7 +27,7 @@ _NEEDED: Final = ("pandas", "pyarrow", "google.protobuf", "thrift", "hmsclient")
 
 
 def open_session(app_name: str) -> SparkSession:
-    """Get the session, with our settings on it.
+    """Get the session, with our settings on it; the submitter's name for it wins over ours.
 
     Raises:
         ConfigurationError: a Python package is missing on the driver; it says which.
@@ -39,7 +40,10 @@ def open_session(app_name: str) -> SparkSession:
                 f"the Spark environment lacks {name.partition('.')[0]} ({error}); a cluster needs"
                 " pyspark, pandas, pyarrow and protobuf on the driver and on every executor"
             ) from error
-    spark = SparkSession.builder.appName(app_name).getOrCreate()
+    builder = SparkSession.builder
+    if SparkConf().get("spark.app.name") is None:
+        builder = builder.appName(app_name)
+    spark = builder.getOrCreate()
     for key, value in _SETTINGS.items():
         spark.conf.set(key, value)
     return spark

@@ -26,6 +26,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, WriteId
 from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.storage.batch_size import fitting_rows
 from airflow_hiveacid.storage.filesystem import file_errors
 from airflow_hiveacid.storage.identity import Key, Keys
 from airflow_hiveacid.storage.orc_convert import FieldPlan, Matching, plan_fields, read_type
@@ -280,7 +281,7 @@ class _Source:
     def _is_ordered(self) -> bool:
         """Whether the events are in order; not every writer of delete files sees to it."""
         last: Key | None = None
-        for root, _ in self._roots(()):
+        for root, _ in self.roots(()):
             keys = Keys.of(root)
             if not keys.is_sorted() or (last is not None and keys.at(0) < last):
                 return False
@@ -295,7 +296,7 @@ class _Source:
                 reason=f"its {events} delete events are out of order; compact the table elsewhere",
             )
         check = _Check(self.file)
-        together = pa.concat_batches([root for root, _ in self._roots(())])
+        together = pa.concat_batches([root for root, _ in self.roots(())])
         ordered = together.take(pa.array(Keys.of(together).order()))
         for start in range(0, events, self.batch_rows):
             root = ordered.slice(start, self.batch_rows)
@@ -307,15 +308,15 @@ class _Source:
         check = _Check(self.file)
         # A column whose timestamps may be too much for Arrow is read twice, in two parts.
         split = [f for f in fields if f.is_split]
-        nanos = self._read_apart(split, ShowTimestamps.NANOS)
-        seconds = self._read_apart(split, ShowTimestamps.SECONDS)
-        for root, batch in self._roots([f for f in fields if not f.is_split]):
+        rows = fitting_rows(self.tail, _column_ids(fields), self.batch_rows)
+        source = replace(self, batch_rows=rows)
+        nanos = source.read_apart(split, ShowTimestamps.NANOS)
+        seconds = source.read_apart(split, ShowTimestamps.SECONDS)
+        for root, batch in source.roots([f for f in fields if not f.is_split]):
             check.see(root)
             yield root, _row(fields, root.num_rows, batch, (next(nanos), next(seconds)))
 
-    def _roots(
-        self, fields: Sequence[FieldPlan]
-    ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    def roots(self, fields: Sequence[FieldPlan]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
         """The root columns of each batch, stored or made, and the batch they came with."""
         ids = _column_ids(fields)
         if self.file.synthetic is not None:
@@ -328,7 +329,7 @@ class _Source:
             columns = batch.columns[: len(IDENTITY_SCHEMA)]
             yield pa.RecordBatch.from_arrays(columns, schema=IDENTITY_SCHEMA), batch
 
-    def _read_apart(
+    def read_apart(
         self, fields: Sequence[FieldPlan], timestamps: ShowTimestamps
     ) -> Iterator[pa.RecordBatch | None]:
         """One part of these columns, batch by batch; None for ever if there are none."""

@@ -68,7 +68,7 @@ _THREE_STEPS: Final = (
 _PARTITIONED: Final = _table("id int, name string", "partitioned by (p string, q int)")
 _STREAMED: Final = _table("id bigint, name string")
 _ROWS: Final = "(select 1) one lateral view posexplode(split(space(11999), ' ')) r as pos, nothing"
-# Hive asks for the end of a stripe after each batch of 1024 rows (4.0.1) or after 5000 rows (3.1.3).
+# A stripe may end after each batch of 1024 rows (4.0.1) or after 5000 rows (3.1.3).
 _MANY_STRIPES: Final = (
     ", 'orc.stripe.size'='2048', 'orc.stripe.row.count'='1000', 'orc.compress.size'='1024',"
     " 'orc.row.index.stride'='1000'"
@@ -556,12 +556,18 @@ HISTORIES: Final = (
             "create table {t} (a int, b int) stored as orc",
             "set hive.optimize.union.remove=true",
             "set hive.merge.mapfiles=false",
-            "insert into {t} select 1, 10 union all select 2, 20 union all select 3, 30",
+            "set hive.mapred.supports.subdirectories=true",
+            "set mapreduce.input.fileinputformat.input.dir.recursive=true",
+            "create table {t}_src (a int, b int) stored as orc",
+            "insert into {t}_src select pos, pos * 10 from {rows} where pos < 6",
+            """insert into {t} select * from (
+               select a, max(b) as b from {t}_src where a < 3 group by a union all
+               select a + 10 as a, max(b) as b from {t}_src where a > 1 group by a) both_parts""",
             "set hive.optimize.union.remove=false",
             "insert into {t} values (4,40)",
             "!convert",
             "insert into {t} values (5,50)",
-            "delete from {t} where a = 2",
+            "delete from {t} where a in (2, 12, 15)",
         ),
     ),
     History(

@@ -46,7 +46,7 @@ _INITIATOR: Final = {"metastore.compactor.check.interval": "1s"}
 
 
 @pytest.fixture(scope="module", params=[HIVE_3, HIVE_4], ids=lambda release: release.version)
-def hms(
+def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LocalMetastore]:
     release = request.param
@@ -61,6 +61,13 @@ def hms(
     )
     with LocalMetastore(config) as metastore:
         yield metastore
+
+
+@pytest.fixture
+def hms(server: LocalMetastore) -> LocalMetastore:
+    """The server, started again if a test before had to leave it dead."""
+    server.start()
+    return server
 
 
 @pytest.fixture
@@ -188,7 +195,7 @@ def test_a_server_that_is_dead_at_the_commit_leaves_a_doubt_and_never_an_abort_o
 def test_3x_forgets_an_aborted_write_that_was_not_registered_and_shows_it_as_committed(
     hms: LocalMetastore, client: MetastoreClient
 ) -> None:
-    """Why `register_partitions` comes before any file is in place; if this fails, Hive was mended."""
+    """Why `register_partitions` comes before any file. If this fails, Hive was mended."""
     columns = (Column(name="month", type="string"),)
     table = make_table(client, "forgotten", partition_columns=columns)
     client.add_partitions(table, [month("1")])

@@ -193,7 +193,8 @@ def test_a_reader_that_goes_away_ends_the_program_quietly(tmp_path: Path) -> Non
 def test_a_parser_costs_no_heavy_import() -> None:
     code = (
         "import sys; from airflow_hiveacid.cli import parser; parser();"
-        "print(sorted({'pyarrow', 'numpy', 'rich', 'google.protobuf', 'airflow'} & set(sys.modules)))"
+        "heavy = {'pyarrow', 'numpy', 'rich', 'google.protobuf', 'airflow'};"
+        "print(sorted(heavy & set(sys.modules)))"
     )
     found = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT

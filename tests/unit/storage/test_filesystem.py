@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,8 +21,10 @@ from airflow_hiveacid.storage import filesystem
 from airflow_hiveacid.storage.filesystem import (
     check_writable,
     delete_directory,
+    delete_file,
     exists,
     file_errors,
+    list_files,
     list_table,
     metadata_text,
     move,
@@ -29,6 +32,7 @@ from airflow_hiveacid.storage.filesystem import (
     read_bytes,
     rename_directory,
     storage_errors,
+    tree_size,
     write_bytes,
 )
 
@@ -294,6 +298,36 @@ def test_deleting_twice_is_no_error(tmp_path: Path) -> None:
     delete_directory(LOCAL, f"{tmp_path}/delta_1_1")
     delete_directory(LOCAL, f"{tmp_path}/delta_1_1")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_can_be_removed_twice(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"")
+    delete_file(LOCAL, f"{tmp_path}/x")
+    delete_file(LOCAL, f"{tmp_path}/x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_of_one_directory_are_listed_without_what_is_below(tmp_path: Path) -> None:
+    write_bytes(LOCAL, f"{tmp_path}/b", b"12")
+    write_bytes(LOCAL, f"{tmp_path}/a", b"1")
+    write_bytes(LOCAL, f"{tmp_path}/deep/c", b"123")
+    assert [(f.path, f.size_bytes) for f in list_files(LOCAL, str(tmp_path))] == [
+        ("a", 1),
+        ("b", 2),
+    ]
+    assert list_files(LOCAL, f"{tmp_path}/nothing") == ()
+
+
+def test_the_size_of_a_tree_is_that_of_all_its_files_and_its_age_that_of_the_newest(
+    tmp_path: Path,
+) -> None:
+    write_bytes(LOCAL, f"{tmp_path}/t/b", b"12")
+    write_bytes(LOCAL, f"{tmp_path}/t/deep/c", b"123")
+    for path in ("t/b", "t/deep/c", "t/deep", "t"):
+        os.utime(tmp_path / path, (1000, 1000))
+    os.utime(tmp_path / "t" / "deep" / "c", (2000, 2000))
+    assert tree_size(LOCAL, f"{tmp_path}/t") == (5, 2000.0)
+    assert tree_size(LOCAL, f"{tmp_path}/nothing") == (0, 0.0)
 
 
 def test_a_writable_location_is_left_as_it_was(tmp_path: Path) -> None:

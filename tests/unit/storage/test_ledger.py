@@ -1,131 +1,112 @@
-"""A job's entry is believed only where its write is committed, and is never lost silently."""
+"""A job that runs again finds out whether its change is committed, and never guesses."""
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors import CorruptFileError, StorageError
-from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.snapshot import ValidTxnList
-from airflow_hiveacid.storage import ledger
+from airflow_hiveacid.format.errors import CommitStateUnknownError, CorruptFileError
+from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.storage.filesystem import list_table
-from airflow_hiveacid.storage.ledger import LedgerEntry
+from airflow_hiveacid.storage.job_ledger import HIDDEN_DIRECTORY, Ledger, LedgerEntry, ledger_name
 from unit.storage.orc_tables import ids
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-LOCAL = pafs.LocalFileSystem()
+KEY = "dag/run/task/-1"
 
 
-def entry(write_id: int, *, key: str = "dag/run/task", recorded_s: float = 100.0) -> LedgerEntry:
+def entry(root: Path, *directories: str) -> LedgerEntry:
     return LedgerEntry(
-        job_key=key,
-        table="db.t",
-        write_id=WriteId(write_id),
-        result=f'{{"rows": {write_id}}}',
-        recorded_s=recorded_s,
+        job_key=KEY,
+        txn_id=TxnId(70),
+        write_id=WriteId(3),
+        directories=tuple(f"file:{root}/{name}" for name in directories),
+        result='{"rows": "ä\u2028"}',
+        recorded_s=100.5,
     )
 
 
-def put(root: Path, directory: str, *entries: LedgerEntry) -> None:
-    (root / directory).mkdir(exist_ok=True)
-    ledger.write(LOCAL, str(root / directory), entries)
+@pytest.fixture
+def prepared(tmp_path: Path) -> Ledger:
+    """A ledger whose one job was about to commit write ID 3, with its directory in place."""
+    ledger = Ledger(location=f"file:{tmp_path}")
+    ledger.write(entry(tmp_path, "delta_3_3_0"))
+    (tmp_path / "delta_3_3_0").mkdir()
+    return ledger
 
 
-def found(
-    root: Path, *, key: str = "dag/run/task", txns: str | None = None, **lists: str
-) -> object:
-    return ledger.find(
-        [list_table(str(root))],
-        job_key=key,
-        write_ids=ids(9, **lists),
-        txns=None if txns is None else ValidTxnList.parse(txns),
-    )
+def test_a_job_that_never_ran_has_to_be_done(tmp_path: Path) -> None:
+    assert Ledger(location=str(tmp_path)).done(KEY, ids(9)) is None
 
 
-def test_a_committed_entry_is_found_by_its_job_key(tmp_path: Path) -> None:
-    put(tmp_path, "delta_0000003_0000003_0000", entry(3), entry(3, key="other"))
-    assert found(tmp_path) == entry(3)
-    assert found(tmp_path, key="other") == entry(3, key="other")
-    assert found(tmp_path, key="dag/run") is None
-
-
-@pytest.mark.promise("T13")
-def test_an_entry_of_an_open_or_aborted_write_is_not_believed(tmp_path: Path) -> None:
-    put(tmp_path, "delta_0000003_0000003_0000", entry(3))
-    assert found(tmp_path, opened="3") is None
-    assert found(tmp_path, aborted="3") is None
-    assert found(tmp_path, aborted="4") == entry(3)
-
-
-def test_an_entry_counts_only_within_the_range_of_its_directory(tmp_path: Path) -> None:
-    put(tmp_path, "delta_0000004_0000005", entry(3))
-    put(tmp_path, "base_0000002", entry(3))
-    assert found(tmp_path) is None
-    put(tmp_path, "base_0000005", entry(3))
-    assert found(tmp_path) == entry(3)
-
-
-def test_an_entry_in_an_uncommitted_compaction_is_not_believed(tmp_path: Path) -> None:
-    put(tmp_path, "base_0000005_v0000017", entry(3))
-    assert found(tmp_path, txns="20:17:17:") is None
-    assert found(tmp_path, txns="20:9223372036854775807::17") is None
-    assert found(tmp_path, txns="20:9223372036854775807::") == entry(3)
-
-
-def test_an_entry_survives_in_a_directory_that_another_compactor_covered(tmp_path: Path) -> None:
-    put(tmp_path, "delta_0000003_0000003_0000", entry(3))
-    (tmp_path / "base_0000005").mkdir()
-    assert found(tmp_path) == entry(3)
-
-
-def test_a_file_of_that_name_elsewhere_is_no_ledger(tmp_path: Path) -> None:
-    put(tmp_path, "_tmp_hiveacid_x", entry(3))
-    put(tmp_path, "part", entry(3))
-    ledger.write(LOCAL, str(tmp_path), [entry(3)])
-    assert found(tmp_path) is None
-
-
-@pytest.mark.parametrize(
-    "text",
-    [b"", b"[]", b"{}", b'{"version": 2, "entries": []}', b'{"version": 1, "entries": [{}]}'],
-)
-def test_an_unreadable_ledger_is_an_error_since_the_work_may_be_done(
-    tmp_path: Path, text: bytes
+def test_a_prepared_change_is_done_if_its_write_is_committed(
+    prepared: Ledger, tmp_path: Path
 ) -> None:
-    (tmp_path / "base_0000001").mkdir()
-    (tmp_path / "base_0000001" / "_hiveacid.json").write_bytes(text)
-    with pytest.raises(CorruptFileError, match=r"_hiveacid\.json"):
-        found(tmp_path)
+    assert prepared.done(KEY, ids(9)) == entry(tmp_path, "delta_3_3_0")
+    assert prepared.done("dag/run/task/0", ids(9)) is None
 
 
-def test_a_ledger_that_vanished_since_the_listing_is_an_error(tmp_path: Path) -> None:
-    put(tmp_path, "base_0000001", entry(1))
-    listing = list_table(str(tmp_path))
-    (tmp_path / "base_0000001" / "_hiveacid.json").unlink()
-    with pytest.raises(StorageError, match="vanished"):
-        ledger.find([listing], job_key="x", write_ids=ids(9), txns=None)
+def test_a_prepared_change_of_an_open_or_aborted_write_has_to_be_done(prepared: Ledger) -> None:
+    assert prepared.done(KEY, ids(9, opened="3")) is None
+    assert prepared.done(KEY, ids(9, aborted="3")) is None
+    assert prepared.done(KEY, ids(2)) is None
 
 
-def test_compaction_carries_entries_forward_for_the_retention_time(tmp_path: Path) -> None:
-    put(tmp_path, "base_0000002", entry(1, recorded_s=10), entry(2, recorded_s=90))
-    put(tmp_path, "delta_0000003_0000003_0000", entry(3, key="a"), entry(3, key="b"))
-    put(tmp_path, "delete_delta_0000003_0000003_0000", entry(3, key="a"), entry(3, key="b"))
-    put(tmp_path, "delta_0000004_0000004_0000", entry(4))
-    inputs = ["base_0000002", "delta_0000003_0000003_0000", "delete_delta_0000003_0000003_0000"]
-    carried = ledger.carried_forward(list_table(str(tmp_path)), inputs, newer_than_s=50)
-    assert carried == (entry(2, recorded_s=90), entry(3, key="a"), entry(3, key="b"))
-    put(tmp_path, "base_0000003", *carried)
-    assert found(tmp_path, key="b") == entry(3, key="b")
+def test_a_prepared_change_whose_directories_are_gone_is_not_guessed_at(
+    prepared: Ledger, tmp_path: Path
+) -> None:
+    (tmp_path / "delta_3_3_0").rmdir()
+    with pytest.raises(CommitStateUnknownError, match=ledger_name(KEY)):
+        prepared.done(KEY, ids(9))
 
 
-def test_a_result_is_kept_as_the_text_it_was(tmp_path: Path) -> None:
-    odd = LedgerEntry(
-        job_key='k"\n', table="db.t", write_id=WriteId(1), result="ä\u2028\x00", recorded_s=0.5
-    )
-    put(tmp_path, "base_0000001", odd)
-    assert found(tmp_path, key='k"\n') == odd
+def test_a_confirmed_change_is_done_whatever_became_of_its_directories(
+    prepared: Ledger, tmp_path: Path
+) -> None:
+    confirmed = replace(entry(tmp_path, "delta_3_3_0"), is_confirmed=True)
+    prepared.write(confirmed)
+    (tmp_path / "delta_3_3_0").rmdir()
+    assert prepared.done(KEY, ids(9)) == confirmed
+
+
+def test_a_change_that_published_nothing_may_be_done_again(tmp_path: Path) -> None:
+    ledger = Ledger(location=str(tmp_path))
+    ledger.write(entry(tmp_path))
+    assert ledger.done(KEY, ids(9)) is None
+
+
+def test_a_withdrawn_entry_is_gone_and_withdrawing_twice_is_no_error(prepared: Ledger) -> None:
+    prepared.withdraw(KEY)
+    prepared.withdraw(KEY)
+    assert prepared.read(KEY) is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "odd": 1}'])
+def test_an_unreadable_entry_is_an_error_since_the_work_may_be_done(
+    tmp_path: Path, text: str
+) -> None:
+    (tmp_path / HIDDEN_DIRECTORY).mkdir()
+    (tmp_path / HIDDEN_DIRECTORY / ledger_name(KEY)).write_text(text)
+    with pytest.raises(CorruptFileError):
+        Ledger(location=str(tmp_path)).done(KEY, ids(9))
+
+
+def test_no_reader_looks_at_the_ledger(prepared: Ledger, tmp_path: Path) -> None:
+    listing = list_table(prepared.location)
+    assert listing.files == ()
+    assert set(listing.directories) == {HIDDEN_DIRECTORY, "delta_3_3_0"}
+    assert all(p.name.startswith("_") for p in (tmp_path / HIDDEN_DIRECTORY).iterdir())
+
+
+def test_entries_are_told_by_age(prepared: Ledger, tmp_path: Path) -> None:
+    os.utime(tmp_path / HIDDEN_DIRECTORY / ledger_name(KEY), (1000, 1000))
+    assert list(prepared.older_than(1000)) == []
+    assert list(prepared.older_than(1001)) == [
+        f"file:{tmp_path}/{HIDDEN_DIRECTORY}/{ledger_name(KEY)}"
+    ]
+    assert list(Ledger(location=f"{tmp_path}/nothing").older_than(1001)) == []
