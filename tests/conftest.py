@@ -15,7 +15,9 @@ import pytest
 
 from tools.promises import read_promises
 
-pytest_plugins = ["airflow_hiveacid.local.pytest_plugin"]
+# The laboratory needs PySpark itself, which the Airflow environment does not hold.
+_LABORATORY: Final = ["spark_lab"] if any(importlib.metadata.distributions(name="pyspark")) else []
+pytest_plugins = ["airflow_hiveacid.local.pytest_plugin", *_LABORATORY]
 
 _HERE: Final = Path(__file__).resolve().parent
 _TIERS: Final = {

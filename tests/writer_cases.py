@@ -56,7 +56,9 @@ class WriterCase:
 def nanoseconds(text: str) -> int:
     """Nanoseconds since 1970 of `YYYY-MM-DD HH:MM:SS[.fraction]`, for Arrow's timestamps."""
     whole, _, fraction = text.partition(".")
-    seconds = (dt.datetime.fromisoformat(whole) - dt.datetime(1970, 1, 1)) // dt.timedelta(seconds=1)  # noqa: DTZ001 -- wall clock
+    seconds = (dt.datetime.fromisoformat(whole) - dt.datetime(1970, 1, 1)) // dt.timedelta(
+        seconds=1
+    )  # noqa: DTZ001 -- wall clock
     return seconds * NANOS_PER_SECOND + int(fraction.ljust(9, "0") or 0)
 
 
@@ -134,7 +136,17 @@ NUMBERS: Final = _case(
     ("l", "bigint", (-(2**63), 2**63 - 1, None, 0, -7)),
     ("f", "float", (math.nan, math.inf, None, -math.inf, 0.1)),
     ("d", "double", (math.nan, -math.inf, None, 5e-324, -0.1)),
-    ("m", "decimal(38,18)", (D("99999999999999999999.999999999999999999"), D("-99999999999999999999.999999999999999999"), None, D("0.000000000000000001"), D(0))),
+    (
+        "m",
+        "decimal(38,18)",
+        (
+            D("99999999999999999999.999999999999999999"),
+            D("-99999999999999999999.999999999999999999"),
+            None,
+            D("0.000000000000000001"),
+            D(0),
+        ),
+    ),
     ("n", "decimal(5,2)", (D("999.99"), D("-999.99"), None, D("-0.50"), D("10.00"))),
     ("o", "decimal(18,0)", (D(10**18 - 1), D(1 - 10**18), None, D(0), D(-1))),
 )
@@ -147,22 +159,98 @@ TEXT: Final = _case(
 )
 DATES: Final = _case(
     "dates",
-    ("d", "date", tuple(dt.date.fromisoformat(t) if t else None for t in ("0001-01-01", "1582-10-04", None, "1582-10-15", "1969-12-31", "1970-01-01", "9999-12-31", "1500-02-28"))),
+    (
+        "d",
+        "date",
+        tuple(
+            dt.date.fromisoformat(t) if t else None
+            for t in (
+                "0001-01-01",
+                "1582-10-04",
+                None,
+                "1582-10-15",
+                "1969-12-31",
+                "1970-01-01",
+                "9999-12-31",
+                "1500-02-28",
+            )
+        ),
+    ),
 )
 LATE_TIMESTAMPS: Final = _case(
     "timestamps from 1970 on",
-    ("t", "timestamp", tuple(nanoseconds(t) if t else None for t in ("1970-01-01 00:00:00", "1970-01-01 00:00:00.000000001", None, "2038-01-19 03:14:08.123456789", "2024-03-10 02:30:00.5", "2262-04-11 23:47:16.854775807", "2015-01-01 00:00:00", "2014-12-31 23:59:59.999999999"))),
+    (
+        "t",
+        "timestamp",
+        tuple(
+            nanoseconds(t) if t else None
+            for t in (
+                "1970-01-01 00:00:00",
+                "1970-01-01 00:00:00.000000001",
+                None,
+                "2038-01-19 03:14:08.123456789",
+                "2024-03-10 02:30:00.5",
+                "2262-04-11 23:47:16.854775807",
+                "2015-01-01 00:00:00",
+                "2014-12-31 23:59:59.999999999",
+            )
+        ),
+    ),
 )
 WHOLE_EARLY_TIMESTAMPS: Final = _case(
     "whole seconds before 1970",
-    ("t", "timestamp", tuple(nanoseconds(t) if t else None for t in ("1969-12-31 23:59:59", "1900-01-01 00:00:00", None, "1677-09-21 00:12:44", "1969-12-31 23:59:58"))),
+    (
+        "t",
+        "timestamp",
+        tuple(
+            nanoseconds(t) if t else None
+            for t in (
+                "1969-12-31 23:59:59",
+                "1900-01-01 00:00:00",
+                None,
+                "1677-09-21 00:12:44",
+                "1969-12-31 23:59:58",
+            )
+        ),
+    ),
 )
 EARLY_FRACTIONS: Final = _case(
     "fractions before 1970",
     ("i", "bigint", (1, 2, 3, 4, 5, 6, 7)),
-    ("t", "timestamp", tuple(nanoseconds(t) if t else None for t in ("1969-12-31 23:59:58.5", "1969-12-31 23:59:58.999999999", None, "1900-01-01 00:00:00.123456789", "1677-09-21 00:12:44.1", "1969-12-31 23:59:59.000999999", "1965-05-05 05:05:05.000000001"))),
-    ("m", "decimal(20,3)", (D("1.5"), None, D("-12345678901234567.891"), D(0), D("0.001"), D("-0.001"), D(7))),
-    ("d", "date", (dt.date(1, 1, 1), None, dt.date(1582, 10, 4), dt.date(1969, 12, 31), dt.date(9999, 12, 31), dt.date(2000, 2, 29), dt.date(1970, 1, 1))),
+    (
+        "t",
+        "timestamp",
+        tuple(
+            nanoseconds(t) if t else None
+            for t in (
+                "1969-12-31 23:59:58.5",
+                "1969-12-31 23:59:58.999999999",
+                None,
+                "1900-01-01 00:00:00.123456789",
+                "1677-09-21 00:12:44.1",
+                "1969-12-31 23:59:59.000999999",
+                "1965-05-05 05:05:05.000000001",
+            )
+        ),
+    ),
+    (
+        "m",
+        "decimal(20,3)",
+        (D("1.5"), None, D("-12345678901234567.891"), D(0), D("0.001"), D("-0.001"), D(7)),
+    ),
+    (
+        "d",
+        "date",
+        (
+            dt.date(1, 1, 1),
+            None,
+            dt.date(1582, 10, 4),
+            dt.date(1969, 12, 31),
+            dt.date(9999, 12, 31),
+            dt.date(2000, 2, 29),
+            dt.date(1970, 1, 1),
+        ),
+    ),
     ("c", "char(3)", ("a", "", None, "abc", "ä", "x ", "z")),
     ("x", "binary", (b"", b"\x00", None, b"\xff", b"a", b"b", b"c")),
     ("f", "float", (0.1, math.nan, None, math.inf, -1.5, 0.0, 3.0)),
@@ -172,19 +260,89 @@ NESTED: Final = _case(
     "nested",
     ("a", "array<string>", ([], ["x", None, ""], None, ["y"], [None], ["z"])),
     ("m", "map<string,int>", ([], [("k", 1), ("l", None)], None, [("", 0)], [("n", -1)], [])),
-    ("s", "struct<x:int,y:string,z:array<bigint>>", ({"x": 1, "y": "a", "z": [1]}, {"x": None, "y": None, "z": None}, None, {"x": 2, "y": "", "z": []}, None, {"x": 3, "y": "c", "z": [None, 3]})),
-    ("l", "array<struct<x:int,y:array<string>>>", ([{"x": 1, "y": ["p"]}], [None, {"x": 2, "y": None}], None, [], [None], [{"x": 3, "y": []}, None, {"x": 4, "y": [None, "q"]}])),
-    ("n", "map<int,struct<x:string,y:decimal(10,2)>>", ([(1, {"x": "a", "y": D("1.50")})], [(2, None)], None, [(3, {"x": None, "y": None})], [], [(4, {"x": "", "y": D("-0.01")}), (5, None)])),
-    ("o", "struct<p:struct<q:struct<r:date>>>", ({"p": {"q": {"r": dt.date(1400, 1, 1)}}}, {"p": None}, None, {"p": {"q": None}}, {"p": {"q": {"r": None}}}, {"p": {"q": {"r": dt.date(2024, 2, 29)}}})),
+    (
+        "s",
+        "struct<x:int,y:string,z:array<bigint>>",
+        (
+            {"x": 1, "y": "a", "z": [1]},
+            {"x": None, "y": None, "z": None},
+            None,
+            {"x": 2, "y": "", "z": []},
+            None,
+            {"x": 3, "y": "c", "z": [None, 3]},
+        ),
+    ),
+    (
+        "l",
+        "array<struct<x:int,y:array<string>>>",
+        (
+            [{"x": 1, "y": ["p"]}],
+            [None, {"x": 2, "y": None}],
+            None,
+            [],
+            [None],
+            [{"x": 3, "y": []}, None, {"x": 4, "y": [None, "q"]}],
+        ),
+    ),
+    (
+        "n",
+        "map<int,struct<x:string,y:decimal(10,2)>>",
+        (
+            [(1, {"x": "a", "y": D("1.50")})],
+            [(2, None)],
+            None,
+            [(3, {"x": None, "y": None})],
+            [],
+            [(4, {"x": "", "y": D("-0.01")}), (5, None)],
+        ),
+    ),
+    (
+        "o",
+        "struct<p:struct<q:struct<r:date>>>",
+        (
+            {"p": {"q": {"r": dt.date(1400, 1, 1)}}},
+            {"p": None},
+            None,
+            {"p": {"q": None}},
+            {"p": {"q": {"r": None}}},
+            {"p": {"q": {"r": dt.date(2024, 2, 29)}}},
+        ),
+    ),
     ("r", "array<array<int>>", ([[1], [], None, [2, None]], None, [], [None], [[]], [[3]])),
     ("c", "array<char(3)>", (["a"], [None, "bcd"], None, [], ["ä"], ["x "])),
 )
 NESTED_EARLY_FRACTIONS: Final = _case(
     "nested fractions before 1970",
-    ("a", "array<timestamp>", ([nanoseconds("1950-01-01 00:00:00.5"), None], None, [], [nanoseconds("2020-01-01 00:00:00.25")])),
-    ("m", "map<string,timestamp>", ([("k", nanoseconds("1950-01-01 00:00:00.000000001"))], [("l", None)], None, [])),
-    ("s", "struct<x:timestamp,y:array<struct<z:decimal(38,2)>>>", ({"x": None, "y": [None, {"z": D("1.25")}]}, None, {"x": nanoseconds("1969-12-31 23:59:58.75"), "y": None}, {"x": nanoseconds("1970-01-01 00:00:00.75"), "y": []})),
-    ("n", "struct<p:struct<q:int,r:string>>", ({"p": None}, {"p": {"q": 1, "r": "a"}}, None, {"p": {"q": None, "r": "b"}})),
+    (
+        "a",
+        "array<timestamp>",
+        (
+            [nanoseconds("1950-01-01 00:00:00.5"), None],
+            None,
+            [],
+            [nanoseconds("2020-01-01 00:00:00.25")],
+        ),
+    ),
+    (
+        "m",
+        "map<string,timestamp>",
+        ([("k", nanoseconds("1950-01-01 00:00:00.000000001"))], [("l", None)], None, []),
+    ),
+    (
+        "s",
+        "struct<x:timestamp,y:array<struct<z:decimal(38,2)>>>",
+        (
+            {"x": None, "y": [None, {"z": D("1.25")}]},
+            None,
+            {"x": nanoseconds("1969-12-31 23:59:58.75"), "y": None},
+            {"x": nanoseconds("1970-01-01 00:00:00.75"), "y": []},
+        ),
+    ),
+    (
+        "n",
+        "struct<p:struct<q:int,r:string>>",
+        ({"p": None}, {"p": {"q": 1, "r": "a"}}, None, {"p": {"q": None, "r": "b"}}),
+    ),
 )
 
 CASES: Final = (

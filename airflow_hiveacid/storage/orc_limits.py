@@ -172,22 +172,39 @@ def _has_nul(values: pa.Array) -> bool:
     return bool(used.size) and not used.min()
 
 
-def _check_timestamps(node: TypeNode, values: pa.Array, findings: _Findings) -> None:
-    unit = UNITS_PER_SECOND[values.type.unit]
-    numbers = values.drop_null().cast(pa.int64()).to_numpy(zero_copy_only=False)
-    early = numbers[numbers < 0]
-    early = early[early % unit != 0]
-    if not early.size:
-        return
-    findings.early_fractions = True
+def _timestamps(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Array:
+    """The timestamps as they are, or pairs in nanoseconds where Arrow's can hold them all."""
+    seconds, nanos = seconds_and_nanos(values)
+    has_fraction = nanos != 0
     # Nanoseconds up to 999,999 stay as they are: the format adjusts the second only beyond.
-    lost = early[early >= -unit + max(1, unit // _MILLISECONDS)]
-    if lost.size:
-        moment = pa.scalar(int(lost[0]), pa.timestamp(values.type.unit)).cast(pa.string())
+    lost = (seconds == -1) & (nanos > _UNADJUSTED_NANOS)
+    if lost.any():
         raise TypeMismatchError(
             table=findings.table,
             column=node.name,
             column_type=str(node.type),
-            value_type=f"{moment}, in the one second (the last before 1970) of which ORC cannot hold"
-            " a fraction",
+            value_type=f"1969-12-31 23:59:59.{nanos[lost][0]:09d}, in the one second (the last before"
+            " 1970) of which ORC cannot hold a fraction",
         )
+    fits_nanos = pa.types.is_timestamp(values.type) or not (np.abs(seconds) >= _REACH_S).any()
+    if not fits_nanos or ((seconds < 0) & has_fraction).any():
+        findings.needs_rows = True
+    if pa.types.is_timestamp(values.type) or not fits_nanos:
+        return values
+    numbers = seconds * NANOS_PER_SECOND + nanos
+    return pa.array(numbers, pa.timestamp("ns", findings_zone(node)), mask=_null_mask(values))
+
+
+def seconds_and_nanos(values: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Seconds rounded down, and the nanoseconds above them; zeros where it is NULL.
+
+    Args:
+        values: Timestamps of any unit, or `PAIR_TYPE`.
+    """
+    if pa.types.is_struct(values.type):
+        found = of_pairs(values)
+        return np.where(found.valid, found.seconds, 0), np.where(found.valid, found.nanos, 0)
+    unit = UNITS_PER_SECOND[values.type.unit]
+    numbers = values.cast(pa.int64()).fill_null(0).to_numpy()
+    seconds, rest = np.divmod(numbers, unit)
+    return seconds, rest * (NANOS_PER_SECOND // unit)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.spark.conftest import Lab
+    from spark_lab import Lab
 
 UPDATE_ALL = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE)
 

@@ -10,7 +10,7 @@ from airflow_hiveacid.jobs.results import JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs import MergeAction, MergeClause, MergeWhen
 
 if TYPE_CHECKING:
-    from tests.spark.conftest import Lab
+    from spark_lab import Lab
 
 UPSERT = (
     MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="s.op = 'D'"),

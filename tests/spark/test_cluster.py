@@ -13,14 +13,14 @@ import pytest
 
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs import CompactionChoice, CompactSpec
-from tests.spark.submit import SPARK_HOME, submit
-from tests.spark.test_faults import AFTER, BEFORE, COLUMNS, change
+from fault_cases import AFTER, BEFORE, COLUMNS, change
+from spark_submit import SPARK_HOME, submit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.spark.conftest import Lab
+    from spark_lab import Lab
 
 _DEPLOY = "org.apache.spark.deploy"
 

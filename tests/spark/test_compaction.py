@@ -19,7 +19,7 @@ from airflow_hiveacid.spark.read import read_snapshot, read_table
 from airflow_hiveacid.spark.target import resolve_target
 
 if TYPE_CHECKING:
-    from tests.spark.conftest import Lab
+    from spark_lab import Lab
 
 COLUMNS = {"id": "bigint", "name": "string"}
 

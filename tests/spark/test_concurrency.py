@@ -11,7 +11,7 @@ import pytest
 from airflow_hiveacid.format.errors import TransactionAbortedError, WriteConflictError
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs import CompactionChoice
-from tests.spark.conftest import Lab, make_lab
+from spark_lab import Lab, make_lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

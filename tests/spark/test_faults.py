@@ -9,20 +9,17 @@ import pytest
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs import (
     InsertSpec,
-    MergeAction,
-    MergeClause,
-    MergeSpec,
-    MergeWhen,
     SourceSpec,
 )
-from tests.spark.submit import submit
+from fault_cases import AFTER, BEFORE, COLUMNS, change
+from spark_submit import submit
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.spark.conftest import Lab
+    from spark_lab import Lab
 
-COLUMNS = {"id": "bigint", "name": "string"}
+
 STEPS = (
     "opened",
     "allocated",
@@ -35,23 +32,6 @@ STEPS = (
     "body_done",
     "committed",
 )
-BEFORE = [(1, "a", 1), (2, "b", 2)]
-AFTER = [(1, "A", 1), (3, "c", 3)]
-CLAUSES = (
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="s.name = 'gone'"),
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
-)
-
-
-def change(lab: Lab) -> MergeSpec:
-    values = ((1, "A", 1), (2, "gone", 2), (3, "c", 3))
-    return MergeSpec(
-        target=f"{lab.db}.t",
-        source=SourceSpec(values=values, columns=("id", "name", "p")),
-        keys=("id",),
-        clauses=CLAUSES,
-    )
 
 
 @pytest.mark.promise("T14")

@@ -23,7 +23,7 @@ from airflow_hiveacid.jobs.specs import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.spark.conftest import Lab, Row
+    from spark_lab import Lab, Row
 
 STEPS = 12
 UPSERT = (

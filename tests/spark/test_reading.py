@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from airflow_hiveacid.spark.read import read_snapshot, read_table
 
 if TYPE_CHECKING:
-    from tests.spark.conftest import Lab
+    from spark_lab import Lab
 
 COLUMNS = {"id": "bigint", "v": "int"}
 
