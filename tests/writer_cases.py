@@ -18,6 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.storage.orc_timestamps import PAIR_TYPE
 from airflow_hiveacid.storage.row_schema import row_type
 
 NANOS_PER_SECOND: Final = 10**9
@@ -25,11 +26,15 @@ NANOS_PER_SECOND: Final = 10**9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterCase:
-    """Rows to write. `values[i]` belongs to `columns[i]`; all are equally long."""
+    """Rows to write. `values[i]` belongs to `columns[i]`; all are equally long.
+
+    Timestamps are nanoseconds since 1970, of any size; `timestamps` is the Arrow type they get.
+    """
 
     name: str
     columns: tuple[Column, ...]
     values: tuple[tuple[Any, ...], ...]
+    timestamps: pa.DataType = pa.timestamp("ns")  # noqa: RUF009 -- types are values
 
     @property
     def schema(self) -> str:
@@ -39,10 +44,20 @@ class WriterCase:
     def batch(self) -> pa.RecordBatch:
         """The rows as one batch."""
         arrays = [
-            pa.array(list(values), field.type)
+            self._timestamps(values)
+            if pa.types.is_timestamp(field.type)
+            else pa.array(list(values), field.type)
             for values, field in zip(self.values, row_type(self.columns), strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, names=[c.name for c in self.columns])
+
+    def _timestamps(self, values: tuple[int | None, ...]) -> pa.Array:
+        if self.timestamps.equals(PAIR_TYPE):
+            pairs = [None if v is None else divmod(v, NANOS_PER_SECOND) for v in values]
+            rows = [None if p is None else {"seconds": p[0], "nanos": p[1]} for p in pairs]
+            return pa.array(rows, PAIR_TYPE)
+        unit = {"ns": 1, "us": 1000}[self.timestamps.unit]
+        return pa.array([None if v is None else v // unit for v in values], self.timestamps)
 
     def judged(self) -> list[list[Any]]:
         """The rows as the judges print them, without identity."""
@@ -118,9 +133,14 @@ def _split(text: str) -> list[str]:
     return [*parts, text[start:]]
 
 
-def _case(name: str, *columns: tuple[str, str, tuple[Any, ...]]) -> WriterCase:
+def _case(
+    name: str,
+    *columns: tuple[str, str, tuple[Any, ...]],
+    timestamps: pa.DataType = pa.timestamp("ns"),  # noqa: B008 -- types are values
+) -> WriterCase:
     return WriterCase(
         name=name,
+        timestamps=timestamps,
         columns=tuple(Column(name=column, type=type_) for column, type_, _ in columns),
         values=tuple(values for _, _, values in columns),
     )
@@ -256,6 +276,21 @@ EARLY_FRACTIONS: Final = _case(
     ("f", "float", (0.1, math.nan, None, math.inf, -1.5, 0.0, 3.0)),
     ("b", "boolean", (True, None, False, True, False, True, False)),
 )
+FAR_MICROSECONDS: Final = _case(
+    "microseconds from year 1 to 9999",
+    ("t", "timestamp", tuple(nanoseconds(t) if t else None for t in ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999", None, "1582-10-04 12:00:00", "1582-10-10 00:00:00", "1582-10-15 00:00:00", "1500-02-28 23:59:59.5", "2024-01-01 00:00:00"))),
+    timestamps=pa.timestamp("us"),
+)
+FAR_PAIRS: Final = _case(
+    "nanoseconds from year 1 to 9999",
+    ("t", "timestamp", tuple(nanoseconds(t) if t else None for t in ("0001-01-01 00:00:00.000000001", "9999-12-31 23:59:59.999999999", None, "1582-10-04 12:00:00", "1969-12-31 23:59:58.9", "2024-01-01 00:00:00.123456789"))),
+    timestamps=PAIR_TYPE,
+)
+NEAR_PAIRS: Final = _case(
+    "pairs that fit nanoseconds",
+    ("t", "timestamp", tuple(nanoseconds(t) if t else None for t in ("1970-01-01 00:00:00", None, "2262-04-11 23:47:15.999999999", "1969-12-31 00:00:00"))),
+    timestamps=PAIR_TYPE,
+)
 NESTED: Final = _case(
     "nested",
     ("a", "array<string>", ([], ["x", None, ""], None, ["y"], [None], ["z"])),
@@ -352,6 +387,9 @@ CASES: Final = (
     LATE_TIMESTAMPS,
     WHOLE_EARLY_TIMESTAMPS,
     EARLY_FRACTIONS,
+    FAR_MICROSECONDS,
+    FAR_PAIRS,
+    NEAR_PAIRS,
     NESTED,
     NESTED_EARLY_FRACTIONS,
 )

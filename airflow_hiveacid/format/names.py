@@ -26,9 +26,6 @@ ACID_VERSION_FILE: Final = "_orc_acid_version"
 METADATA_FILE: Final = "_metadata_acid"
 """JSON with `thisFileVersion` and `dataFormat`; marks a compactor's base (AcidMetaDataFile)."""
 
-LEDGER_FILE: Final = "_hiveacid.json"
-"""Which job wrote the directory; hidden, so no reader and no cleaner of others minds it."""
-
 STAGING_PREFIX: Final = "_tmp_hiveacid_"
 """Start of our staging directories; hidden, so no reader looks inside."""
 

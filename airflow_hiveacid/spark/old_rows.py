@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.storage.identity import Keys
 from airflow_hiveacid.storage.orc_reader import AcidFile, read_events
+from airflow_hiveacid.storage.orc_timestamps import TimestampForm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -59,7 +60,12 @@ class OldRows:
     def _from_file(self, path: str, rows: pa.RecordBatch) -> Iterator[pa.StructArray]:
         if path != self._path:
             self._path = path
-            self._batches = read_events(self._files[path], self._columns, data_columns=self._wanted)
+            self._batches = read_events(
+                self._files[path],
+                self._columns,
+                data_columns=self._wanted,
+                timestamps=TimestampForm.PAIR,
+            )
             self._batch = None
         keys = Keys.of(rows)
         while len(keys):

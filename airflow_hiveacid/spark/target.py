@@ -32,12 +32,15 @@ from airflow_hiveacid.spark.types import spark_type, struct_of, table_struct
 from airflow_hiveacid.storage.acid_files import bucket_files
 from airflow_hiveacid.storage.filesystem import list_table
 from airflow_hiveacid.storage.orc_reader import AcidFile, read_events
+from airflow_hiveacid.storage.orc_timestamps import TimestampForm
+from airflow_hiveacid.storage.row_schema import arrow_type
 from airflow_hiveacid.storage.sorted_merge import (
     merge_sorted,
     subtract_deletes,
     unique_deletes,
     visible_events,
 )
+from airflow_hiveacid.storage.timestamp_forms import with_microseconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -53,6 +56,7 @@ PLACE: Final = "__place"
 """The one column of a scan that is not the table's: where a row is, and its identity."""
 
 _TEXT: Final = "__partition_"
+_INSTANT: Final = pa.timestamp("ns", "UTC")
 _PLACE_TYPE: Final = StructType(
     [
         StructField("partition", StringType()),
@@ -337,7 +341,13 @@ def live_events(piece: ScanPiece) -> Iterator[pa.RecordBatch]:
     """The visible rows of one data file, less those with a visible delete event."""
     wanted = list(dict.fromkeys((*piece.wanted, *piece.ranges)))
     inserts = visible_events(
-        read_events(piece.data, piece.columns, data_columns=wanted, stripes=piece.stripes),
+        read_events(
+            piece.data,
+            piece.columns,
+            data_columns=wanted,
+            stripes=piece.stripes,
+            timestamps=TimestampForm.PAIR,
+        ),
         piece.write_ids,
     )
     if not piece.deletes:
@@ -377,26 +387,16 @@ def _scanned(events: pa.RecordBatch, piece: ScanPiece) -> pa.RecordBatch:
         names=["partition", "bucket_id", "file", *IDENTITY],
     )
     texts = [pa.repeat(pa.scalar(v, pa.string()), count) for v in piece.partition.values]
-    columns = [_for_spark(pc.struct_field(events.column("row"), n)) for n in piece.wanted]
+    types = {c.name: arrow_type(parse_type(c.type)) for c in piece.columns}
+    row = events.column("row")
+    columns = [_for_spark(pc.struct_field(row, name), types[name]) for name in piece.wanted]
     return pa.RecordBatch.from_arrays(
         [where, *texts, *columns],
         names=[PLACE, *[f"{_TEXT}{i}" for i in range(len(texts))], *piece.wanted],
     )
 
 
-def _for_spark(values: pa.Array) -> pa.Array:
-    """Cut nanoseconds: Spark holds microseconds, in nested values too."""
-    wanted = _microseconds(values.type)
-    return values if wanted == values.type else pc.cast(values, wanted, safe=False)
-
-
-def _microseconds(arrow: pa.DataType) -> pa.DataType:
-    if pa.types.is_timestamp(arrow):
-        return pa.timestamp("us", tz=arrow.tz)
-    if pa.types.is_list(arrow):
-        return pa.list_(_microseconds(arrow.value_type))
-    if pa.types.is_map(arrow):
-        return pa.map_(_microseconds(arrow.key_type), _microseconds(arrow.item_type))
-    if pa.types.is_struct(arrow):
-        return pa.struct([(f.name, _microseconds(f.type)) for f in arrow])
-    return arrow
+def _for_spark(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Cut nanoseconds, for Spark holds microseconds; a local timestamp is an instant in UTC."""
+    cut = with_microseconds(values)
+    return cut.cast(pa.timestamp("us", "UTC")) if wanted == _INSTANT else cut

@@ -40,8 +40,8 @@ from airflow_hiveacid.storage.filesystem import make_directory, open_location
 from airflow_hiveacid.storage.identity import Key, Keys
 from airflow_hiveacid.storage.orc_encoders import WriterOptions
 from airflow_hiveacid.storage.orc_writer import AcidFileWriter
-from airflow_hiveacid.storage.row_schema import row_type
 from airflow_hiveacid.storage.staging import Staging
+from airflow_hiveacid.storage.timestamp_forms import with_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -295,12 +295,11 @@ class _Group:
 
     def _whole_rows(self, batch: pa.RecordBatch) -> pa.StructArray:
         """The new rows, with what their statement left alone fetched from the old ones."""
-        wanted = row_type(self._plan.columns)
         new = batch.column("row")
         if not self._fetched:
             return new
-        # Old rows have nanoseconds, and one file has one unit.
-        new = pc.cast(new, wanted)
+        # Old rows have seconds and nanoseconds apart, and one file has one form.
+        new = with_pairs(new)
         clause = batch.column("_clause").to_numpy(zero_copy_only=False)
         is_update = batch.column("rowId").is_valid().to_numpy(zero_copy_only=False)
         kept: dict[str, np.ndarray] = {}
@@ -328,7 +327,8 @@ class _Group:
             values = new.field(i) if new.null_count == 0 else pc.struct_field(new, column.name)
             if column.name in kept:
                 pick = np.where(kept[column.name], place, np.arange(batch.num_rows))
-                both = pa.concat_arrays([values, fetched[column.name]])
+                old = fetched[column.name]
+                both = pa.concat_arrays([values.cast(old.type), old])
                 values = both.take(pa.array(pick))
             fields.append(values)
         return pa.StructArray.from_arrays(fields, fields=list(new.type))

@@ -31,6 +31,7 @@ from airflow_hiveacid.format.names import (
     BucketFileName,
     DeltaName,
     OriginalFileName,
+    parse_directory_name,
     parse_file_name,
 )
 from airflow_hiveacid.format.snapshot import RangeVisibility, ValidWriteIdList
@@ -281,10 +282,7 @@ def _originals(
         path = f"{root}/{entry.path}"
         name = parse_file_name(entry.name)
         if not isinstance(name, OriginalFileName):
-            raise UnsupportedFileError(
-                path=path,
-                reason="it has no ACID columns and no name of an original file, such as 000000_0",
-            )
+            raise UnsupportedFileError(path=path, reason=_why_no_original(entry))
         facts = _facts(fs, path, entry.size_bytes)
         if facts.is_acid:
             raise CorruptFileError(path=path, reason="it has ACID columns outside base and delta")
@@ -304,6 +302,15 @@ def _originals(
                 first_row_id=RowId(first),
             ),
         )
+
+
+def _why_no_original(entry: FileEntry) -> str:
+    if any(parse_directory_name(part) is not None for part in entry.path.split("/")[:-1]):
+        return (
+            "its base or delta directory lies below another one; of a partitioned table, give the"
+            " location of one partition"
+        )
+    return "it has no name of an original file, such as 000000_0, and lies in no base or delta"
 
 
 # ---- footers -------------------------------------------------------------------------------------

@@ -16,17 +16,19 @@ from __future__ import annotations
 
 import posixpath
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
+from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.storage.filesystem import make_directory, open_location
 from airflow_hiveacid.storage.identity import current_write_ids
 from airflow_hiveacid.storage.orc_reader import AcidFile, read_events
+from airflow_hiveacid.storage.orc_timestamps import TimestampForm
 from airflow_hiveacid.storage.orc_writer import AcidFileWriter
-from airflow_hiveacid.storage.row_schema import ORIGINAL_WRITE_ID
+from airflow_hiveacid.storage.row_schema import BUCKET_PROPERTY, ORIGINAL_WRITE_ID
 from airflow_hiveacid.storage.sorted_merge import (
     merge_sorted,
     subtract_deletes,
@@ -42,6 +44,9 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.storage.orc_encoders import WriterOptions
     from airflow_hiveacid.storage.staging import Staging
+
+_LEAST: Final = (-(1 << 31), -(1 << 63))
+"""No bucket property and row ID are smaller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,16 +104,36 @@ def _events(work: BucketCompaction, output: BaseName | DeltaName) -> Iterator[pa
 
 def _inserts(work: BucketCompaction) -> Iterator[pa.RecordBatch]:
     return merge_sorted(
-        [visible_events(read_events(f, work.columns), work.write_ids) for f in work.inserts]
+        [
+            visible_events(
+                read_events(f, work.columns, timestamps=TimestampForm.PAIR), work.write_ids
+            )
+            for f in work.inserts
+        ],
+        [(f.least_write_id, *_LEAST) for f in work.inserts],
     )
 
 
 def _deletes(work: BucketCompaction) -> Iterator[pa.RecordBatch]:
+    """The delete events of this bucket: 3.1's minor compaction copies those of others around."""
     return unique_deletes(
         merge_sorted(
-            [visible_events(read_events(f, work.columns), work.write_ids) for f in work.deletes]
+            [
+                _of_bucket(visible_events(read_events(f, work.columns), work.write_ids), work)
+                for f in work.deletes
+            ]
         )
     )
+
+
+def _of_bucket(
+    events: Iterator[pa.RecordBatch], work: BucketCompaction
+) -> Iterator[pa.RecordBatch]:
+    for batch in events:
+        properties = batch.column(BUCKET_PROPERTY).to_numpy()
+        ours = [p for p in np.unique(properties) if decode(p).bucket_id == work.bucket_id]
+        is_ours = np.isin(properties, ours)
+        yield batch if is_ours.all() else batch.filter(pa.array(is_ours))
 
 
 def _only(deletes: Iterator[pa.RecordBatch], *, own: bool) -> Iterator[pa.RecordBatch]:

@@ -9,7 +9,7 @@ has to know of it. Every check is one pass of a kernel over a column.
   the padded literal down and compares it with the statistics (ConvertAstToSearchArg.boxLiteral).
 - Text longer than its type allows would be cut by the reader: refused.
 - Timestamps before 1970 with a fraction: Arrow's ORC writer gives them negative nanoseconds, on which
-  Hive fails. Reported, so that they go another way.
+  Hive fails; and beyond 2262 Arrow's nanoseconds do not reach. Both go row by row.
 - The last second before 1970, from its second millisecond on: the format adds a second to it (readers
   recognise an adjusted second by its sign, and zero has none). Refused.
 - Text with a NUL character: ORC's C++ writer compares strings only up to it, so minimum and maximum are
@@ -26,20 +26,31 @@ Example:
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_hiveacid.format.errors import TypeMismatchError
-from airflow_hiveacid.format.types import CharType, PrimitiveType, VarcharType
-from airflow_hiveacid.storage.row_schema import TypeNode
+from airflow_hiveacid.format.types import TIMESTAMP_LOCAL, CharType, PrimitiveType, VarcharType
+from airflow_hiveacid.storage.orc_timestamps import of_pairs
 
-UNITS_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-_MILLISECONDS: Final = 1000
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from airflow_hiveacid.storage.row_schema import TypeNode
+
+    Longs = npt.NDArray[np.int64]
+
+NANOS_PER_SECOND: Final = 10**9
+_UNITS_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": NANOS_PER_SECOND}
+_REACH_S: Final = ((1 << 63) - 1) // NANOS_PER_SECOND
+_UNADJUSTED_NANOS: Final = 999_999
+_OFFSET_BYTES: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +58,14 @@ class FittedRows:
     """Rows that may be encoded, and what the encoder has to know of them.
 
     Attributes:
-        rows: The struct array, `char` values padded, NULL structs NULL throughout.
-        early_fractions: Whether some timestamp lies before 1970 and has a fraction of a second.
+        rows: The struct array; no NULL struct hides values, `char` values are padded. Timestamps
+            that came as pairs are Arrow timestamps in nanoseconds, unless `needs_rows`.
+        needs_rows: Whether some timestamp cannot go through Arrow's ORC writer.
         nul_column_ids: ORC column IDs of text columns in which a NUL character occurs.
     """
 
     rows: pa.StructArray
-    early_fractions: bool
+    needs_rows: bool
     nul_column_ids: frozenset[int]
 
 
@@ -62,7 +74,7 @@ class _Findings:
     """Collects while the columns are walked; lives for one call only."""
 
     table: object
-    early_fractions: bool = False
+    needs_rows: bool = False
     nul_column_ids: set[int] = field(default_factory=set)
 
 
@@ -82,18 +94,36 @@ def fit_rows(rows: pa.StructArray, nodes: Sequence[TypeNode], *, table: object) 
     columns = rows.flatten()
     fitted = [_fit(node, column, findings) for node, column in zip(nodes, columns, strict=True)]
     if not all(map(operator.is_, fitted, columns)):
-        rows = pa.StructArray.from_arrays(fitted, fields=list(rows.type))
+        rows = pa.StructArray.from_arrays(fitted, names=[field.name for field in rows.type])
     return FittedRows(
         rows=rows,
-        early_fractions=findings.early_fractions,
+        needs_rows=findings.needs_rows,
         nul_column_ids=frozenset(findings.nul_column_ids),
     )
 
 
+def used_items(lists: pa.Array, items: pa.Array) -> pa.Array:
+    """The items that these lists refer to; slices of an array share the items of the whole."""
+    first, last = lists.offsets[0].as_py(), lists.offsets[-1].as_py()
+    return items.slice(first, last - first)
+
+
+def seconds_and_nanos(values: pa.Array) -> tuple[Longs, Longs]:
+    """Seconds since 1970 rounded down, and the nanoseconds above them; zeros for NULL.
+
+    Args:
+        values: Timestamps of any unit, or `PAIR_TYPE`.
+    """
+    if pa.types.is_struct(values.type):
+        found = of_pairs(values)
+        return np.where(found.valid, found.seconds, 0), np.where(found.valid, found.nanos, 0)
+    unit = _UNITS_PER_SECOND[values.type.unit]
+    seconds, rest = np.divmod(_counts(values), unit)
+    return seconds, rest * (NANOS_PER_SECOND // unit)
+
+
 def _fit(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Array:
     """The values to store; the same object when nothing had to be changed."""
-    if node.children:
-        return _fit_nested(node, values, findings)
     match node.type:
         case CharType(length=length):
             return _text(node, _padded(values, length), length, findings)
@@ -101,18 +131,18 @@ def _fit(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Array:
             return _text(node, values, length, findings)
         case PrimitiveType(name="string"):
             return _text(node, values, None, findings)
-        case PrimitiveType() if pa.types.is_timestamp(values.type):
-            _check_timestamps(node, values, findings)
-    return values
+        case PrimitiveType(name=name) if name in ("timestamp", TIMESTAMP_LOCAL):
+            return _timestamps(node, values, findings)
+    return _fit_nested(node, values, findings) if node.children else values
 
 
 def _fit_nested(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Array:
     if pa.types.is_struct(values.type):
         children = values.flatten()  # NULL wherever the struct is
     elif pa.types.is_map(values.type):
-        children = [used(values, values.keys), used(values, values.items)]
+        children = [used_items(values, values.keys), used_items(values, values.items)]
     else:
-        children = [used(values, values.values)]
+        children = [used_items(values, values.values)]
     fitted = [
         _fit(child, array, findings) for child, array in zip(node.children, children, strict=True)
     ]
@@ -122,20 +152,18 @@ def _fit_nested(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Arr
     return _rebuilt(values, fitted)
 
 
-def used(lists: pa.Array, items: pa.Array) -> pa.Array:
-    """The part of the items that these lists refer to: slices share the items of the whole."""
-    first, last = lists.offsets[0].as_py(), lists.offsets[-1].as_py()
-    return items.slice(first, last - first)
-
-
 def _rebuilt(values: pa.Array, children: Sequence[pa.Array]) -> pa.Array:
-    mask = values.is_null() if values.null_count else None
+    mask = _null_mask(values)
     if pa.types.is_struct(values.type):
-        return pa.StructArray.from_arrays(children, fields=list(values.type), mask=mask)
+        names = [field.name for field in values.type]
+        return pa.StructArray.from_arrays(children, names=names, mask=mask)
     offsets = pc.subtract(values.offsets, values.offsets[0])
-    if pa.types.is_map(values.type):
-        return pa.MapArray.from_arrays(offsets, *children, type=values.type, mask=mask)
-    return pa.ListArray.from_arrays(offsets, *children, type=values.type, mask=mask)
+    build = pa.MapArray if pa.types.is_map(values.type) else pa.ListArray
+    return build.from_arrays(offsets, *children, mask=mask)
+
+
+def _null_mask(values: pa.Array) -> pa.Array | None:
+    return values.is_null() if values.null_count else None
 
 
 def _padded(values: pa.Array, length: int) -> pa.Array:
@@ -167,15 +195,18 @@ def _has_nul(values: pa.Array) -> bool:
     _, offsets_buffer, data = values.buffers()
     if not len(values) or data is None:
         return False
-    offsets = np.frombuffer(offsets_buffer, np.int32, len(values) + 1, values.offset * 4)
+    start = values.offset * _OFFSET_BYTES
+    offsets = np.frombuffer(offsets_buffer, np.int32, len(values) + 1, start)
     used = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
     return bool(used.size) and not used.min()
 
 
 def _timestamps(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Array:
-    """The timestamps as they are, or pairs in nanoseconds where Arrow's can hold them all."""
+    """The timestamps as they came, or pairs as nanoseconds where those can hold them all."""
+    is_pair = pa.types.is_struct(values.type)
+    if not is_pair and _counts(values).min(initial=0) >= 0:
+        return values
     seconds, nanos = seconds_and_nanos(values)
-    has_fraction = nanos != 0
     # Nanoseconds up to 999,999 stay as they are: the format adjusts the second only beyond.
     lost = (seconds == -1) & (nanos > _UNADJUSTED_NANOS)
     if lost.any():
@@ -186,25 +217,18 @@ def _timestamps(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Arr
             value_type=f"1969-12-31 23:59:59.{nanos[lost][0]:09d}, in the one second (the last before"
             " 1970) of which ORC cannot hold a fraction",
         )
-    fits_nanos = pa.types.is_timestamp(values.type) or not (np.abs(seconds) >= _REACH_S).any()
-    if not fits_nanos or ((seconds < 0) & has_fraction).any():
+    is_far = is_pair and bool((np.abs(seconds) >= _REACH_S).any())
+    if is_far or ((seconds < 0) & (nanos != 0)).any():
         findings.needs_rows = True
-    if pa.types.is_timestamp(values.type) or not fits_nanos:
+    if not is_pair or is_far:
         return values
-    numbers = seconds * NANOS_PER_SECOND + nanos
-    return pa.array(numbers, pa.timestamp("ns", findings_zone(node)), mask=_null_mask(values))
+    zone = "UTC" if node.type == PrimitiveType(TIMESTAMP_LOCAL) else None
+    counts = pa.array(seconds * NANOS_PER_SECOND + nanos)
+    numbers = pc.if_else(values.is_valid(), counts, None) if values.null_count else counts
+    return numbers.cast(pa.timestamp("ns", zone))
 
 
-def seconds_and_nanos(values: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Seconds rounded down, and the nanoseconds above them; zeros where it is NULL.
-
-    Args:
-        values: Timestamps of any unit, or `PAIR_TYPE`.
-    """
-    if pa.types.is_struct(values.type):
-        found = of_pairs(values)
-        return np.where(found.valid, found.seconds, 0), np.where(found.valid, found.nanos, 0)
-    unit = UNITS_PER_SECOND[values.type.unit]
-    numbers = values.cast(pa.int64()).fill_null(0).to_numpy()
-    seconds, rest = np.divmod(numbers, unit)
-    return seconds, rest * (NANOS_PER_SECOND // unit)
+def _counts(values: pa.Array) -> Longs:
+    """Arrow timestamps as numbers of their unit; NULL is 0."""
+    counts: Longs = values.cast(pa.int64()).fill_null(0).to_numpy()
+    return counts

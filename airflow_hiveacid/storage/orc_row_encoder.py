@@ -1,32 +1,43 @@
 """How rows become ORC stripes one by one, for timestamps that Arrow's ORC writer gets wrong.
 
 Takes record batches; gives stripes, as `orc_encoders.ArrowEncoder` does. Arrow holds a timestamp as one
-integer and splits it towards zero, so that a fraction before 1970 gets negative nanoseconds; here they
-are split downwards and handed over apart. The writer behind is the same C++ one, so stripes of both
-encoders go into one file. Must not know what the columns mean.
+integer, which has its limits, and splits it towards zero, so that a fraction before 1970 gets negative
+nanoseconds; here seconds and nanoseconds are handed over apart. The writer behind is the same C++ one,
+so stripes of both encoders go into one file. Must not know files nor what the columns are for.
 """
 
 from __future__ import annotations
 
 import importlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.types import (
+    TIMESTAMP_LOCAL,
+    ArrayType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructType,
+)
 from airflow_hiveacid.storage.orc_encoders import (
     DICTIONARY_THRESHOLD,
     PIECE_ROWS,
     StripeSink,
     WriterOptions,
 )
-from airflow_hiveacid.storage.orc_limits import UNITS_PER_SECOND, used
+from airflow_hiveacid.storage.orc_limits import seconds_and_nanos, used_items
+from airflow_hiveacid.storage.orc_timestamps import PAIR_TYPE
 
-_NANOS_PER_SECOND: Final = 10**9
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from airflow_hiveacid.storage.row_schema import TypeNode
+
 _DECIMAL_BYTES: Final = 16
 
 
@@ -37,13 +48,20 @@ class RowEncoder:
     both go into one file. It counts its batches itself, across calls.
     """
 
-    def __init__(self, sink: StripeSink, schema: pa.Schema, options: WriterOptions) -> None:
+    def __init__(
+        self, sink: StripeSink, nodes: Sequence[TypeNode], options: WriterOptions
+    ) -> None:
+        """Start, for the ACID columns around rows of these types.
+
+        Raises:
+            ConfigurationError: pyorc is not installed.
+        """
         pyorc = _pyorc()
         self._sink = sink
         self._rows = 0
         self._writer = pyorc.Writer(
             sink,
-            _pyorc_type(pyorc, pa.struct(list(schema))),
+            _acid_type(pyorc, nodes),
             batch_size=PIECE_ROWS,
             stripe_size=options.stripe_size_bytes,
             compression=getattr(pyorc.CompressionKind, options.compression.upper()),
@@ -87,34 +105,47 @@ def _pyorc() -> Any:  # noqa: ANN401 - an untyped module
 
 
 _PYORC_NAMES: Final = {
-    pa.bool_(): "Boolean",
-    pa.int8(): "TinyInt",
-    pa.int16(): "SmallInt",
-    pa.int32(): "Int",
-    pa.int64(): "BigInt",
-    pa.float32(): "Float",
-    pa.float64(): "Double",
-    pa.string(): "String",
-    pa.binary(): "Binary",
-    pa.date32(): "Date",
+    "boolean": "Boolean",
+    "tinyint": "TinyInt",
+    "smallint": "SmallInt",
+    "int": "Int",
+    "bigint": "BigInt",
+    "float": "Float",
+    "double": "Double",
+    "string": "String",
+    "binary": "Binary",
+    "date": "Date",
+    "timestamp": "Timestamp",
+    TIMESTAMP_LOCAL: "TimestampInstant",
 }
+_ROOT_NAMES: Final = ("Int", "BigInt", "Int", "BigInt", "BigInt")
 
 
-def _pyorc_type(pyorc: Any, arrow: pa.DataType) -> Any:  # noqa: ANN401 - an untyped module
-    """The type as pyorc says it; field names are placeholders, for the tail is written anew anyway."""
-    if pa.types.is_struct(arrow):
-        fields = {f"_{i}": _pyorc_type(pyorc, child.type) for i, child in enumerate(arrow)}
-        return pyorc.Struct(**fields)
-    if pa.types.is_map(arrow):
-        key, value = arrow.key_type, arrow.item_type
-        return pyorc.Map(_pyorc_type(pyorc, key), _pyorc_type(pyorc, value))
-    if pa.types.is_list(arrow):
-        return pyorc.Array(_pyorc_type(pyorc, arrow.value_type))
-    if pa.types.is_decimal128(arrow):
-        return pyorc.Decimal(arrow.precision, arrow.scale)
-    if pa.types.is_timestamp(arrow):
-        return pyorc.TimestampInstant() if arrow.tz else pyorc.Timestamp()
-    return getattr(pyorc, _PYORC_NAMES[arrow])()
+def _acid_type(pyorc: Any, nodes: Sequence[TypeNode]) -> Any:  # noqa: ANN401 - an untyped module
+    leaves = [getattr(pyorc, name)() for name in _ROOT_NAMES]
+    return _struct(pyorc, [*leaves, _struct(pyorc, [_pyorc_type(pyorc, node) for node in nodes])])
+
+
+def _struct(pyorc: Any, fields: Sequence[Any]) -> Any:  # noqa: ANN401 - an untyped module
+    """Names are placeholders, for the tail is written anew: a column called `self` would break it."""
+    return pyorc.Struct(**{f"_{index}": field for index, field in enumerate(fields)})
+
+
+def _pyorc_type(pyorc: Any, node: TypeNode) -> Any:  # noqa: ANN401 - an untyped module
+    children = [_pyorc_type(pyorc, child) for child in node.children]
+    match node.type:
+        case StructType():
+            return _struct(pyorc, children)
+        case MapType():
+            return pyorc.Map(*children)
+        case ArrayType():
+            return pyorc.Array(*children)
+        case DecimalType(precision=precision, scale=scale):
+            return pyorc.Decimal(precision, scale)
+        case PrimitiveType(name=name):
+            return getattr(pyorc, _PYORC_NAMES[name])()
+        case _:  # char and varchar are strings to the encoders; the tail says what they are
+            return pyorc.String()
 
 
 class _Converter:
@@ -155,15 +186,17 @@ def _converters(pyorc: Any) -> dict[Any, type]:  # noqa: ANN401 - an untyped mod
 def _python_values(values: pa.Array) -> list[Any]:
     """Values as ORC holds them: days, unscaled decimals, (seconds, nanoseconds), tuples for structs."""
     arrow = values.type
+    if pa.types.is_timestamp(arrow) or arrow.equals(PAIR_TYPE):
+        seconds, nanos = seconds_and_nanos(values)
+        return _masked(values, list(zip(seconds.tolist(), nanos.tolist(), strict=True)))
     if pa.types.is_struct(arrow):
         return _masked(values, list(zip(*map(_python_values, values.flatten()), strict=True)))
     if pa.types.is_map(arrow):
-        items = zip(*(_python_values(used(values, a)) for a in (values.keys, values.items)), strict=True)
-        return _cut(values, list(items), dict)
+        keys, items = (used_items(values, part) for part in (values.keys, values.items))
+        pairs = list(zip(_python_values(keys), _python_values(items), strict=True))
+        return _cut(values, pairs, dict)
     if pa.types.is_list(arrow):
-        return _cut(values, _python_values(used(values, values.values)), list)
-    if pa.types.is_timestamp(arrow):
-        return _masked(values, _seconds_and_nanos(values))
+        return _cut(values, _python_values(used_items(values, values.values)), list)
     if pa.types.is_decimal128(arrow):
         return _masked(values, _unscaled(values))
     if pa.types.is_date32(arrow):
@@ -182,14 +215,6 @@ def _masked(values: pa.Array, python: Sequence[Any]) -> list[Any]:
 def _cut(lists: pa.Array, items: Sequence[Any], build: Callable[[Sequence[Any]], Any]) -> list[Any]:
     offsets = pc.subtract(lists.offsets, lists.offsets[0]).to_pylist()
     return _masked(lists, [build(items[start:end]) for start, end in itertools.pairwise(offsets)])
-
-
-def _seconds_and_nanos(values: pa.Array) -> list[tuple[int, int]]:
-    unit = UNITS_PER_SECOND[values.type.unit]
-    numbers = pc.fill_null(values.cast(pa.int64()), 0).to_numpy()
-    seconds, rest = np.divmod(numbers, unit)
-    nanos = rest * (_NANOS_PER_SECOND // unit)
-    return list(zip(seconds.tolist(), nanos.tolist(), strict=True))
 
 
 def _unscaled(values: pa.Array) -> list[int]:

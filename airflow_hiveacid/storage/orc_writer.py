@@ -168,13 +168,13 @@ class AcidFileWriter:
             return
         self._check_schema(batch.schema)
         self._check.check(batch)
-        early_fractions = False
+        needs_rows = False
         if not self._is_delete:
             fitted = fit_rows(batch.column(ROW), self._nodes, table=self._table)
             self._nul_column_ids |= fitted.nul_column_ids
-            early_fractions = fitted.early_fractions
+            needs_rows = fitted.needs_rows
             batch = batch.set_column(batch.num_columns - 1, ROW, fitted.rows)
-        self._encode(self._encoder_for(early_fractions=early_fractions), batch)
+        self._encode(self._encoder_for(batch, needs_rows=needs_rows), batch)
 
     def close(self) -> WrittenFile:
         """Finish the file.
@@ -184,7 +184,7 @@ class AcidFileWriter:
                 to be used.
         """
         if self._encoder is None:
-            self._start(ArrowEncoder)
+            self._start(acid_schema(self._columns))
         self._finish_segment()
         facts = AcidFacts(
             stripe_keys=self._stripe_keys,
@@ -208,6 +208,7 @@ class AcidFileWriter:
     def abort(self) -> None:
         """Give up: close and delete the file, as far as the file system lets us."""
         self._is_open = False
+        self._encoder = None
         with contextlib.suppress(OSError):
             self._stream.close()
         with contextlib.suppress(OSError):
@@ -247,25 +248,29 @@ class AcidFileWriter:
             )
         self._schema = schema.remove_metadata()
 
-    def _encoder_for(self, *, early_fractions: bool) -> Encoder:
+    def _encoder_for(self, batch: pa.RecordBatch, *, needs_rows: bool) -> Encoder:
         """The encoder for the next batch; changing it ends the stripe.
 
         The slow one keeps on for at least one full stripe, so that a few early timestamps here and
         there neither slow the whole file down nor leave many small stripes.
         """
-        if self._encoder is None:
-            return self._start(RowEncoder if early_fractions else ArrowEncoder)
-        is_slow = isinstance(self._encoder, RowEncoder)
-        if is_slow == early_fractions or (is_slow and not self._stripe_rows):
-            return self._encoder
-        self._finish_segment()
-        return self._start(RowEncoder if early_fractions else ArrowEncoder)
+        encoder = self._encoder
+        if encoder is not None:
+            is_slow = isinstance(encoder, RowEncoder)
+            if is_slow == needs_rows or (is_slow and not self._stripe_rows):
+                return encoder
+            self._finish_segment()
+        return self._start(None if needs_rows else batch.schema)
 
-    def _start(self, kind: type[ArrowEncoder | RowEncoder]) -> Encoder:
+    def _start(self, schema: pa.Schema | None) -> Encoder:
+        """Start an encoder: that for Arrow batches of this schema, or without one that for rows."""
         self._sink = StripeSink(self._emit)
         self._segment_start = self._position
         self._stripe_rows = []
-        self._encoder = kind(self._sink, self._schema, self._options)
+        if schema is None:
+            self._encoder = RowEncoder(self._sink, self._nodes, self._options)
+        else:
+            self._encoder = ArrowEncoder(self._sink, schema, self._options)
         return self._encoder
 
     def _encode(self, encoder: Encoder, batch: pa.RecordBatch) -> None:
@@ -298,3 +303,6 @@ class AcidFileWriter:
                 reason="its stripes did not end where they were seen to, so their keys are not known",
             )
         self._segments.append(Segment(tail=tail, start=self._segment_start))
+        # The encoder's C++ half holds the sink, and the sink this writer: a circle that no garbage
+        # collector sees. Left closed, every file would keep its buffers, some 15 MB, for ever.
+        self._encoder = None

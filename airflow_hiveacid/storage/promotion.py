@@ -138,7 +138,10 @@ def _to_float(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
         return pa.array(numbers, pa.float64()).cast(wanted, safe=False)
     if pa.types.is_boolean(source):
         return array.cast(pa.int8()).cast(wanted)
-    if pa.types.is_integer(source) or pa.types.is_floating(source) or pa.types.is_decimal(source):
+    if pa.types.is_decimal(source):
+        # Arrow's own way from a decimal to a float is off by one digit.
+        return array.cast(pa.float64()).cast(wanted, safe=False)
+    if pa.types.is_integer(source) or pa.types.is_floating(source):
         return array.cast(wanted, safe=False)
     return None
 
@@ -203,8 +206,13 @@ def _boolean_texts(array: pa.Array) -> Texts:
 
 
 def _number_texts(array: pa.Array) -> Texts:
-    # ORC makes NaN NULL on the way to a string (StringGroupFromDoubleTreeReader).
-    return [None if text == "NaN" else text for text in double_texts(array)]
+    # Hive 4 prints a float as the double it widens to, 3.1 as a float; ORC makes NaN NULL on the
+    # way to a string (StringGroupFromDoubleTreeReader).
+    return [None if text == "NaN" else text for text in double_texts(array.cast(pa.float64()))]
+
+
+def _binary_texts(array: pa.Array) -> Texts:
+    return [None if value is None else value.hex(" ") for value in array.to_pylist()]
 
 
 _TEXTS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], Texts]], ...]] = (
@@ -213,13 +221,16 @@ _TEXTS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], Te
     (pa.types.is_decimal, decimal_texts),
     (pa.types.is_date32, date_texts),
     (pa.types.is_struct, timestamp_texts),
+    (pa.types.is_binary, _binary_texts),
 )
 
 
 def _to_boolean(array: pa.Array) -> pa.Array | None:
-    if pa.types.is_integer(array.type) or pa.types.is_floating(array.type):
+    if pa.types.is_decimal(array.type):
         return pc.not_equal(array, pa.scalar(0, array.type))
-    return None
+    # By way of a long, so that a fraction alone is not true, and no number at all is NULL.
+    numbers = _to_integer(array, pa.int64())
+    return None if numbers is None else pc.not_equal(numbers, 0)
 
 
 def _to_date(array: pa.Array) -> pa.Array | None:
@@ -241,14 +252,9 @@ def _to_timestamp(array: pa.Array) -> pa.Array | None:
     )
 
 
-def _to_binary(array: pa.Array) -> pa.Array | None:
-    return array.cast(pa.binary()) if pa.types.is_string(array.type) else None
-
-
 _OTHERS: Final[Mapping[str, Callable[[pa.Array], pa.Array | None]]] = {
     "string": _to_string,
     "boolean": _to_boolean,
     "date": _to_date,
     "timestamp": _to_timestamp,
-    "binary": _to_binary,
 }

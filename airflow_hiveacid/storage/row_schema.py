@@ -32,6 +32,7 @@ from airflow_hiveacid.format.types import (
     VarcharType,
     parse_type,
 )
+from airflow_hiveacid.storage.orc_timestamps import PAIR_TYPE
 
 OPERATION: Final = "operation"
 ORIGINAL_WRITE_ID: Final = "originalTransaction"
@@ -196,8 +197,8 @@ def check_row_type(table: object, columns: Sequence[Column], actual: pa.DataType
     """See that rows of this Arrow type can go into these columns without a conversion.
 
     Names and types must be those of `row_type`, with two liberties: nullability flags do not matter,
-    and a timestamp may have any unit. Microseconds reach further than nanoseconds (9999-12-31 is a
-    usual "never"), and ORC itself holds seconds and nanoseconds apart.
+    and a timestamp may have any unit or be a `PAIR_TYPE`. Microseconds reach further than nanoseconds
+    (9999-12-31 is a usual "never"), and ORC itself holds seconds and nanoseconds apart.
 
     Raises:
         TypeMismatchError: they cannot.
@@ -224,7 +225,8 @@ def check_row_type(table: object, columns: Sequence[Column], actual: pa.DataType
 
 def _fits(wanted: pa.DataType, actual: pa.DataType) -> bool:
     if pa.types.is_timestamp(wanted):
-        return pa.types.is_timestamp(actual) and bool(wanted.tz) == bool(actual.tz)
+        is_timestamp = pa.types.is_timestamp(actual) and bool(wanted.tz) == bool(actual.tz)
+        return is_timestamp or bool(actual.equals(PAIR_TYPE))
     if wanted.id != actual.id or wanted.num_fields != actual.num_fields:
         return False
     if wanted.num_fields == 0:

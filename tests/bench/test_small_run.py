@@ -1,4 +1,4 @@
-"""Does the measurement run to its end, with every case and every check? Its figures do not matter."""
+"""Does the measurement run to its end, with every case and every check? Figures do not matter."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from judges.bare import identity_key
 from judges.golden import GoldenCase, GoldenSnapshot, cases
 from judges.line_process import JudgeError
 
@@ -16,39 +17,78 @@ if TYPE_CHECKING:
 
 _CASES = cases()
 _SNAPSHOTS = [(case, snapshot) for case in _CASES for snapshot in case.snapshots]
-_MODES = pytest.mark.parametrize("vectorized", [False, True], ids=["row", "vectorised"])
+
+
+@pytest.fixture(scope="session")
+def readers_in_new_york(
+    bare_reader_4_new_york: BareReader, bare_reader_3_new_york: BareReader
+) -> dict[str, BareReader]:
+    return {"4.0.1": bare_reader_4_new_york, "3.1.3": bare_reader_3_new_york}
 
 
 def _read(
-    reader: BareReader, case: GoldenCase, directory: Path, *, vectorized: bool
+    reader: BareReader, case: GoldenCase, root: Path, *, vectorized: bool
 ) -> list[list[object]]:
-    return reader.read(
-        directory,
-        case.write_ids,
-        case.schema,
-        txns=case.txns,
-        buckets=case.buckets,
-        vectorized=vectorized,
-    )
+    """Returns identity and columns of all partitions, in the order of the expected rows."""
+    directories = [root / one.location for one in case.partitions] or [root]
+    found = [
+        row
+        for directory in directories
+        for row in reader.read(
+            directory,
+            case.write_ids,
+            case.schema,
+            txns=case.txns,
+            buckets=case.buckets,
+            vectorized=vectorized,
+        )
+    ]
+    return sorted(found, key=identity_key)
 
 
-@_MODES
+def _expected(case: GoldenCase) -> list[list[object]]:
+    width = 1 + len(case.columns)
+    return sorted((row[:width] for row in case.rows), key=identity_key)
+
+
+@pytest.mark.parametrize("vectorized", [False, True], ids=["row", "vectorised"])
+@pytest.mark.parametrize("version", ["4.0.1", "3.1.3"])
 @pytest.mark.parametrize("case", _CASES, ids=lambda case: case.id)
-def test_the_reader_of_hive_4_finds_the_expected_rows(
-    case: GoldenCase, vectorized: bool, bare_reader_4_new_york: BareReader, tmp_path: Path
+def test_hives_readers_judge_a_golden_directory_as_its_case_says(
+    case: GoldenCase,
+    version: str,
+    vectorized: bool,
+    readers_in_new_york: dict[str, BareReader],
+    tmp_path: Path,
+) -> None:
+    reader, root = readers_in_new_york[version], case.checkout(tmp_path)
+    verdict = case.readers[f"{version} {'vectorised' if vectorized else 'row'}"]
+    if verdict is None:
+        assert _read(reader, case, root, vectorized=vectorized) == _expected(case)
+    elif verdict == "other rows":
+        assert _read(reader, case, root, vectorized=vectorized) != _expected(case)
+    else:
+        with pytest.raises(JudgeError) as refusal:
+            _read(reader, case, root, vectorized=vectorized)
+        assert refusal.value.kind == verdict
+
+
+@pytest.mark.parametrize("case", [case for case in _CASES if case.partitions], ids=lambda c: c.id)
+def test_a_partition_of_a_golden_directory_holds_the_rows_with_its_values(
+    case: GoldenCase, bare_reader_4: BareReader, tmp_path: Path
 ) -> None:
     root = case.checkout(tmp_path)
-    if not case.partition_columns:
-        assert _read(bare_reader_4_new_york, case, root, vectorized=vectorized) == case.rows
     for partition in case.partitions:
-        directory = root / partition.location
-        found = _read(bare_reader_4_new_york, case, directory, vectorized=vectorized)
+        found = bare_reader_4.read(
+            root / partition.location, case.write_ids, case.schema, txns=case.txns
+        )
         assert found == case.rows_of(partition)
-    assert sum(len(case.rows_of(partition)) for partition in case.partitions) in {0, len(case.rows)}
 
 
 @pytest.mark.parametrize(
-    ("case", "snapshot"), _SNAPSHOTS, ids=lambda value: getattr(value, "id", None)
+    ("case", "snapshot"),
+    _SNAPSHOTS,
+    ids=lambda value: getattr(value, "id", None) or getattr(value, "write_ids", None),
 )
 def test_the_reader_of_hive_4_sees_what_a_snapshot_says(
     case: GoldenCase, snapshot: GoldenSnapshot, bare_reader_4: BareReader, tmp_path: Path

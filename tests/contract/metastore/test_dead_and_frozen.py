@@ -41,8 +41,12 @@ TIMEOUT_S: Final = 4.0
 _ROOT: Final = Path(__file__).resolve().parents[3]
 _JOB: Final = Path(__file__).resolve().parents[1] / "frozen_job.py"
 _COLUMNS: Final = (Column(name="id", type="bigint"),)
-# 3.1's initiator forgets empty aborted transactions; once a second, so that it can be watched.
-_INITIATOR: Final = {"metastore.compactor.check.interval": "1s"}
+# 3.1's initiator, which forgets empty aborted transactions, reads its interval from hive-site.xml
+# alone. Once a second, so that it can be watched.
+_HIVE_SITE: Final = """<configuration>
+<property><name>hive.compactor.check.interval</name><value>1s</value></property>
+</configuration>
+"""
 
 
 @pytest.fixture(scope="module", params=[HIVE_3, HIVE_4], ids=lambda release: release.version)
@@ -57,8 +61,10 @@ def server(
         housekeeping_interval_s=0.5,
         initiator_on=release is HIVE_3,
         ends_with_parent=True,
-        extra_settings=_INITIATOR,
     )
+    conf = config.data_dir / "conf"
+    conf.mkdir()
+    (conf / "hive-site.xml").write_text(_HIVE_SITE)
     with LocalMetastore(config) as metastore:
         yield metastore
 

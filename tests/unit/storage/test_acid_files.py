@@ -200,6 +200,14 @@ def test_an_original_file_needs_the_name_of_one(tmp_path: Path) -> None:
         bucket_files(state(tmp_path))
 
 
+def test_the_location_of_a_partitioned_table_is_told_from_that_of_a_partition(
+    tmp_path: Path,
+) -> None:
+    write_acid(tmp_path / "p=x/delta_1_1_0/bucket_00000", [insert(1, 0, 1)])
+    with pytest.raises(UnsupportedFileError, match="one partition"):
+        bucket_files(state(tmp_path))
+
+
 def test_acid_files_outside_base_and_delta_are_corrupt(tmp_path: Path) -> None:
     write_acid(tmp_path / "000000_0", [insert(1, 0, 1)])
     with pytest.raises(CorruptFileError, match="outside"):
