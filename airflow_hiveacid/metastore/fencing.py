@@ -12,7 +12,7 @@ first one.
 Example:
     >>> seal = Seal(job_key="dag/run/task/-1", first_txn_id=TxnId(7))
     >>> seal.agent_info
-    'dag/run/task/-1#b7a5d4e0c5c4dd2f0c9c4d4d0f5d4f7c@7'
+    'dag/run/task/-1#68777a37417a417682d8dd4cf3b70225@7'
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ Takes what a job does to which tables and partitions, gives one lock request wit
 components. Pure values and rules; asks nobody.
 
 Example:
-    >>> access = TableAccess(table=table, operations=frozenset({DataOperation.DELETE}))
-    >>> components_for([], [access], MetastoreGeneration.V4)[0].is_dynamic_partition_write
-    True
+    >>> flights = TableInfo(ref=TableRef("demo", "flights"), location="file:/f", columns=())
+    >>> delete = TableAccess(table=flights, operations=frozenset({DataOperation.DELETE}))
+    >>> [c.lock_type.name for c in components_for([], [delete], MetastoreGeneration.V4)]
+    ['SHARED_WRITE']
 """
 
 from __future__ import annotations

@@ -225,6 +225,11 @@ def committed_length(
 
     While a batch of streamed transactions is open, a side file says after each commit how long the
     file then was; the last complete number counts. 0 means that nothing is committed yet.
+
+    Raises:
+        CorruptFileError: the side file holds no length, or one that the file does not have.
+        LocationPermissionError: the side file may not be read.
+        StorageError: it is gone, or reading failed otherwise.
     """
     side = f"{entry.path}{FLUSH_LENGTH_SUFFIX}"
     if directory.is_delete or all(f.path != side for f in directory.side_files):

@@ -4,7 +4,7 @@ Takes one `AcidFile` (which file, what is in it, how far it counts) and the tabl
 batches in file order, only with the columns asked for, in the table's types. A file without ACID
 columns gets the identity that its place in the table gives it. Everything a reader relies on is
 checked batch by batch: order, operations, no NULL where none may be. Must not know which files
-count (`file_plan`) nor which rows are visible (`sorted_merge`).
+count (`acid_files`) nor which rows are visible (`sorted_merge`).
 """
 
 from __future__ import annotations
@@ -74,6 +74,10 @@ _ROOT_KINDS: Final = (
 IDENTITY_SCHEMA: Final = root_schema(pa.struct([])).remove(len(_ROOT_NAMES) - 1)
 """What `read_identity` gives: the root columns without `row`."""
 
+_NO_EVENTS: Final = pa.RecordBatch.from_arrays(
+    [pa.nulls(0, type_) for type_ in IDENTITY_SCHEMA.types], schema=IDENTITY_SCHEMA
+)
+
 
 class FileKind(enum.Enum):
     """What a file holds: insert events, delete events, or rows without ACID columns."""
@@ -100,10 +104,10 @@ class SyntheticIdentity:
 class AcidFile:
     """One file that a reader reads. A plain value: tasks get it as it is.
 
-    `path` is the file as `fs` names it. `bucket_id` is that of its name, None if the name has
-    none. `length` is where the file ends for a reader, in bytes: less than its size while a
-    streaming writer is at it. `synthetic` goes with `FileKind.ORIGINAL` and no other.
-    `least_write_id`: no row in it has a smaller original write ID.
+    `path` is the file as `fs` names it, `key` its path below the table's or partition's root.
+    `length` is where the file ends for a reader, in bytes: less than its size while a streaming
+    writer is at it. `synthetic` goes with `FileKind.ORIGINAL` and no other. `least_write_id`: no
+    row in it has a smaller original write ID.
     """
 
     fs: pafs.FileSystem
@@ -272,14 +276,20 @@ class _Source:
 
     def identities(self) -> Iterator[pa.RecordBatch]:
         """The root columns without `row`, in order of identity."""
-        if self.file.kind is FileKind.DELETE and not self._is_ordered():
-            yield from self._reordered()
+        if self.file.kind is FileKind.DELETE and not self._is_streamable():
+            yield from self._put_in_order()
             return
         for root, _ in self.rows(()):
             yield root
 
-    def _is_ordered(self) -> bool:
-        """Whether the events are in order; not every writer of delete files sees to it."""
+    @property
+    def _events(self) -> int:
+        return sum(self.tail.stripes[index].rows for index in self.stripes)
+
+    def _is_streamable(self) -> bool:
+        """Whether delete events are in order and many; not every writer sees to the order."""
+        if self._events <= self.batch_rows:
+            return False
         last: Key | None = None
         for root, _ in self.roots(()):
             keys = Keys.of(root)
@@ -288,18 +298,19 @@ class _Source:
             last = keys.at(-1)
         return True
 
-    def _reordered(self) -> Iterator[pa.RecordBatch]:
-        events = sum(self.tail.stripes[index].rows for index in self.stripes)
-        if events > _MOST_UNORDERED:
+    def _put_in_order(self) -> Iterator[pa.RecordBatch]:
+        if self._events > _MOST_UNORDERED:
             raise UnsupportedFileError(
                 path=self.file.path,
-                reason=f"its {events} delete events are out of order; compact the table elsewhere",
+                reason=f"its {self._events} delete events are out of order; rewrite the delete"
+                " delta by a compaction in Hive",
             )
         check = _Check(self.file)
-        together = pa.concat_batches([root for root, _ in self.roots(())])
-        ordered = together.take(pa.array(Keys.of(together).order()))
-        for start in range(0, events, self.batch_rows):
-            root = ordered.slice(start, self.batch_rows)
+        events = pa.concat_batches([_NO_EVENTS, *(root for root, _ in self.roots(()))])
+        if not Keys.of(events).is_sorted():
+            events = events.take(pa.array(Keys.of(events).order()))
+        for start in range(0, self._events, self.batch_rows):
+            root = events.slice(start, self.batch_rows)
             check.see(root)
             yield root
 

@@ -6,6 +6,7 @@ Numbers and types are the wire; a wrong one does not fail, it silently means som
 from __future__ import annotations
 
 import inspect
+import re
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -13,6 +14,7 @@ import pytest
 from hive_metastore import ThriftHiveMetastore, ttypes
 from thrift.Thrift import TType
 
+import airflow_hiveacid.metastore
 from airflow_hiveacid.metastore.gen.compaction import ttypes as compaction
 from airflow_hiveacid.metastore.gen.faults import ttypes as faults
 from airflow_hiveacid.metastore.gen.locks import ttypes as locks
@@ -55,6 +57,11 @@ OTHER_DEFAULTS: Final = {
     # Hive's own default skips the detection of write conflicts.
     ("CommitTxnRequest", "exclWriteEnabled"): False,
 }
+_IDL: Final = Path(airflow_hiveacid.metastore.__file__).parent / "idl"
+_COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
+_STRUCT: Final = re.compile(r"(?:struct|exception) (\w+) \{(.*?)\}", re.DOTALL)
+_FIELD: Final = re.compile(r"(\d+): .*?(\w+)(?: = \w+)?\n")
+_METHOD: Final = re.compile(r"^  \S.*? (\w+)\(", re.MULTILINE)
 _MODULES: Final = (compaction, faults, locks, tables, transactions)
 
 
@@ -144,3 +151,18 @@ def test_the_list_of_younger_fields_names_tests_that_exist() -> None:
     text = "".join(file.read_text() for file in folder.glob("test_*.py"))
     named = {*YOUNGER_FIELDS.values(), *YOUNGER_METHODS.values()}
     assert {name for name in named if f"def {name}(" not in text} == set()
+
+
+def test_the_generated_stubs_are_those_of_the_idl() -> None:
+    written = {
+        struct: {name: int(number) for number, name in _FIELD.findall(body)}
+        for file in _IDL.glob("*.thrift")
+        for struct, body in _STRUCT.findall(_COMMENT.sub("", file.read_text()))
+    }
+    generated = {
+        struct.__name__: {name: number for name, (number, _) in fields(struct).items()}
+        for struct in STRUCTS
+    }
+    assert written == generated
+    service = _COMMENT.sub("", (_IDL / "service.thrift").read_text())
+    assert sorted(_METHOD.findall(service)) == sorted(METHODS)

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_hiveacid.format.errors import UnsupportedTableError
+from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.metastore.catalog import (
+    NewTable,
+    partition_info,
+    table_info,
+    table_struct,
+    transactional_kind,
+    without_statistics,
+)
+from airflow_hiveacid.metastore.gen.tables.ttypes import Partition, StorageDescriptor, Table
+
+COLUMNS = (Column(name="id", type="bigint"), Column(name="price", type="decimal(10,2)"))
+
+
+def struct(**changes: object) -> Table:
+    new = NewTable(ref=TableRef("db", "t"), columns=COLUMNS, location="file:/t")
+    made = table_struct(new)
+    for name, value in changes.items():
+        owner = made if hasattr(made, name) else made.sd
+        setattr(owner, name, value)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({}, TransactionalKind.NONE),
+        ({"transactional": "false"}, TransactionalKind.NONE),
+        ({"transactional_properties": "default"}, TransactionalKind.NONE),
+        ({"transactional": "true"}, TransactionalKind.FULL_ACID),
+        (
+            {"transactional": "TRUE", "transactional_properties": "default"},
+            TransactionalKind.FULL_ACID,
+        ),
+        (
+            {"transactional": "true", "transactional_properties": "Insert_Only"},
+            TransactionalKind.INSERT_ONLY,
+        ),
+    ],
+)
+def test_the_kind_follows_from_two_parameters(
+    parameters: dict[str, str], expected: TransactionalKind
+) -> None:
+    assert transactional_kind(parameters) is expected
+
+
+@pytest.mark.parametrize("kind", TransactionalKind)
+def test_a_new_table_reads_back_as_it_was_asked_for(kind: TransactionalKind) -> None:
+    new = NewTable(
+        ref=TableRef("db", "t"),
+        columns=COLUMNS,
+        partition_columns=(Column(name="day", type="date"),),
+        kind=kind,
+        bucket_columns=("id",),
+        num_buckets=4,
+        bucketing_version=1,
+        sort_columns=("id",),
+        location="file:/t",
+    )
+    info = table_info(table_struct(new))
+    assert (info.ref, info.columns, info.location) == (new.ref, new.columns, "file:/t")
+    assert info.partition_columns == new.partition_columns
+    assert (info.kind, info.num_buckets, info.bucket_columns) == (kind, 4, ("id",))
+    assert (info.bucketing_version, info.sort_columns) == (1, ("id",))
+
+
+def test_a_table_that_does_not_say_so_was_hashed_in_the_old_way() -> None:
+    assert table_info(struct(parameters={"transactional": "true"})).bucketing_version == 1
+
+
+@pytest.mark.parametrize("count", [-1, 0, 7])
+def test_a_number_of_buckets_without_bucket_columns_means_nothing(count: int) -> None:
+    assert table_info(struct(numBuckets=count)).num_buckets == 0
+
+
+def test_names_are_lower_case_and_other_formats_are_told() -> None:
+    info = table_info(
+        struct(
+            dbName="DB",
+            tableName="T",
+            inputFormat="org.apache.hadoop.mapred.TextInputFormat",
+        )
+    )
+    assert info.ref == TableRef("db", "t")
+    assert not info.is_orc
+
+
+@pytest.mark.parametrize("kind", ["VIRTUAL_VIEW", "MATERIALIZED_VIEW"])
+def test_views_are_no_tables(kind: str) -> None:
+    with pytest.raises(UnsupportedTableError, match="view"):
+        table_info(struct(tableType=kind))
+
+
+def test_the_directory_of_null_is_null() -> None:
+    new = NewTable(
+        ref=TableRef("db", "t"),
+        columns=COLUMNS,
+        partition_columns=(Column(name="day", type="date"),),
+        location="file:/t",
+    )
+    partition = Partition(
+        values=["__HIVE_DEFAULT_PARTITION__"], sd=StorageDescriptor(location="file:/t/day=x")
+    )
+    info = partition_info(table_info(table_struct(new)), partition)
+    assert info.name == PartitionName(("day",), (None,))
+
+
+def test_only_the_mark_of_right_statistics_is_taken_away() -> None:
+    marked = {"COLUMN_STATS_ACCURATE": "{}", "numRows": "5", "x": "y"}
+    assert without_statistics(marked) == {"numRows": "5", "x": "y"}
+    assert without_statistics({"numRows": "5"}) is None
+    assert without_statistics(None) is None
