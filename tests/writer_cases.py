@@ -1,8 +1,8 @@
 """Knows rows of every column type that the writer must carry, and how Hive's readers print them.
 
-A case is the columns, the rows as Python values that Arrow takes, and the rows as the judges' JSON has
-them. The values are the awkward ones: limits, NaN, NULL at each level, dates before the calendar
-reform, timestamps before 1970 with nanoseconds, text with and without blanks at its end.
+A case is the columns, the rows as Python values that Arrow takes, and the rows as the judges' JSON
+has them. The values are the awkward ones: limits, NaN, NULL at each level, dates before the
+calendar reform, timestamps before 1970 with nanoseconds, text with and without blanks at its end.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import math
 import struct
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -21,7 +21,12 @@ from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.orc_timestamps import PAIR_TYPE
 from airflow_hiveacid.storage.row_schema import row_type
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
 NANOS_PER_SECOND: Final = 10**9
+NANOSECONDS: Final = pa.timestamp("ns")
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +39,7 @@ class WriterCase:
     name: str
     columns: tuple[Column, ...]
     values: tuple[tuple[Any, ...], ...]
-    timestamps: pa.DataType = pa.timestamp("ns")  # noqa: RUF009 -- types are values
+    timestamps: pa.DataType
 
     @property
     def schema(self) -> str:
@@ -59,7 +64,7 @@ class WriterCase:
         unit = {"ns": 1, "us": 1000}[self.timestamps.unit]
         return pa.array([None if v is None else v // unit for v in values], self.timestamps)
 
-    def judged(self) -> list[list[Any]]:
+    def judged(self) -> list[list[object]]:
         """The rows as the judges print them, without identity."""
         printed = [
             [_printed(value, column.type) for value in values]
@@ -71,43 +76,37 @@ class WriterCase:
 def nanoseconds(text: str) -> int:
     """Nanoseconds since 1970 of `YYYY-MM-DD HH:MM:SS[.fraction]`, for Arrow's timestamps."""
     whole, _, fraction = text.partition(".")
-    seconds = (dt.datetime.fromisoformat(whole) - dt.datetime(1970, 1, 1)) // dt.timedelta(
-        seconds=1
-    )  # noqa: DTZ001 -- wall clock
+    moment = dt.datetime.fromisoformat(f"{whole}+00:00")
+    seconds = (moment - _EPOCH) // dt.timedelta(seconds=1)
     return seconds * NANOS_PER_SECOND + int(fraction.ljust(9, "0") or 0)
 
 
-def _printed(value: Any, type_text: str) -> Any:  # noqa: ANN401, C901, PLR0911, PLR0912 -- one type a line
+def _printed(value: object, type_text: str) -> object:
+    """A value as the judges' JSON has it."""
     if value is None:
         return None
     name = type_text.partition("(")[0].partition("<")[0]
-    match name:
-        case "float" | "double":
-            number = struct.unpack("f", struct.pack("f", value))[0] if name == "float" else value
-            if math.isnan(number):
-                return "NaN"
-            return str(number).replace("inf", "Infinity") if math.isinf(number) else number
-        case "decimal":
-            return _plain(value)
-        case "date":
-            return value.isoformat()
-        case "timestamp":
-            return _timestamp(value)
-        case "binary":
-            return value.hex()
-        case "char":
-            return value.ljust(int(type_text[5:-1]))
-        case "array":
-            return [_printed(item, type_text[6:-1]) for item in value]
-        case "map":
-            key, _, item = type_text[4:-1].partition(",")
-            pairs = [[_printed(k, key), _printed(v, item)] for k, v in value]
-            return sorted(pairs, key=lambda pair: json.dumps(pair, separators=(",", ":")))
-        case "struct":
-            fields = [field.partition(":") for field in _split(type_text[7:-1])]
-            return {field: _printed(value[field], of) for field, _, of in fields}
-        case _:
-            return value
+    printer = _PRINTERS.get(name)
+    return value if printer is None else printer(value, type_text)
+
+
+def _printed_float(value: float, type_text: str) -> object:
+    is_float = type_text == "float"
+    number: float = struct.unpack("f", struct.pack("f", value))[0] if is_float else value
+    if math.isnan(number):
+        return "NaN"
+    return str(number).replace("inf", "Infinity") if math.isinf(number) else number
+
+
+def _printed_map(value: Sequence[tuple[object, object]], type_text: str) -> object:
+    key, _, item = type_text[4:-1].partition(",")
+    pairs = [[_printed(k, key), _printed(v, item)] for k, v in value]
+    return sorted(pairs, key=lambda pair: json.dumps(pair, separators=(",", ":")))
+
+
+def _printed_struct(value: Mapping[str, object], type_text: str) -> object:
+    fields = [field.partition(":") for field in _split(type_text[7:-1])]
+    return {field: _printed(value[field], of) for field, _, of in fields}
 
 
 def _plain(value: decimal.Decimal) -> str:
@@ -117,8 +116,8 @@ def _plain(value: decimal.Decimal) -> str:
 
 def _timestamp(nanos: int) -> str:
     seconds, rest = divmod(nanos, NANOS_PER_SECOND)
-    moment = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=seconds)  # noqa: DTZ001 -- wall clock
-    whole = moment.isoformat(sep=" ")
+    moment = _EPOCH + dt.timedelta(seconds=seconds)
+    whole = moment.replace(tzinfo=None).isoformat(sep=" ")
     return f"{whole}.{rest:09d}".rstrip("0") if rest else whole
 
 
@@ -136,7 +135,7 @@ def _split(text: str) -> list[str]:
 def _case(
     name: str,
     *columns: tuple[str, str, tuple[Any, ...]],
-    timestamps: pa.DataType = pa.timestamp("ns"),  # noqa: B008 -- types are values
+    timestamps: pa.DataType = NANOSECONDS,
 ) -> WriterCase:
     return WriterCase(
         name=name,
@@ -145,6 +144,19 @@ def _case(
         values=tuple(values for _, _, values in columns),
     )
 
+
+_PRINTERS: Final[Mapping[str, Callable[[Any, str], object]]] = {
+    "float": _printed_float,
+    "double": _printed_float,
+    "decimal": lambda value, _: _plain(value),
+    "date": lambda value, _: value.isoformat(),
+    "timestamp": lambda value, _: _timestamp(value),
+    "binary": lambda value, _: value.hex(),
+    "char": lambda value, type_text: value.ljust(int(type_text[5:-1])),
+    "array": lambda value, type_text: [_printed(item, type_text[6:-1]) for item in value],
+    "map": _printed_map,
+    "struct": _printed_struct,
+}
 
 D: Final = decimal.Decimal
 NUMBERS: Final = _case(
@@ -278,17 +290,59 @@ EARLY_FRACTIONS: Final = _case(
 )
 FAR_MICROSECONDS: Final = _case(
     "microseconds from year 1 to 9999",
-    ("t", "timestamp", tuple(nanoseconds(t) if t else None for t in ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999", None, "1582-10-04 12:00:00", "1582-10-10 00:00:00", "1582-10-15 00:00:00", "1500-02-28 23:59:59.5", "2024-01-01 00:00:00"))),
+    (
+        "t",
+        "timestamp",
+        tuple(
+            nanoseconds(t) if t else None
+            for t in (
+                "0001-01-01 00:00:00",
+                "9999-12-31 23:59:59.999999",
+                None,
+                "1582-10-04 12:00:00",
+                "1582-10-10 00:00:00",
+                "1582-10-15 00:00:00",
+                "1500-02-28 23:59:59.5",
+                "2024-01-01 00:00:00",
+            )
+        ),
+    ),
     timestamps=pa.timestamp("us"),
 )
 FAR_PAIRS: Final = _case(
     "nanoseconds from year 1 to 9999",
-    ("t", "timestamp", tuple(nanoseconds(t) if t else None for t in ("0001-01-01 00:00:00.000000001", "9999-12-31 23:59:59.999999999", None, "1582-10-04 12:00:00", "1969-12-31 23:59:58.9", "2024-01-01 00:00:00.123456789"))),
+    (
+        "t",
+        "timestamp",
+        tuple(
+            nanoseconds(t) if t else None
+            for t in (
+                "0001-01-01 00:00:00.000000001",
+                "9999-12-31 23:59:59.999999999",
+                None,
+                "1582-10-04 12:00:00",
+                "1969-12-31 23:59:58.9",
+                "2024-01-01 00:00:00.123456789",
+            )
+        ),
+    ),
     timestamps=PAIR_TYPE,
 )
 NEAR_PAIRS: Final = _case(
     "pairs that fit nanoseconds",
-    ("t", "timestamp", tuple(nanoseconds(t) if t else None for t in ("1970-01-01 00:00:00", None, "2262-04-11 23:47:15.999999999", "1969-12-31 00:00:00"))),
+    (
+        "t",
+        "timestamp",
+        tuple(
+            nanoseconds(t) if t else None
+            for t in (
+                "1970-01-01 00:00:00",
+                None,
+                "2262-04-11 23:47:15.999999999",
+                "1969-12-31 00:00:00",
+            )
+        ),
+    ),
     timestamps=PAIR_TYPE,
 )
 NESTED: Final = _case(

@@ -42,7 +42,11 @@ class CatalogPort(Protocol):
         """Names of all tables of a database, sorted; none for an unknown database."""
 
     def create_database(self, name: str, location: str | None = None) -> None:
-        """Make a database unless it is there. `location` is where its managed tables go."""
+        """Make a database unless it is there.
+
+        `location` is where its managed tables go; a directory that is not there yet, as 4.0.1
+        insists.
+        """
 
     def drop_database(self, name: str) -> None:
         """Remove an empty database; nothing if there is none."""

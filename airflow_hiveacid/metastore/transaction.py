@@ -115,14 +115,15 @@ class Transaction:
             TransactionAbortedError: the server has given the transaction up.
             FencedError: it did so because a newer copy of the job asked for it.
         """
-        try:
-            if self._opened.heartbeat.lost is not None:
-                raise self._opened.heartbeat.lost
-            if self._opened.heartbeat.silent_s >= self._opened.timeout_s:
-                # Nothing was heard for so long that it may have been aborted without our knowing.
+        heartbeat = self._opened.heartbeat
+        if heartbeat.lost is not None:
+            self.raise_why(heartbeat.lost)
+        if heartbeat.silent_s >= self._opened.timeout_s:
+            # Nothing was heard for so long that it may have been aborted without our knowing.
+            try:
                 self._client.heartbeat(self.txn_id)
-        except TransactionAbortedError as error:
-            self._raise_why(error)
+            except TransactionAbortedError as error:
+                self.raise_why(error)
 
     def register_partitions(
         self,
@@ -148,7 +149,7 @@ class Transaction:
                     self.txn_id, self.write_ids[ref], ref, ordered, operation
                 )
             except TransactionAbortedError as error:
-                self._raise_why(error)
+                self.raise_why(error)
         self._written[ref].update(ordered)
 
     def abandon(self) -> None:
@@ -182,7 +183,7 @@ class Transaction:
                 clock=self._plan.clock,
             )
         except TransactionAbortedError as error:
-            self._raise_why(error)
+            self.raise_why(error)
         finally:
             self._is_ended = True
             self._opened.heartbeat.stop()
@@ -215,7 +216,13 @@ class Transaction:
         if strangers:
             raise ValueError(f"table {ref}: no lock on partitions {', '.join(strangers)}")
 
-    def _raise_why(self, error: TransactionAbortedError) -> NoReturn:
+    def raise_why(self, error: TransactionAbortedError) -> NoReturn:
+        """Raise it, or, if a newer copy of the job is why, what tells the job not to try again.
+
+        Raises:
+            FencedError: a newer copy of the job is at work.
+            TransactionAbortedError: none is.
+        """
         if self._opened.seal is not None:
             raise_if_fenced(self._client, self._opened.seal, error, self._plan.fenced)
         raise error
@@ -282,8 +289,10 @@ def begin(  # noqa: PLR0913 -- one keyword for each thing a transaction is made 
         yield txn
         if not txn.is_ended:
             txn.settle()
-    except BaseException:
+    except BaseException as error:
         txn.roll_back()
+        if isinstance(error, TransactionAbortedError):
+            txn.raise_why(error)
         raise
     # Outside the try: a commit whose answer is lost must never be followed by an abort.
     if not txn.is_ended:

@@ -1,7 +1,7 @@
 """What an ACID event is: a row or its deletion under an identity; how events are made and checked.
 
-Takes rows, or identities of rows; gives record batches of the ACID schema, and refuses batches that no
-file may hold. Must not know files.
+Takes rows, or identities of rows; gives record batches of the ACID schema, and refuses batches that
+no file may hold. Must not know files.
 
 Example:
     >>> rows = pa.record_batch({"id": pa.array([7, 8])})
@@ -13,8 +13,7 @@ Example:
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +23,6 @@ import pyarrow.compute as pc
 from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, WriteId
-from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.row_schema import (
     BUCKET_PROPERTY,
     CURRENT_WRITE_ID,
@@ -32,11 +30,15 @@ from airflow_hiveacid.storage.row_schema import (
     OPERATION,
     ORIGINAL_WRITE_ID,
     ROW,
-    ROW_ID,
     RecordIdentifier,
     root_schema,
     row_type,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_hiveacid.format.table import Column
 
 
 class Operation(enum.IntEnum):
@@ -58,8 +60,8 @@ def insert_events(
 ) -> pa.RecordBatch:
     """Insert events for these rows, with row IDs counting up from `first_row_id`.
 
-    Row IDs restart at 0 for every file and write ID (OrcRecordUpdater); the caller counts on over the
-    batches of one file. Rows come out in the order they went in.
+    Row IDs restart at 0 for every file and write ID (OrcRecordUpdater); the caller counts on over
+    the batches of one file. Rows come out in the order they went in.
     """
     count = rows.num_rows if isinstance(rows, pa.RecordBatch) else len(rows)
     row = rows.to_struct_array() if isinstance(rows, pa.RecordBatch) else rows
@@ -82,7 +84,8 @@ def delete_events(
     """Delete events of the transaction `write_id` for the rows with these identities.
 
     Args:
-        identity: The columns `IDENTITY_COLUMNS`, perhaps among others; the order stays as it is, and
+        identity: The columns `IDENTITY_COLUMNS`, perhaps among others; the order stays as it is,
+        and
             a file wants it ascending.
         write_id: Of the deleting transaction.
         columns: The table's columns, whose type the (NULL) row has.
@@ -157,7 +160,7 @@ class EventCheck:
         ).as_py():
             raise self._refused("an insert event has an original write ID that is not its own")
 
-    def _check_bucket(self, properties: npt.NDArray[np.int32]) -> None:
+    def _check_bucket(self, properties: npt.NDArray[np.signedinteger]) -> None:
         first = properties[0]
         distinct = [first] if np.all(properties == first) else np.unique(properties)
         for found in distinct:
@@ -190,6 +193,6 @@ class EventCheck:
         return CorruptFileError(path=self._path, reason=reason)
 
 
-def _numbers(events: pa.RecordBatch, name: str) -> npt.NDArray[np.int64 | np.int32]:
-    numbers: npt.NDArray[np.int64 | np.int32] = events.column(name).to_numpy()
+def _numbers(events: pa.RecordBatch, name: str) -> npt.NDArray[np.signedinteger]:
+    numbers: npt.NDArray[np.signedinteger] = events.column(name).to_numpy()
     return numbers

@@ -1,28 +1,24 @@
 """What stands in the tail of an ACID file that we write, made from the tails of its encoders.
 
-Takes the tail of each encoder that had a part in the file, in order; gives the tail of the whole: one
-list of stripes, added-up statistics, the table's own types, the keys that readers of ACID files look
-for. Must not know rows.
+Takes the tail of each encoder that had a part in the file, in order; gives the tail of the whole:
+one list of stripes, added-up statistics, the table's own types, the keys that readers of ACID files
+look for. Must not know rows.
 
-The `writer` field stays what the encoders put there, 1 for ORC's C++ writer. Hive does not look at it;
-Trino wants it to be set, and takes ours for an ACID file because `hive.acid.version` says so.
+The `writer` field stays what the encoders put there, 1 for ORC's C++ writer. Hive does not look at
+it; Trino wants it to be set, and takes ours for an ACID file because `hive.acid.version` says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import (
     TIMESTAMP_LOCAL,
     ArrayType,
     CharType,
     DecimalType,
-    HiveType,
     MapType,
-    PrimitiveType,
     StructType,
     VarcharType,
 )
@@ -45,6 +41,11 @@ from airflow_hiveacid.storage.row_schema import (
     type_tree,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from airflow_hiveacid.format.table import Column
+
 _ACID_VERSION: Final = b"2"
 _ROOT_KINDS: Final = (TypeKind.INT, TypeKind.LONG, TypeKind.INT, TypeKind.LONG, TypeKind.LONG)
 _PRIMITIVE_KINDS: Final[Mapping[str, TypeKind]] = {
@@ -65,7 +66,7 @@ _PRIMITIVE_KINDS: Final[Mapping[str, TypeKind]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """The stripes of one encoder: its tail, and where in the file its first byte after the magic is."""
+    """The stripes of one encoder: its tail, and where in the file the first of them begins."""
 
     tail: OrcTail
     start: int
@@ -151,7 +152,8 @@ def key_index(keys: Sequence[RecordIdentifier]) -> str:
     """The value of `hive.acid.key.index` (OrcRecordUpdater.KeyIndexBuilder).
 
     Example:
-        >>> key_index([RecordIdentifier(WriteId(2), BucketProperty(536870912), RowId(9))])
+        >>> from airflow_hiveacid.storage.row_schema import RecordIdentifier
+        >>> key_index([RecordIdentifier(2, 536870912, 9)])
         '2,536870912,9;'
     """
     return "".join(f"{write_id},{bucket},{row_id};" for write_id, bucket, row_id in keys)
@@ -171,8 +173,8 @@ def _add_user_metadata(footer: pb.Footer, facts: AcidFacts) -> None:
 def _withhold(footer: pb.Footer, metadata: pb.Metadata, nul_column_ids: Collection[int]) -> None:
     """Take out what readers must not compare with.
 
-    The row index inside the stripes has the same wrong bounds. A stride of 0 says that there is none,
-    and readers then do not ask the other statistics either.
+    The row index inside the stripes has the same wrong bounds. A stride of 0 says that there is
+    none, and readers then do not ask the other statistics either.
     """
     if nul_column_ids:
         footer.row_index_stride = 0
@@ -184,24 +186,20 @@ def _withhold(footer: pb.Footer, metadata: pb.Metadata, nul_column_ids: Collecti
 
 def _type(node: TypeNode) -> pb.Type:
     children = [child.column_id for child in node.children]
-    return pb.Type(children=children, **_attributes(node.type))
-
-
-def _attributes(hive_type: HiveType) -> dict[str, object]:
-    match hive_type:
+    match node.type:
         case DecimalType(precision=precision, scale=scale):
-            return {"kind": TypeKind.DECIMAL, "precision": precision, "scale": scale}
+            type_ = pb.Type(kind=TypeKind.DECIMAL, precision=precision, scale=scale)
         case CharType(length=length):
-            return {"kind": TypeKind.CHAR, "maximum_length": length}
+            type_ = pb.Type(kind=TypeKind.CHAR, maximum_length=length)
         case VarcharType(length=length):
-            return {"kind": TypeKind.VARCHAR, "maximum_length": length}
+            type_ = pb.Type(kind=TypeKind.VARCHAR, maximum_length=length)
         case ArrayType():
-            return {"kind": TypeKind.LIST}
+            type_ = pb.Type(kind=TypeKind.LIST, children=children)
         case MapType():
-            return {"kind": TypeKind.MAP}
+            type_ = pb.Type(kind=TypeKind.MAP, children=children)
         case StructType(fields=fields):
-            return {"kind": TypeKind.STRUCT, "field_names": [name for name, _ in fields]}
-        case PrimitiveType(name=name):
-            return {"kind": _PRIMITIVE_KINDS[name]}
-        case _:  # a union; `acid_schema` has refused it
-            raise AssertionError(hive_type)
+            names = [name for name, _ in fields]
+            type_ = pb.Type(kind=TypeKind.STRUCT, children=children, field_names=names)
+        case _:  # `acid_schema` has refused unions
+            type_ = pb.Type(kind=_PRIMITIVE_KINDS[str(node.type)])
+    return type_

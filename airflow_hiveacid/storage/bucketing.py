@@ -1,8 +1,8 @@
 """Which bucket a row belongs to: Hive's hash of the CLUSTERED BY columns, versions 1 and 2.
 
 Takes Arrow arrays of the bucket columns and their Hive types; gives bucket IDs. Readers prune by
-bucket, so a wrong one is a lost row: types whose hash depends on the machine are refused. Must not know
-files nor tables. The rules are those of ObjectInspectorUtils (getBucketHashCode and
+bucket, so a wrong one is a lost row: types whose hash depends on the machine are refused. Must not
+know files nor tables. The rules are those of ObjectInspectorUtils (getBucketHashCode and
 getBucketHashCodeOld) of Hive; all arithmetic is modulo 2**32.
 
 Example:
@@ -14,9 +14,7 @@ Example:
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +35,11 @@ from airflow_hiveacid.format.types import (
     VarcharType,
 )
 from airflow_hiveacid.storage.murmur3 import murmur3_bytes, murmur3_words
+from airflow_hiveacid.storage.orc_limits import seconds_and_nanos
+
+if TYPE_CHECKING:
+    import decimal
+    from collections.abc import Callable, Mapping, Sequence
 
 Hashes = npt.NDArray[np.uint32]
 """One 32-bit hash a row, unsigned so that numpy wraps around silently."""
@@ -44,10 +47,11 @@ Hashes = npt.NDArray[np.uint32]
 OLD: Final = 1
 MURMUR: Final = 2
 
-_SIGN_MASK: Final = np.uint32(0x7FFFFFFF)
 _WORD_BITS: Final = 32
-_NANOS_PER_SECOND: Final = 10**9
-_UNITS_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": _NANOS_PER_SECOND}
+_WORD_MASK: Final = 0xFFFFFFFF
+_INT_MAX: Final = 0x7FFFFFFF
+_ONE_BYTE: Final = range(-112, 128)
+_LONGEST: Final = 8
 
 
 def bucket_ids(
@@ -67,7 +71,7 @@ def bucket_ids(
     """
     hashes = row_hashes(arrays, types, version)
     # Not the absolute value: a negative hash keeps its low 31 bits (getBucketNumber).
-    return pa.array(((hashes & _SIGN_MASK) % np.uint32(num_buckets)).astype(np.int32))
+    return pa.array(((hashes & np.uint32(_INT_MAX)) % np.uint32(num_buckets)).astype(np.int32))
 
 
 def row_hashes(arrays: Sequence[pa.Array], types: Sequence[HiveType], version: int) -> Hashes:
@@ -92,46 +96,50 @@ def check_hashable(hive_type: HiveType, version: int) -> None:
     """
     if version not in (OLD, MURMUR):
         raise _unsupported(hive_type, f"bucketing version {version} is not known")
-    match hive_type, version:
-        case PrimitiveType(name="timestamp"), 1:
-            raise _unsupported(hive_type, "its hash depends on the time zone of the JVM")
-        case PrimitiveType(name="binary"), 2:
-            raise _unsupported(hive_type, "its hash covers unused bytes behind the value")
-        case PrimitiveType(name=name), _ if name == TIMESTAMP_LOCAL:
-            raise _unsupported(hive_type, "its hash is that of a Java object")
-        case UnionType(), _:
-            raise _unsupported(hive_type, "unions are not supported")
-        case ArrayType(element=element), _:
-            check_hashable(element, version)
-        case MapType(key=key, value=value), _:
-            check_hashable(key, version)
-            check_hashable(value, OLD)
-        case StructType(fields=fields), _:
-            for _, field in fields:
-                check_hashable(field, version)
+    if isinstance(hive_type, UnionType):
+        raise _unsupported(hive_type, "unions are not supported")
+    reason = _UNHASHABLE.get((str(hive_type), version))
+    if reason is not None:
+        raise _unsupported(hive_type, reason)
+    for part, part_version in _parts(hive_type, version):
+        check_hashable(part, part_version)
+
+
+_UNHASHABLE: Final[Mapping[tuple[str, int], str]] = {
+    ("timestamp", OLD): "its hash depends on the time zone of the JVM",
+    ("binary", MURMUR): "its hash covers unused bytes behind the value",
+    (TIMESTAMP_LOCAL, OLD): "its hash is that of a Java object",
+    (TIMESTAMP_LOCAL, MURMUR): "its bytes are not known outside Hive",
+}
+
+
+def _parts(hive_type: HiveType, version: int) -> Sequence[tuple[HiveType, int]]:
+    """The types inside a nested one, and which version of the hash each of them gets."""
+    match hive_type:
+        case ArrayType(element=element):
+            return [(element, version)]
+        case MapType(key=key, value=value):
+            return [(key, version), (value, OLD)]  # so in both versions
+        case StructType(fields=fields):
+            return [(field, version) for _, field in fields]
+        case _:
+            return []
 
 
 def _unsupported(hive_type: HiveType, reason: str) -> UnsupportedTableError:
     return UnsupportedTableError(
-        table="of these columns", detail=f"cannot be bucketed by a column of type {hive_type}: {reason}"
+        table="of these columns",
+        detail=f"cannot be bucketed by a column of type {hive_type}: {reason}",
     )
 
 
 def _hash(array: pa.Array, hive_type: HiveType, version: int) -> Hashes:
     """Hashes of one column; NULL is 0."""
     match hive_type:
-        case ArrayType(element=element):
-            hashes = _fold(_hash(array.values, element, version), array.offsets.to_numpy())
-        case MapType(key=key, value=value):
-            # The value of an entry keeps the old hash in both versions.
-            entries = _hash(array.keys, key, version) ^ _hash(array.items, value, OLD)
-            hashes = _segment_sums(entries, array.offsets.to_numpy())
-        case StructType(fields=fields):
-            hashes = np.zeros(len(array), np.uint32)
-            for values, (_, field) in zip(array.flatten(), fields, strict=True):
-                hashes = hashes * np.uint32(31) + _hash(values, field, version)
+        case ArrayType() | MapType() | StructType():
+            hashes = _of_nested(array, hive_type, version)
         case DecimalType():
-            hashes = _of_distinct(array, _OF_DECIMAL[version])
+            hashes = _of_decimals(array, version)
         case CharType():
             stripped = pc.utf8_rtrim(array, characters=" ")
             hashes = _of_bytes(stripped, version, start=1)
@@ -140,18 +148,27 @@ def _hash(array: pa.Array, hive_type: HiveType, version: int) -> Hashes:
         case PrimitiveType(name="string"):
             hashes = _of_bytes(array, version, start=0)
         case PrimitiveType(name="timestamp"):
-            hashes = _of_distinct(array, _murmur_timestamp)
-        case PrimitiveType(name=name):
-            hashes = _OF_NUMBERS[name][version](_numbers(array))
+            hashes = _of_timestamps(array)
         case _:
-            raise AssertionError(hive_type)  # `check_hashable` has refused it
-    return _null_is_zero(array, hashes)
-
-
-def _null_is_zero(array: pa.Array, hashes: Hashes) -> Hashes:
+            hashes = _OF_NUMBERS[str(hive_type)][version](_numbers(array))
     if not array.null_count:
         return hashes
     return np.where(array.is_valid().to_numpy(zero_copy_only=False), hashes, np.uint32(0))
+
+
+def _of_nested(array: pa.Array, hive_type: HiveType, version: int) -> Hashes:
+    parts = _parts(hive_type, version)
+    if pa.types.is_struct(array.type):
+        total: Hashes = np.zeros(len(array), np.uint32)
+        for values, (type_, part_version) in zip(array.flatten(), parts, strict=True):
+            total = total * np.uint32(31) + _hash(values, type_, part_version)
+        return total
+    arrays = [array.keys, array.items] if pa.types.is_map(array.type) else [array.values]
+    hashes = [_hash(values, *part) for values, part in zip(arrays, parts, strict=True)]
+    offsets = array.offsets.to_numpy()
+    if len(hashes) == 1:
+        return _fold(hashes[0], offsets)
+    return _segment_sums(hashes[0] ^ hashes[1], offsets)
 
 
 # --- values of fixed width ---
@@ -225,7 +242,7 @@ _OF_NUMBERS: Final[Mapping[str, Mapping[int, Callable[[npt.NDArray[Any]], Hashes
 
 
 def _of_bytes(array: pa.Array, version: int, *, start: int) -> Hashes:
-    """Hashes of the bytes of strings; `start` is where the old one begins (Text or String of Java)."""
+    """Hashes of the bytes of strings; `start` is where the old one begins."""
     _, offsets_buffer, data_buffer = array.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int32, len(array) + 1, array.offset * 4)
     data = np.frombuffer(data_buffer if data_buffer is not None else b"", np.uint8)
@@ -235,15 +252,16 @@ def _of_bytes(array: pa.Array, version: int, *, start: int) -> Hashes:
 
 
 def _fold(items: Hashes, offsets: npt.NDArray[np.int32], *, start: int = 0) -> Hashes:
-    """r = start, then r = 31 * r + item for each item of a segment, for all segments at once."""
+    """R = start, then r = 31 * r + item for each item of a segment, for all segments at once."""
     lengths = np.diff(offsets)
-    powers = np.multiply.accumulate(
-        np.concatenate(([1], np.full(lengths.max(initial=0), 31))), dtype=np.uint32
-    )
+    powers: Hashes = np.full(int(lengths.max(initial=0)) + 1, 31, np.uint32)
+    powers[0] = 1
+    np.multiply.accumulate(powers, out=powers)
     used = items[offsets[0] : offsets[-1]]
     behind = np.repeat(offsets[1:], lengths) - np.arange(offsets[0], offsets[-1]) - 1
     sums = _segment_sums(used * powers[behind], offsets - offsets[0])
-    return sums + np.uint32(start) * powers[lengths]
+    folded: Hashes = sums + np.uint32(start) * powers[lengths]
+    return folded
 
 
 def _segment_sums(items: Hashes, offsets: npt.NDArray[np.int32]) -> Hashes:
@@ -252,32 +270,34 @@ def _segment_sums(items: Hashes, offsets: npt.NDArray[np.int32]) -> Hashes:
     return sums
 
 
-# --- values of which only a scalar form is known ---
+# --- values of which only a scalar form is known: each distinct one is hashed once, in Python ---
+# 400,000 distinct values take a second; such columns are rarely bucketed by.
 
 
-def _of_distinct(array: pa.Array, hash_one: Callable[[Any], int]) -> Hashes:
-    """Hash each distinct value once, in Python, and spread the hashes over the rows."""
+def _of_decimals(array: pa.Array, version: int) -> Hashes:
     encoded = array.dictionary_encode()
-    # 400,000 distinct decimals take a second; such columns are rarely bucketed by.
-    hashes = np.array([hash_one(value) for value in _scalars(encoded.dictionary)], np.uint32)
-    if not len(hashes):
-        return np.zeros(len(array), np.uint32)
-    return hashes[pc.fill_null(encoded.indices, 0).to_numpy()]
+    hash_one = _OF_DECIMAL[version]
+    hashes = np.array([hash_one(value) for value in encoded.dictionary.to_pylist()], np.uint32)
+    return _spread(hashes, pc.fill_null(encoded.indices, 0).to_numpy())
 
 
-def _scalars(array: pa.Array) -> list[Any]:
-    if not pa.types.is_timestamp(array.type):
-        python: list[Any] = array.to_pylist()
-        return python
-    unit = _UNITS_PER_SECOND[array.type.unit]
-    moments = (divmod(value, unit) for value in array.cast(pa.int64()).to_pylist())
-    return [(seconds, rest * (_NANOS_PER_SECOND // unit)) for seconds, rest in moments]
+def _of_timestamps(array: pa.Array) -> Hashes:
+    distinct, places = np.unique(
+        np.stack(seconds_and_nanos(array), axis=1), axis=0, return_inverse=True
+    )
+    hashes = [_murmur_one(timestamp_bytes(*moment)) for moment in distinct.tolist()]
+    return _spread(np.array(hashes, np.uint32), places.reshape(-1))
 
 
-def _trimmed(value: Any) -> tuple[int, int]:  # noqa: ANN401 - a Decimal
+def _spread(hashes: Hashes, places: npt.NDArray[Any]) -> Hashes:
+    # Without any value but NULL there is nothing to point at.
+    return hashes[places] if len(hashes) else np.zeros(len(places), np.uint32)
+
+
+def _trimmed(value: decimal.Decimal) -> tuple[int, int]:
     """Unscaled value and scale without trailing zeros, as HiveDecimal keeps them."""
     sign, digits, exponent = value.as_tuple()
-    unscaled, scale = int("".join(map(str, digits))), -exponent
+    unscaled, scale = int("".join(map(str, digits))), -int(exponent)
     if not unscaled:
         return 0, 0
     while scale > 0 and not unscaled % 10:
@@ -285,28 +305,19 @@ def _trimmed(value: Any) -> tuple[int, int]:  # noqa: ANN401 - a Decimal
     return -unscaled if sign else unscaled, scale
 
 
-def _old_decimal(value: Any) -> int:  # noqa: ANN401 - a Decimal
+def _old_decimal(value: decimal.Decimal) -> int:
+    """BigDecimal.hashCode of Java: its integer folded by words, highest first, then the scale."""
     unscaled, scale = _trimmed(value)
-    magnitude, words = abs(unscaled), []
-    while magnitude:
-        words.append(magnitude & 0xFFFFFFFF)
-        magnitude >>= _WORD_BITS
     total = 0
-    for word in reversed(words):
-        total = 31 * total + word
-    # BigInteger.hashCode folds in 32 bits before it takes the sign.
-    signed = -total if unscaled < 0 else total
-    return (31 * signed + scale) & 0xFFFFFFFF
+    for shift in reversed(range(0, abs(unscaled).bit_length(), _WORD_BITS)):
+        total = 31 * total + (abs(unscaled) >> shift & _WORD_MASK)
+    return (31 * (-total if unscaled < 0 else total) + scale) & _WORD_MASK
 
 
-def _murmur_decimal(value: Any) -> int:  # noqa: ANN401 - a Decimal
+def _murmur_decimal(value: decimal.Decimal) -> int:
     unscaled, _ = _trimmed(value)
     length = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
     return _murmur_one(unscaled.to_bytes(length, "big", signed=True))
-
-
-def _murmur_timestamp(moment: tuple[int, int]) -> int:
-    return _murmur_one(timestamp_bytes(*moment))
 
 
 def _murmur_one(data: bytes) -> int:
@@ -320,14 +331,14 @@ def timestamp_bytes(seconds: int, nanos: int) -> bytes:
         >>> timestamp_bytes(1577836800, 123000000).hex()
         'de0be1008e0141'
     """
-    is_long = not 0 <= seconds <= 0x7FFFFFFF
+    is_long = not 0 <= seconds <= _INT_MAX
     has_more = is_long or nanos != 0
-    first = (seconds & 0x7FFFFFFF) | (0x80000000 if has_more else 0)
+    first = (seconds & _INT_MAX) | (_INT_MAX + 1 if has_more else 0)
     data = first.to_bytes(4, "big")
     if has_more:
         reversed_nanos = int(f"{nanos:09d}"[::-1])
         data += variable_long(-reversed_nanos - 1 if is_long else reversed_nanos)
-    return data + variable_long(seconds >> 31) if is_long else data
+    return data + variable_long(seconds >> (_WORD_BITS - 1)) if is_long else data
 
 
 def variable_long(value: int) -> bytes:
@@ -337,12 +348,16 @@ def variable_long(value: int) -> bytes:
         >>> variable_long(-112).hex(), variable_long(321).hex()
         ('90', '8e0141')
     """
-    if -112 <= value <= 127:
-        return (value & 0xFF).to_bytes(1, "big")
+    if value in _ONE_BYTE:
+        return value.to_bytes(1, "big", signed=True)
     magnitude = value if value >= 0 else ~value
     length = (magnitude.bit_length() + 7) // 8
-    head = (-112 if value >= 0 else -120) - length
-    return (head & 0xFF).to_bytes(1, "big") + magnitude.to_bytes(length, "big")
+    # The lengths of positive and of negative numbers count down from where one byte ends.
+    head = _ONE_BYTE.start - length - (0 if value >= 0 else _LONGEST)
+    return head.to_bytes(1, "big", signed=True) + magnitude.to_bytes(length, "big")
 
 
-_OF_DECIMAL: Final[Mapping[int, Callable[[Any], int]]] = {OLD: _old_decimal, MURMUR: _murmur_decimal}
+_OF_DECIMAL: Final[Mapping[int, Callable[[decimal.Decimal], int]]] = {
+    OLD: _old_decimal,
+    MURMUR: _murmur_decimal,
+}

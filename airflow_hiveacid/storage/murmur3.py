@@ -1,8 +1,8 @@
 """Murmur3, 32 bits, as Hive computes it, over many values at once.
 
-Takes bytes or words of many values; gives one hash each. Hive's variant sign-extends the one to three
-bytes behind the last whole word (Murmur3.hash32), so that common libraries give other hashes for text
-that is not ASCII. Must not know what the bytes mean.
+Takes bytes or words of many values; gives one hash each. Hive's variant sign-extends the one to
+three bytes behind the last whole word (Murmur3.hash32), so that common libraries give other hashes
+for text that is not ASCII. Must not know what the bytes mean.
 
 Example:
     >>> data = np.frombuffer("é".encode(), np.uint8)
@@ -12,11 +12,13 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Words = npt.NDArray[np.uint32]
 
@@ -32,7 +34,7 @@ _WORD_BYTES: Final = 4
 
 
 def murmur3_words(words: Sequence[Words]) -> Words:
-    """Hashes of values of a whole number of words: word i of every value in `words[i]`, little endian."""
+    """Hashes of values that are whole words: word i of every value in `words[i]`, little endian."""
     hashes = np.full(len(words[0]), SEED)
     for word in words:
         hashes = _mixed_in(hashes, word)

@@ -1,24 +1,27 @@
 """How sections of an ORC file are compressed: in chunks, each under a three-byte header.
 
-Takes and gives bytes of whole sections (metadata, footer, stripe footer). The header of a chunk holds
-its length and whether it is stored as it is, because compressing did not help. Must not know what a
-section means.
+Takes and gives bytes of whole sections (metadata, footer, stripe footer). The header of a chunk
+holds its length and whether it is stored as it is, because compressing did not help. Must not know
+what a section means.
 
 Example:
-    >>> compress(b"x" * 100, Compression.SNAPPY, 64)[:3]
-    b'\\x0c\\x00\\x00'
+    >>> section = compress(b"x" * 100, Compression.ZLIB, block_bytes=64)
+    >>> len(section), decompress(section, Compression.ZLIB) == b"x" * 100
+    (14, True)
 """
 
 from __future__ import annotations
 
 import enum
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
 
 _HEADER_BYTES: Final = 3
 _CHUNK_LIMIT: Final = (1 << 23) - 1
@@ -55,7 +58,9 @@ def decompress(data: bytes, kind: int, *, path: str = "") -> bytes:
         return data
     expand = _EXPAND.get(kind)
     if expand is None:
-        raise UnsupportedFileError(path=path, reason=f"its compression (number {kind}) is not known")
+        raise UnsupportedFileError(
+            path=path, reason=f"its compression (number {kind}) is not known"
+        )
     try:
         return b"".join(
             chunk if stored else expand(chunk) for stored, chunk in _chunks(data, path=path)
@@ -150,7 +155,7 @@ _SHRINK: Final[Mapping[int, Callable[[bytes], bytes]]] = {
 
 
 def _snappy_length(chunk: bytes) -> int:
-    """The expanded length, with which a raw Snappy block begins: seven bits a byte, low ones first."""
+    """The expanded length, with which a raw Snappy block begins: seven bits a byte, low first."""
     length = 0
     for at, byte in enumerate(chunk):
         length |= (byte & ~_CONTINUED) << (7 * at)
@@ -174,7 +179,7 @@ def _lz4_length(chunk: bytes) -> int:
 
 
 def _lz4_count(chunk: bytes, at: int, nibble: int) -> tuple[int, int]:
-    """One length of a sequence and where it ends; a full nibble goes on in bytes until one is not full."""
+    """A length in a sequence and where it ends; full nibbles and bytes go on in the next."""
     count = nibble
     more = nibble == _LZ4_FULL_NIBBLE
     while more:

@@ -1,18 +1,17 @@
 """How batches become ORC stripes: what an encoder is, the one for Arrow, and the sink below them.
 
-Takes record batches; gives finished stripes to a stream, and at the end the tail that describes them.
-Must not know what the columns mean.
+Takes record batches; gives finished stripes to a stream, and at the end the tail that describes
+them. Must not know what the columns mean.
 
-An encoder decides whether a stripe is full only when it has taken in one of its own batches, so it is
-fed in exactly such pieces: bytes that arrive at the sink during a piece end a stripe with its last row.
-That is how the key of each stripe's last row is known without reading the file again.
+An encoder decides whether a stripe is full only when it has taken in one of its own batches, so it
+is fed in exactly such pieces: bytes that arrive at the sink during a piece end a stripe with its
+last row. That is how the key of each stripe's last row is known without reading the file again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
 from pyarrow import orc
@@ -20,11 +19,14 @@ from pyarrow import orc
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.storage.orc_footer import MAGIC, OrcTail, parse_tail
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
 PIECE_ROWS: Final = 4096
 """Rows that an encoder takes in at once; stripes end between pieces."""
 
 DICTIONARY_THRESHOLD: Final = 0.8
-"""Text with fewer distinct values than this share gets a dictionary (Java's orc.dictionary.key.threshold)."""
+"""Text with a smaller share of distinct values gets a dictionary (orc.dictionary.key.threshold)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +54,8 @@ class WriterOptions:
         block = self.compression_block_bytes
         if block <= 0 or block % _MEMORY_BLOCK_BYTES or block > _LARGEST_BLOCK_BYTES:
             raise ConfigurationError(
-                f"the compression block of an ORC file must be a multiple of 64 KiB below 8 MiB, not"
-                f" {block} bytes (table property orc.compress.size)"
+                f"the compression block of an ORC file must be a multiple of 64 KiB below 8 MiB,"
+                f" not {block} bytes (table property orc.compress.size)"
             )
         if self.stripe_size_bytes <= 0 or self.row_index_stride < 0:
             raise ConfigurationError("stripe size and row index stride must be positive")
@@ -73,9 +75,9 @@ _LARGEST_BLOCK_BYTES: Final = (8 << 20) - (64 << 10)
 class StripeSink:
     """The file an encoder believes it writes: hands stripes on, and keeps the tail back.
 
-    The magic bytes at the start are dropped: of several encoders' stripes in one file, only the file
-    has them. Once `hold` is called, what comes stays in memory: the last stripe and the tail, which
-    nothing tells apart while they come.
+    The magic bytes at the start are dropped: of several encoders' stripes in one file, only the
+    file has them. Once `hold` is called, what comes stays in memory: the last stripe and the tail,
+    which nothing tells apart while they come.
     """
 
     closed = False
@@ -162,7 +164,8 @@ class ArrowEncoder:
             row_index_stride=options.row_index_stride,
             dictionary_key_size_threshold=DICTIONARY_THRESHOLD,
         )
-        # The writer takes its types from the first table; without one it would write nothing at all.
+        # The writer takes its types from the first table; without one it would write nothing at
+        # all.
         self._writer.write(schema.empty_table())
 
     def pieces(self, events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

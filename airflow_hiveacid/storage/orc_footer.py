@@ -1,27 +1,31 @@
-"""What the tail of an ORC file says: stripes, types, statistics, user metadata; and how to write one.
+"""What the tail of an ORC file says: stripes, types, statistics, metadata; how to write one.
 
 Takes a file system and a path; gives an `OrcTail`. A tail is checked before it is believed: lengths
 against the file, stripes against the lengths. Must not decode rows.
 
 Example:
-    >>> from pyarrow.fs import LocalFileSystem
-    >>> tail = read_tail(LocalFileSystem(), "delta_0000001_0000001_0000/bucket_00000")  # doctest: +SKIP
-    >>> tail.user_metadata["hive.acid.stats"]                                           # doctest: +SKIP
-    '3,0,0'
+    >>> from pyarrow import BufferOutputStream, orc, table
+    >>> file = BufferOutputStream()
+    >>> orc.write_table(table({"id": [7, 8]}), file)
+    >>> data = file.getvalue().to_pybytes()
+    >>> parse_tail("t.orc", data, len(data)).integer_range(1)
+    (7, 8)
 """
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
 from google.protobuf.message import DecodeError, Message
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.storage.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc_compression import Compression, compress, decompress
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MAGIC: Final = b"ORC"
 KEY_INDEX: Final = "hive.acid.key.index"
@@ -147,7 +151,7 @@ class OrcTail:
 
     @property
     def row_index_stride(self) -> int:
-        """Rows per entry of the row index; 0 means that there is none and statistics do not count."""
+        """Rows per entry of the row index; with 0 there is none, and statistics do not count."""
         return self.footer.row_index_stride
 
     @property
@@ -174,7 +178,7 @@ class OrcTail:
             return Calendar.UNKNOWN
 
     def column_id(self, *names: str) -> int | None:
-        """The column ID below these field names, compared exactly; None when a name is not there."""
+        """The column ID below these field names, compared exactly; None when one is not there."""
         column_id = 0
         for name in names:
             type_ = self.footer.types[column_id]
@@ -322,4 +326,6 @@ def _check(tail: OrcTail) -> None:
     if any(stripe.offset + stripe.length > tail.file_length for stripe in stripes):
         raise CorruptFileError(path=tail.path, reason="a stripe lies beyond the end of the file")
     if tail.metadata.stripes and len(tail.metadata.stripes) != len(stripes):
-        raise CorruptFileError(path=tail.path, reason="stripes and their statistics differ in number")
+        raise CorruptFileError(
+            path=tail.path, reason="stripes and their statistics differ in number"
+        )

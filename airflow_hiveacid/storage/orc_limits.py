@@ -1,19 +1,21 @@
-"""What ORC, its C++ writer or Hive cannot take as it is: looked for, mended or refused before encoding.
+"""What ORC, its C++ writer or Hive cannot take as it is: found, mended or refused beforehand.
 
-Takes the `row` column of a batch; gives it back as it is to be stored, and says what else the writer
-has to know of it. Every check is one pass of a kernel over a column.
+Takes the `row` column of a batch; gives it back as it is to be stored, and says what else the
+writer has to know of it. Every check is one pass of a kernel over a column.
 
-- A NULL struct has NULL children: Arrow's ORC writer sees to that only where the outermost struct is
-  NULL (NormalizeArray), and ours, `row`, never is. Else the children's values shift against the rows.
-- `char(n)` is stored padded with blanks to n characters. Readers strip and pad again, but Hive pushes
-  the padded literal down and compares it with the statistics (ConvertAstToSearchArg.boxLiteral).
+- A NULL struct has NULL children: Arrow's ORC writer sees to that only where the outermost struct
+  is NULL (NormalizeArray), and ours, `row`, never is. Else the children's values shift against the
+  rows.
+- `char(n)` is stored padded with blanks to n characters. Readers strip and pad again, but Hive
+  pushes the padded literal down and compares it with the statistics
+  (ConvertAstToSearchArg.boxLiteral).
 - Text longer than its type allows would be cut by the reader: refused.
-- Timestamps before 1970 with a fraction: Arrow's ORC writer gives them negative nanoseconds, on which
-  Hive fails; and beyond 2262 Arrow's nanoseconds do not reach. Both go row by row.
-- The last second before 1970, from its second millisecond on: the format adds a second to it (readers
-  recognise an adjusted second by its sign, and zero has none). Refused.
-- Text with a NUL character: ORC's C++ writer compares strings only up to it, so minimum and maximum are
-  wrong (StringColumnStatisticsImpl::update). Reported, so that nobody is shown them.
+- Timestamps before 1970 with a fraction: Arrow's ORC writer gives them negative nanoseconds, on
+  which Hive fails; and beyond 2262 Arrow's nanoseconds do not reach. Both go row by row.
+- The last second before 1970, from its second millisecond on: the format adds a second to it
+  (readers recognise an adjusted second by its sign, and zero has none). Refused.
+- Text with a NUL character: ORC's C++ writer compares strings only up to it, so minimum and maximum
+  are wrong (StringColumnStatisticsImpl::update). Reported, so that nobody is shown them.
 
 Example:
     >>> from airflow_hiveacid.format.table import Column
@@ -214,8 +216,8 @@ def _timestamps(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Arr
             table=findings.table,
             column=node.name,
             column_type=str(node.type),
-            value_type=f"1969-12-31 23:59:59.{nanos[lost][0]:09d}, in the one second (the last before"
-            " 1970) of which ORC cannot hold a fraction",
+            value_type=f"1969-12-31 23:59:59.{nanos[lost][0]:09d}, in the one second (the last"
+            " before 1970) of which ORC cannot hold a fraction",
         )
     is_far = is_pair and bool((np.abs(seconds) >= _REACH_S).any())
     if is_far or ((seconds < 0) & (nanos != 0)).any():

@@ -1,9 +1,10 @@
 """How rows become ORC stripes one by one, for timestamps that Arrow's ORC writer gets wrong.
 
-Takes record batches; gives stripes, as `orc_encoders.ArrowEncoder` does. Arrow holds a timestamp as one
-integer, which has its limits, and splits it towards zero, so that a fraction before 1970 gets negative
-nanoseconds; here seconds and nanoseconds are handed over apart. The writer behind is the same C++ one,
-so stripes of both encoders go into one file. Must not know files nor what the columns are for.
+Takes record batches; gives stripes, as `orc_encoders.ArrowEncoder` does. Arrow holds a timestamp as
+one integer, which has its limits, and splits it towards zero, so that a fraction before 1970 gets
+negative nanoseconds; here seconds and nanoseconds are handed over apart. The writer behind is the
+same C++ one, so stripes of both encoders go into one file. Must not know files nor what the columns
+are for.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from airflow_hiveacid.storage.orc_timestamps import PAIR_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from types import ModuleType
 
     from airflow_hiveacid.storage.row_schema import TypeNode
 
@@ -42,15 +44,13 @@ _DECIMAL_BYTES: Final = 16
 
 
 class RowEncoder:
-    """The encoder for files with fractions before 1970: row by row, for seconds and nanoseconds apart.
+    """The encoder for timestamps out of the ordinary: row by row, seconds and nanoseconds apart.
 
     About twenty times slower than `ArrowEncoder`; the same C++ writer behind it, so that stripes of
     both go into one file. It counts its batches itself, across calls.
     """
 
-    def __init__(
-        self, sink: StripeSink, nodes: Sequence[TypeNode], options: WriterOptions
-    ) -> None:
+    def __init__(self, sink: StripeSink, nodes: Sequence[TypeNode], options: WriterOptions) -> None:
         """Start, for the ACID columns around rows of these types.
 
         Raises:
@@ -82,8 +82,8 @@ class RowEncoder:
     def add(self, piece: pa.RecordBatch) -> bool:
         """Encode one piece; whether a stripe ended with its last row."""
         before = self._sink.received
-        # A loop over rows, because nothing else takes seconds and nanoseconds apart: 60,000 rows/s of
-        # 23 columns where Arrow encodes 300,000 (zlib). Only files that need it come here.
+        # A loop over rows, because nothing else takes seconds and nanoseconds apart: 60,000 rows/s
+        # of 23 columns where Arrow encodes 300,000 (zlib). Only files that need it come here.
         for row in zip(*map(_python_values, piece.columns), strict=True):
             self._writer.write(row)
         self._rows += piece.num_rows
@@ -94,7 +94,7 @@ class RowEncoder:
         self._writer.close()
 
 
-def _pyorc() -> Any:  # noqa: ANN401 - an untyped module
+def _pyorc() -> ModuleType:
     try:
         return importlib.import_module("pyorc")
     except ImportError as error:
@@ -121,17 +121,17 @@ _PYORC_NAMES: Final = {
 _ROOT_NAMES: Final = ("Int", "BigInt", "Int", "BigInt", "BigInt")
 
 
-def _acid_type(pyorc: Any, nodes: Sequence[TypeNode]) -> Any:  # noqa: ANN401 - an untyped module
+def _acid_type(pyorc: ModuleType, nodes: Sequence[TypeNode]) -> object:
     leaves = [getattr(pyorc, name)() for name in _ROOT_NAMES]
     return _struct(pyorc, [*leaves, _struct(pyorc, [_pyorc_type(pyorc, node) for node in nodes])])
 
 
-def _struct(pyorc: Any, fields: Sequence[Any]) -> Any:  # noqa: ANN401 - an untyped module
-    """Names are placeholders, for the tail is written anew: a column called `self` would break it."""
+def _struct(pyorc: ModuleType, fields: Sequence[object]) -> object:
+    """A struct whose names stand for nothing: the tail is written anew, and `self` would not do."""
     return pyorc.Struct(**{f"_{index}": field for index, field in enumerate(fields)})
 
 
-def _pyorc_type(pyorc: Any, node: TypeNode) -> Any:  # noqa: ANN401 - an untyped module
+def _pyorc_type(pyorc: ModuleType, node: TypeNode) -> object:
     children = [_pyorc_type(pyorc, child) for child in node.children]
     match node.type:
         case StructType():
@@ -149,7 +149,7 @@ def _pyorc_type(pyorc: Any, node: TypeNode) -> Any:  # noqa: ANN401 - an untyped
 
 
 class _Converter:
-    """What pyorc wants of a converter; the reading half is looked up, but never called by a writer."""
+    """What pyorc wants of a converter; the reading half is looked up, never called by a writer."""
 
     from_orc: ClassVar[None] = None
 
@@ -178,13 +178,13 @@ class _Decimals(_Converter):
         return unscaled
 
 
-def _converters(pyorc: Any) -> dict[Any, type]:  # noqa: ANN401 - an untyped module
+def _converters(pyorc: ModuleType) -> dict[Any, type]:
     kinds = pyorc.TypeKind
     return {kinds.TIMESTAMP: _Timestamps, kinds.DATE: _Dates, kinds.DECIMAL: _Decimals}
 
 
 def _python_values(values: pa.Array) -> list[Any]:
-    """Values as ORC holds them: days, unscaled decimals, (seconds, nanoseconds), tuples for structs."""
+    """Values as ORC holds them: days, unscaled decimals, (seconds, nanoseconds), tuples."""
     arrow = values.type
     if pa.types.is_timestamp(arrow) or arrow.equals(PAIR_TYPE):
         seconds, nanos = seconds_and_nanos(values)

@@ -1,9 +1,9 @@
 """How column statistics of ORC files add up, and which of them may not stand in a footer.
 
-Takes and gives statistics messages: what is known of some rows and of others becomes what is known of
-all of them. What is not known of every part is left out as a whole, never in part: a reader takes
-typed statistics without a minimum for those of a column that is NULL throughout, and drops its rows
-(RecordReaderImpl.evaluatePredicateRange of ORC). Must not know files.
+Takes and gives statistics messages: what is known of some rows and of others becomes what is known
+of all of them. What is not known of every part is left out as a whole, never in part: a reader
+takes typed statistics without a minimum for those of a column that is NULL throughout, and drops
+its rows (RecordReaderImpl.evaluatePredicateRange of ORC). Must not know files.
 
 Example:
     >>> one = pb.ColumnStatistics(values=1, integers=pb.IntegerStatistics(minimum=5, maximum=5))
@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.storage.gen import orc_acid_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 LONGEST_BOUND_BYTES: Final = 1024
 """Longest string worth a place in a footer (StringStatisticsImpl.MAX_BYTES_RECORDED of ORC)."""
@@ -61,8 +63,8 @@ def merge_stripes(stripes: Sequence[pb.StripeStatistics]) -> list[pb.ColumnStati
 def drop_long_bounds(statistics: Iterable[pb.ColumnStatistics]) -> None:
     """Take out string statistics whose minimum or maximum would make the footer large.
 
-    The C++ writer keeps whole values. Java keeps a lower and an upper bound instead, which readers of
-    ORC 1.5 (Hive 3.1) do not know.
+    The C++ writer keeps whole values. Java keeps a lower and an upper bound instead, which readers
+    of ORC 1.5 (Hive 3.1) do not know.
     """
     for column in statistics:
         strings = column.strings

@@ -17,14 +17,16 @@ together).
 from __future__ import annotations
 
 import enum
+import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.dataset as pads
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors import CorruptFileError
+from airflow_hiveacid.format.errors import ConfigurationError, CorruptFileError
 from airflow_hiveacid.storage.filesystem import file_errors
 from airflow_hiveacid.storage.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc_footer import OrcTail, TypeKind, serialize_tail
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 DEFAULT_BATCH_ROWS: Final = 16 * 1024
+# Where ORC looks for time zones; it wants the rules of UTC as well.
+_TIME_ZONES: Final = "/usr/share/zoneinfo"
 TIMESTAMP_KINDS: Final = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
 
 
@@ -76,6 +80,7 @@ def read_view(
 
     Raises:
         CorruptFileError: the file cannot be decoded.
+        ConfigurationError: it cannot be decoded for want of a time zone database.
         LocationPermissionError: it may not be read.
         StorageError: it is gone, or reading failed otherwise.
     """
@@ -96,6 +101,11 @@ def read_view(
             if isinstance(error, OSError) and error.errno:
                 raise
             reason = str(error).partition("\n")[0]
+            if not (Path(os.environ.get("TZDIR", _TIME_ZONES)) / "UTC").exists():
+                raise ConfigurationError(
+                    f"{tail.path} cannot be read without a time zone database: install tzdata on"
+                    f" this machine or set TZDIR ({reason})"
+                ) from error
             raise CorruptFileError(
                 path=tail.path, reason=f"its rows cannot be decoded ({reason})"
             ) from error

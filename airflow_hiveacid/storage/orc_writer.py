@@ -1,34 +1,31 @@
-"""How one bucket file of a base, delta or delete delta is written, so that Hive and Trino believe it.
+"""How one bucket file of a base, delta or delete delta is written so that Hive and Trino take it.
 
-Takes batches of ACID events in the order of their identity; gives one file: stripes as they fill up,
-then a tail with everything that readers rely on (key index, ACID statistics and version, exact column
-statistics, types with lengths, calendar). Nothing is read back, and memory holds one stripe. Must not
-know directories, write IDs of a snapshot or where the file is published.
+Takes batches of ACID events in the order of their identity; gives one file: stripes as they fill
+up, then a tail with everything that readers rely on (key index, ACID statistics and version, exact
+column statistics, types with lengths, calendar). Nothing is read back, and memory holds one stripe.
+Must not know directories, write IDs of a snapshot or where the file is published.
 
 Example:
+    >>> import tempfile
+    >>> from pyarrow import record_batch
     >>> from pyarrow.fs import LocalFileSystem
-    >>> columns = [Column(name="id", type="bigint")]
-    >>> batch = insert_events(
-    ...     pa.record_batch({"id": [7, 8]}), WriteId(1), BucketProperty(536870912), RowId(0)
-    ... )
-    >>> with AcidFileWriter(
-    ...     LocalFileSystem(), "bucket_00000", columns, WriterOptions(), is_delete=False
-    ... ) as writer:  # doctest: +SKIP
-    ...     writer.write(batch)
-    ...     written = writer.close()
+    >>> from airflow_hiveacid.format.table import Column
+    >>> columns, local = [Column(name="id", type="bigint")], LocalFileSystem()
+    >>> events = insert_events(record_batch({"id": [7, 8]}), 1, 536870912, 0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = f"{folder}/delta_0000001_0000001_0000/bucket_00000"
+    ...     with AcidFileWriter(local, path, columns, WriterOptions(), is_delete=False) as writer:
+    ...         writer.write(events)
+    ...         writer.close().rows
+    2
 """
 
 from __future__ import annotations
 
 import contextlib
 import posixpath
-from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
-
-import pyarrow as pa
-from pyarrow import fs as pafs
+from typing import TYPE_CHECKING, Self
 
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
@@ -36,9 +33,7 @@ from airflow_hiveacid.format.errors import (
     LocationPermissionError,
     TypeMismatchError,
 )
-from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import BucketFileName, parse_file_name
-from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid_events import (
     EventCheck,
     delete_events,
@@ -64,6 +59,16 @@ from airflow_hiveacid.storage.row_schema import (
     type_tree,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    import pyarrow as pa
+    from pyarrow import fs as pafs
+
+    from airflow_hiveacid.format.ids import BucketId
+    from airflow_hiveacid.format.table import Column
+
 __all__ = [
     "AcidFileWriter",
     "WriterOptions",
@@ -75,7 +80,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFile:
-    """One finished file. The keys are those of the first and last event; None when it has no rows."""
+    """One finished file; the keys are those of its first and last event, None without any."""
 
     path: str
     bucket_id: BucketId
@@ -92,7 +97,7 @@ class AcidFileWriter:
     As a context manager it aborts, unless `close` was called.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a place, a layout and a name for messages
         self,
         fs: pafs.FileSystem,
         path: str,
@@ -155,7 +160,8 @@ class AcidFileWriter:
         """Append events, each with a greater identity than all before.
 
         Args:
-            batch: Of the schema `acid_schema(columns)`; timestamps may have any unit, the same in all
+            batch: Of the schema `acid_schema(columns)`; timestamps may have any unit, the same in
+            all
                 batches. Text for `char` columns may be padded or not.
 
         Raises:
@@ -300,7 +306,7 @@ class AcidFileWriter:
         if [stripe.rows for stripe in tail.stripes] != self._stripe_rows:
             raise CorruptFileError(
                 path=self._path,
-                reason="its stripes did not end where they were seen to, so their keys are not known",
+                reason="its stripes did not end where they were seen to, so their keys are unknown",
             )
         self._segments.append(Segment(tail=tail, start=self._segment_start))
         # The encoder's C++ half holds the sink, and the sink this writer: a circle that no garbage

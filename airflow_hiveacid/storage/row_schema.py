@@ -1,7 +1,7 @@
 """How table columns, Arrow types and the column IDs of an ORC file with ACID columns go together.
 
-Takes columns with Hive's type texts; gives Arrow types and schemas, the ORC column ID of every nested
-type, and the identity of a row. Must not know files.
+Takes columns with Hive's type texts; gives Arrow types and schemas, the ORC column ID of every
+nested type, and the identity of a row. Must not know files.
 
 Example:
     >>> from airflow_hiveacid.format.table import Column
@@ -11,15 +11,12 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
 from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedTableError
-from airflow_hiveacid.format.ids import BucketProperty, RowId, WriteId
-from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import (
     TIMESTAMP_LOCAL,
     ArrayType,
@@ -33,6 +30,12 @@ from airflow_hiveacid.format.types import (
     parse_type,
 )
 from airflow_hiveacid.storage.orc_timestamps import PAIR_TYPE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from airflow_hiveacid.format.ids import BucketProperty, RowId, WriteId
+    from airflow_hiveacid.format.table import Column
 
 OPERATION: Final = "operation"
 ORIGINAL_WRITE_ID: Final = "originalTransaction"
@@ -95,7 +98,7 @@ _PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
 
 
 def arrow_type(hive_type: HiveType) -> pa.DataType:
-    """The Arrow type of one Hive type; char and varchar are strings, whose lengths Arrow cannot say.
+    """The Arrow type of a Hive type; char and varchar are strings, whose lengths Arrow cannot say.
 
     Timestamps have nanoseconds and therefore reach from 1677 to 2262; see `check_row_type`.
 
@@ -118,7 +121,7 @@ def arrow_type(hive_type: HiveType) -> pa.DataType:
         case _:
             raise UnsupportedTableError(
                 table="of these columns",
-                detail=f"type {hive_type} cannot be read or written; split it into one column a type",
+                detail=f"type {hive_type} cannot be read or written; split it, a column a type",
             )
 
 
@@ -196,9 +199,9 @@ def _child_types(hive_type: HiveType) -> tuple[tuple[str, HiveType], ...]:
 def check_row_type(table: object, columns: Sequence[Column], actual: pa.DataType) -> None:
     """See that rows of this Arrow type can go into these columns without a conversion.
 
-    Names and types must be those of `row_type`, with two liberties: nullability flags do not matter,
-    and a timestamp may have any unit or be a `PAIR_TYPE`. Microseconds reach further than nanoseconds
-    (9999-12-31 is a usual "never"), and ORC itself holds seconds and nanoseconds apart.
+    Names and types must be those of `row_type`, with two liberties: nullability flags do not
+    matter, and a timestamp may have any unit or be a `PAIR_TYPE`. Microseconds reach further than
+    nanoseconds (9999-12-31 is a usual "never"), and ORC itself holds seconds and nanoseconds apart.
 
     Raises:
         TypeMismatchError: they cannot.

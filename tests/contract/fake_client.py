@@ -79,8 +79,7 @@ class FakeClient:
         return self.server.txn_timeout_s
 
     def config_value(self, name: str, default: str) -> str:
-        known = {"metastore.txn.timeout": f"{self.server.txn_timeout_s:g}s"}
-        return known.get(name, default)
+        return self.server.settings.get(name, default)
 
     def clone(self, *, call_timeout_s: float | None = None) -> Self:
         del call_timeout_s

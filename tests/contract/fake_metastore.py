@@ -98,6 +98,7 @@ class FakeMetastore:
         self.write_set: list[Committed] = []
         self.queue: dict[int, CompactionEntry] = {}
         self.min_history: dict[TxnId, dict[TableRef, WriteId]] = {}
+        self.settings: dict[str, str] = {}
         self.faults: list[Fault] = []
         self.beats: list[tuple[TxnId, float]] = []
 

@@ -1,4 +1,4 @@
-"""What we write, read by Hive's own readers: 4.0.1 and 3.1.3, by row and vectorised, in two time zones."""
+"""What we write, read by Hive's readers: both versions, by row and vectorised, in two zones."""
 
 from __future__ import annotations
 
@@ -116,9 +116,7 @@ def test_hive_4_reads_the_newer_compressions(
 
 def test_delete_events_of_nested_rows_hide_them(tmp_path: Path, agreed_rows: AgreedRows) -> None:
     write(tmp_path, NESTED.columns, [inserts(NESTED.batch())])
-    write(
-        tmp_path, NESTED.columns, [deletes([1, 4], NESTED.columns)], write_id=2, is_delete=True
-    )
+    write(tmp_path, NESTED.columns, [deletes([1, 4], NESTED.columns)], write_id=2, is_delete=True)
     expected = [row for at, row in enumerate(NESTED.judged()) if at not in (1, 4)]
     assert values(agreed_rows(tmp_path, SEEN, NESTED.schema)) == expected
 

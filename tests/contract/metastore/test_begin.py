@@ -19,16 +19,18 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.metastore.catalog_calls import _WriteContext
 from airflow_hiveacid.metastore.locks import LockRequest, components_for
 from airflow_hiveacid.metastore.transaction import STEPS, begin
 from airflow_hiveacid.metastore.txn_values import TxnType
-from contract.bench import access, month, start
+from contract.bench import REAL_PARAMS, access, month, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.client import MetastoreClient
     from airflow_hiveacid.metastore.port import MetastorePort
     from contract.bench import Bench
 
@@ -412,6 +414,30 @@ def test_statistics_of_what_was_written_are_out_of_date_before_the_commit(
     ):
         pass
     assert (seen["snapshot"], seen["body_done"]) == (True, False)
+
+
+@pytest.mark.promise("R9")
+@pytest.mark.parametrize("bench", REAL_PARAMS, indirect=True)
+def test_statistics_of_the_partitions_written_are_out_of_date_and_no_others(
+    bench: Bench, client: MetastoreClient
+) -> None:
+    table = bench.partitioned("1", "2")
+    names = ["month=1", "month=2"]
+    marking = start(client, access(table, INSERT))
+    partitions = list(client._raw_partitions(table.ref, names))
+    for partition in partitions:
+        partition.parameters["COLUMN_STATS_ACCURATE"] = '{"BASIC_STATS":"true"}'
+    marked_by = now(client, table).with_own(marking.write_id).text()
+    client._send_partitions(table.ref, partitions, _WriteContext(marking.write_id, marked_by))
+    client.commit_txn(marking.txn_id)
+
+    with begin(client, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5) as txn:
+        txn.register_partitions(table.ref, [month("1")], {INSERT})
+    right = {
+        partition.values[0]: "COLUMN_STATS_ACCURATE" in partition.parameters
+        for partition in client._raw_partitions(table.ref, names)
+    }
+    assert right == {"1": False, "2": True}
 
 
 def test_tables_that_cannot_be_written_like_this_are_refused_before_anything_is_opened(

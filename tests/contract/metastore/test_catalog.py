@@ -8,9 +8,13 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import MetastoreCallError, TableNotFoundError
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.metastore import catalog_calls
-from contract.bench import month
+from airflow_hiveacid.metastore.catalog import NewTable
+from contract.bench import REAL_PARAMS, month
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_hiveacid.metastore.client import MetastoreClient
     from airflow_hiveacid.metastore.port import MetastorePort
     from contract.bench import Bench
 
@@ -174,3 +178,23 @@ def test_a_plain_table_is_turned_into_an_external_one_by_4x_alone(
 ) -> None:
     is_external = bench.table(kind=TransactionalKind.NONE).parameters.get("EXTERNAL") == "TRUE"
     assert is_external is (client.generation is MetastoreGeneration.V4)
+
+
+def test_a_databases_place_is_where_its_transactional_tables_go(
+    bench: Bench, client: MetastorePort, tmp_path: Path
+) -> None:
+    name = f"{bench.db}_elsewhere"
+    client.create_database(name, f"file:{tmp_path}/db")
+    table = NewTable(ref=TableRef(name, "t"), columns=(Column(name="id", type="bigint"),))
+    assert client.create_table(table).location == f"file:{tmp_path}/db/t"
+
+
+@pytest.mark.parametrize("bench", REAL_PARAMS, indirect=True)
+def test_hmsclient_speaks_over_the_same_connection(bench: Bench, client: MetastoreClient) -> None:
+    table = bench.partitioned("1", "2")
+    txn_id = client.open_txn()
+    assert sorted(client.hms().get_partition_names(bench.db, "p", -1)) == ["month=1", "month=2"]
+    client.heartbeat(txn_id)
+    assert client.hms().get_database(bench.db).name == bench.db
+    assert client.get_table(table.ref) == table
+    client.abort_txn(txn_id)

@@ -7,8 +7,9 @@ import pytest
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import TransactionAbortedError
 from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.metastore.preflight import warnings
 from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
-from contract.bench import access, month, start
+from contract.bench import REAL_PARAMS, access, month, start
 
 if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -169,3 +170,8 @@ def test_a_clone_is_another_connection_to_the_same_server(
         assert other.get_table(table.ref) == table
         other.abort_txn(txn_id)
     assert client.generation is other.generation
+
+
+@pytest.mark.parametrize("bench", REAL_PARAMS, indirect=True)
+def test_the_servers_of_these_tests_reap(client: MetastorePort) -> None:
+    assert warnings(client) == ()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from airflow_hiveacid import cli
-from unit.storage.orc_tables import B0, insert, tombstone, write_acid
+from unit.storage.orc_tables import B0, event, insert, tombstone, write_acid
 
 LIST = "db.t:{}:9223372036854775807::"
 SCHEMA = "struct<id:int,name:string>"
@@ -170,6 +172,24 @@ def test_the_module_runs_as_a_program(table: Path) -> None:
     found = run("scan", "--location", str(table), "--write-ids", LIST.format(2), "--schema", SCHEMA)
     assert (found.returncode, found.stderr) == (0, "")
     assert found.stdout == '[0, "n0"]\n[2, "n2"]\n'
+
+
+def test_a_machine_without_time_zones_is_told_what_to_install(tmp_path: Path) -> None:
+    row = pa.struct([("t", pa.timestamp("ns"))])
+    write_acid(tmp_path / "delta_1_1_0/bucket_00000", [event(1, 0, {"t": 5})], row=row)
+    argv = ["scan", "--location", str(tmp_path), "--write-ids", LIST.format(1)]
+    command = [sys.executable, "-m", "airflow_hiveacid", *argv, "--schema", "struct<t:timestamp>"]
+    found = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, "TZDIR": "/nowhere"},
+    )
+    assert found.returncode == 2
+    assert found.stderr.startswith("error: ConfigurationError: ")
+    assert "install tzdata" in found.stderr
 
 
 def test_a_reader_that_goes_away_ends_the_program_quietly(tmp_path: Path) -> None:

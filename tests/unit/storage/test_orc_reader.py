@@ -180,6 +180,26 @@ def test_a_large_file_is_read_in_place(tmp_path: Path) -> None:
     assert [r["name"] for r in rows(acid(path))] == [f"n{i}" for i in range(60_000)]
 
 
+def test_memory_holds_a_batch_not_a_stripe(tmp_path: Path) -> None:
+    rows_in_stripe = 400_000
+    numbers = pa.array(range(rows_in_stripe), pa.int64())
+    row = pa.StructArray.from_arrays([numbers, numbers.cast(pa.string())], names=["id", "name"])
+    constant = [pa.repeat(pa.scalar(v, t), rows_in_stripe) for v, t in _CONSTANT]
+    table = pa.table([*constant[:3], numbers, constant[3], row], names=list(ROOT))
+    path = write_tables(tmp_path / "b", [table], table.schema, stripe_size=256 << 20)
+    assert read_tail(LOCAL, str(path)).rows == rows_in_stripe
+    assert len(read_tail(LOCAL, str(path)).stripes) == 1
+    whole, before, peak, seen = table.nbytes, pa.total_allocated_bytes(), 0, 0
+    for batch in read_events(acid(path), columns("id bigint; name string")):
+        seen += batch.num_rows
+        peak = max(peak, pa.total_allocated_bytes() - before)
+    assert seen == rows_in_stripe
+    assert peak < whole / 3
+
+
+_CONSTANT = [(0, pa.int32()), (1, pa.int64()), (B0, pa.int32()), (1, pa.int64())]
+
+
 def test_a_file_is_a_plain_value_that_travels_to_tasks(tmp_path: Path) -> None:
     file = acid(write_acid(tmp_path / "b", [insert(1, 0, 7)]))
     assert rows(pickle.loads(pickle.dumps(file))) == [{"id": 7, "name": "n7"}]  # noqa: S301
