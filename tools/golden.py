@@ -2,7 +2,7 @@
 
     PYTHONPATH=tests:. python tools/golden.py [--version 4.0.1] [CASE ...]
 
-Each case starts from an empty table, runs its history (`tests/judges/golden_histories.py`) in the
+Each case starts from an empty table, runs its history (`tests/judges/golden_history.py`) in the
 engine of Hive itself, asks that engine for the rows and for the snapshot, and copies the directory.
 Before anything is written, Hive's bare readers, row by row and vectorised, have to find the same
 rows.
@@ -25,7 +25,8 @@ from judges.bare import BareReader
 from judges.engine import HiveJudge
 from judges.engine3 import Hive3Engine
 from judges.golden import GOLDEN, GoldenCase
-from judges.golden_histories import ALL, HISTORIES, History
+from judges.golden_histories import HISTORIES
+from judges.golden_history import ALL, History
 from judges.line_process import JudgeError, Row
 
 if TYPE_CHECKING:

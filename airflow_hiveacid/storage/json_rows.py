@@ -54,7 +54,7 @@ def json_lines(batch: pa.RecordBatch, types: Sequence[HiveType]) -> Iterator[str
         yield _encode(row)
 
 
-def _values(array: pa.Array, hive_type: HiveType) -> list[Json]:
+def _values(array: pa.Array, hive_type: HiveType) -> list[Json]:  # noqa: PLR0911 - an arm a type
     match hive_type:
         case PrimitiveType(name=name):
             return _PRIMITIVES.get(name, _plain)(array)

@@ -7,7 +7,7 @@ what a section means.
 Example:
     >>> section = compress(b"x" * 100, Compression.ZLIB, block_bytes=64)
     >>> len(section), decompress(section, Compression.ZLIB) == b"x" * 100
-    (14, True)
+    (17, True)
 """
 
 from __future__ import annotations

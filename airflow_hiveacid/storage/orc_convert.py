@@ -147,7 +147,7 @@ def plan_fields(  # noqa: PLR0913 - a file, a table and how one is seen in the o
     return tuple(plans)
 
 
-def read_type(hive_type: HiveType, form: TimestampForm) -> pa.DataType:
+def read_type(hive_type: HiveType, form: TimestampForm) -> pa.DataType:  # noqa: PLR0911
     """The Arrow type that a column comes out as: `row_schema.arrow_type`, timestamps in their form.
 
     A union, which nothing but a reader takes, is a struct of its tag and one value per option, all

@@ -320,6 +320,8 @@ def _check(tail: OrcTail) -> None:
     for type_ in footer.types:
         if any(child >= len(footer.types) for child in type_.children):
             raise CorruptFileError(path=tail.path, reason="a type refers to one that is not there")
+        if type_.field_names and len(type_.field_names) != len(type_.children):
+            raise CorruptFileError(path=tail.path, reason="a struct has fields without a name")
     stripes = tail.stripes
     if sum(stripe.rows for stripe in stripes) != footer.rows:
         raise CorruptFileError(path=tail.path, reason="its stripes do not add up to its rows")

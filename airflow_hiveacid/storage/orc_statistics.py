@@ -50,7 +50,7 @@ def merge_statistics(parts: Sequence[pb.ColumnStatistics]) -> pb.ColumnStatistic
         merged.bytes_on_disk = sum(part.bytes_on_disk for part in parts)
     kinds = {kind for part in parts for kind in _MERGERS if part.HasField(kind)}
     if len(kinds) == 1:
-        _merge_typed(merged, kinds.pop(), [part for part in parts if part.values])
+        _merge_typed(merged, kinds.pop(), parts)
     return merged
 
 
@@ -73,10 +73,12 @@ def drop_long_bounds(statistics: Iterable[pb.ColumnStatistics]) -> None:
 
 
 def _merge_typed(
-    merged: pb.ColumnStatistics, kind: str, filled: Sequence[pb.ColumnStatistics]
+    merged: pb.ColumnStatistics, kind: str, parts: Sequence[pb.ColumnStatistics]
 ) -> None:
-    if not filled:
-        getattr(merged, kind).SetInParent()  # NULL throughout
+    filled = [part for part in parts if part.values]
+    if not filled:  # NULL throughout, which any of them says as well as another
+        typed = next(getattr(part, kind) for part in parts if part.HasField(kind))
+        getattr(merged, kind).CopyFrom(typed)
     elif all(part.HasField(kind) for part in filled):
         typed = _MERGERS[kind]([getattr(part, kind) for part in filled])
         if typed is not None:
@@ -180,14 +182,13 @@ def _merge_timestamps(parts: Sequence[_Typed]) -> pb.TimestampStatistics | None:
     )
 
 
-def _merge_collections(parts: Sequence[_Typed]) -> pb.CollectionStatistics | None:
-    if not _have(parts, "minimum_children", "maximum_children"):
-        return None
-    return pb.CollectionStatistics(
-        minimum_children=min(part.minimum_children for part in parts),
-        maximum_children=max(part.maximum_children for part in parts),
-        total_children=_sum(parts, "total_children", _UNSIGNED_LONG),
-    )
+def _merge_collections(parts: Sequence[_Typed]) -> pb.CollectionStatistics:
+    # Nobody prunes by them, and the C++ writer leaves out bounds that are 0: field by field.
+    merged = pb.CollectionStatistics(total_children=_sum(parts, "total_children", _UNSIGNED_LONG))
+    if _have(parts, "minimum_children", "maximum_children"):
+        merged.minimum_children = min(part.minimum_children for part in parts)
+        merged.maximum_children = max(part.maximum_children for part in parts)
+    return merged
 
 
 _MERGERS: Final[Mapping[str, Callable[[Sequence[_Typed]], Any]]] = {

@@ -8,6 +8,7 @@ import pytest
 
 from judges.bare import identity_key
 from judges.golden import GoldenCase, GoldenSnapshot, cases
+from judges.golden_histories import HISTORIES
 from judges.line_process import JudgeError
 
 if TYPE_CHECKING:
@@ -51,6 +52,16 @@ def _expected(case: GoldenCase) -> list[list[object]]:
     return sorted((row[:width] for row in case.rows), key=identity_key)
 
 
+def test_each_golden_directory_comes_from_a_history_and_each_history_has_its_directory() -> None:
+    made = {case.id: case.statements for case in _CASES}
+    told = {
+        f"{version}/{history.name}": history.steps_for(f"golden.of_{history.name}")
+        for history in HISTORIES
+        for version in history.versions
+    }
+    assert made == told
+
+
 @pytest.mark.parametrize("vectorized", [False, True], ids=["row", "vectorised"])
 @pytest.mark.parametrize("version", ["4.0.1", "3.1.3"])
 @pytest.mark.parametrize("case", _CASES, ids=lambda case: case.id)
@@ -90,15 +101,20 @@ def test_a_partition_of_a_golden_directory_holds_the_rows_with_its_values(
     _SNAPSHOTS,
     ids=lambda value: getattr(value, "id", None) or getattr(value, "write_ids", None),
 )
-def test_the_reader_of_hive_4_sees_what_a_snapshot_says(
-    case: GoldenCase, snapshot: GoldenSnapshot, bare_reader_4: BareReader, tmp_path: Path
+def test_the_hive_that_wrote_a_golden_directory_sees_what_a_snapshot_says(
+    case: GoldenCase,
+    snapshot: GoldenSnapshot,
+    bare_reader_4: BareReader,
+    bare_reader_3: BareReader,
+    tmp_path: Path,
 ) -> None:
+    reader = bare_reader_4 if case.version == bare_reader_4.version else bare_reader_3
     root = case.checkout(tmp_path)
     if snapshot.rows is None:
         with pytest.raises(JudgeError, match="Not enough history"):
-            bare_reader_4.read(root, snapshot.write_ids, case.schema, txns=case.txns)
+            reader.read(root, snapshot.write_ids, case.schema, txns=case.txns)
     else:
-        found = bare_reader_4.read(
+        found = reader.read(
             root, snapshot.write_ids, case.schema, txns=case.txns, buckets=case.buckets
         )
         assert found == snapshot.rows

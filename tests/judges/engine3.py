@@ -1,8 +1,7 @@
-"""Knows how to run statements in Hive 3.1.3's own engine.
+"""Knows how to run statements in Hive 3.1.3's own engine, which writes golden directories.
 
-By default with a metastore inside the process, because only there its compactor runs: it wants the
-metastore's database. That is how golden directories of 3.1.3 are made. Given the URI of a remote
-metastore it judges tables there, without compaction.
+Its metastore is inside the process: its compactor wants the metastore's database, and a server of
+3.1.3 on Java 17 cannot decode the partition filters that the engine sends.
 """
 
 from __future__ import annotations
@@ -32,19 +31,17 @@ _UNFINISHED: Final = {"failed", "initiated", "working", "attempted"}
 class Hive3Engine(Engine):
     """Hive 3.1.3 in a process of its own. Not for several threads at once.
 
+    Its tables vanish with it.
+
     Args:
-        metastore_uri: `thrift://HOST:PORT` of a 3.1.3 metastore; None for one inside the process,
-            whose tables vanish with it.
         timezone: Default time zone of the process.
         heap_mb: Its heap.
     """
 
-    def __init__(
-        self, metastore_uri: str | None = None, *, timezone: str = "UTC", heap_mb: int = 1024
-    ) -> None:
+    def __init__(self, *, timezone: str = "UTC", heap_mb: int = 1024) -> None:
         work_dir = Path(tempfile.mkdtemp(prefix="hive-3-"))
-        where = {"hive.metastore.uris": metastore_uri} if metastore_uri else _embedded(work_dir)
-        (work_dir / "hive-site.xml").write_text(hive_site(work_dir, {**_SETTINGS, **where}))
+        site = hive_site(work_dir, {**_SETTINGS, **_embedded(work_dir)})
+        (work_dir / "hive-site.xml").write_text(site)
         process = LineProcess(
             "judge.Launch",
             class_path=installation(Judge.ENGINE_3).class_path(work_dir, CONF),
@@ -57,7 +54,7 @@ class Hive3Engine(Engine):
     def compact(
         self, table: str, partition: str | None = None, kind: Literal["minor", "major"] = "major"
     ) -> None:
-        """Queues a compaction and runs Hive's worker once; only with the embedded metastore.
+        """Queues a compaction and runs Hive's worker once.
 
         Raises:
             JudgeError: The compaction failed.
@@ -70,7 +67,7 @@ class Hive3Engine(Engine):
             raise JudgeError(f"compaction of {table} ended as {unfinished}")
 
     def clean(self) -> None:
-        """Runs Hive's cleaner once; only with the embedded metastore."""
+        """Runs Hive's cleaner once."""
         self._process.request({"op": "clean"})
 
     def abort(self, sql: str) -> None:

@@ -37,7 +37,9 @@ class GoldenPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldenSnapshot:
-    """What Hive's bare reader sees under another write ID list.
+    """What the bare reader of the Hive that wrote it sees under another write ID list.
+
+    3.1.3 refuses an aborted INSERT OVERWRITE without an older base, where 4.0.1 looks past it.
 
     Attributes:
         write_ids: Hive's text.

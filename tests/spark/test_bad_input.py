@@ -198,7 +198,7 @@ def test_a_damaged_file_is_named_and_nothing_is_written(t: Lab) -> None:
     with pytest.raises(errors.CorruptFileError, match=file.name):
         t.update("t", {"n": "0"})
     with pytest.raises(errors.CorruptFileError, match=file.name):
-        t.compact("t", CompactionChoice.MAJOR)
+        t.compact("t", CompactionChoice.MAJOR, partition="p=1")
     file.write_bytes(content)
     untouched(t)
 
@@ -210,7 +210,7 @@ def test_delete_events_of_a_bucket_without_data_are_an_error(t: Lab) -> None:
     with pytest.raises(errors.DanglingDeleteError, match="delete_delta"):
         t.rows("t")
     with pytest.raises(errors.DanglingDeleteError, match="delete_delta"):
-        t.compact("t", CompactionChoice.MAJOR)
+        t.compact("t", CompactionChoice.MAJOR, partition="p=1")
 
 
 def test_a_sorted_table_is_refused(t: Lab) -> None:

@@ -41,10 +41,11 @@ TIMEOUT_S: Final = 4.0
 _ROOT: Final = Path(__file__).resolve().parents[3]
 _JOB: Final = Path(__file__).resolve().parents[1] / "frozen_job.py"
 _COLUMNS: Final = (Column(name="id", type="bigint"),)
-# 3.1's initiator, which forgets empty aborted transactions, reads its interval from hive-site.xml
-# alone. Once a second, so that it can be watched.
+# 3.1's initiator, which forgets empty aborted transactions, reads hive-site.xml alone. Once a
+# second, so that it can be watched.
 _HIVE_SITE: Final = """<configuration>
 <property><name>hive.compactor.check.interval</name><value>1s</value></property>
+<property><name>javax.jdo.option.ConnectionURL</name><value>jdbc:derby:{};create=true</value></property>
 </configuration>
 """
 
@@ -64,7 +65,7 @@ def server(
     )
     conf = config.data_dir / "conf"
     conf.mkdir()
-    (conf / "hive-site.xml").write_text(_HIVE_SITE)
+    (conf / "hive-site.xml").write_text(_HIVE_SITE.format(config.derby_dir))
     with LocalMetastore(config) as metastore:
         yield metastore
 
@@ -110,6 +111,28 @@ def job(hms: LocalMetastore, table: TableInfo) -> subprocess.Popen[str]:
     assert process.stdout is not None
     assert process.stdout.readline().strip().isdigit()
     return process
+
+
+def test_3x_forgets_an_aborted_write_that_was_not_registered_and_shows_it_as_committed(
+    hms: LocalMetastore, client: MetastoreClient
+) -> None:
+    """Why `register_partitions` comes before any file. If this fails, Hive was mended."""
+    columns = (Column(name="month", type="string"),)
+    table = make_table(client, "forgotten", partition_columns=columns)
+    client.add_partitions(table, [month("1")])
+    bare, known, later = (start(client, access(table, INSERT)) for _ in range(3))
+    for mine in (known, later):
+        client.add_dynamic_partitions(mine.txn_id, mine.write_id, table.ref, [month("1")], INSERT)
+    client.abort_txn(bare.txn_id)
+    client.abort_txn(known.txn_id)
+    client.commit_txn(later.txn_id)
+    if hms.config.release is HIVE_3:
+        wait_until(lambda: is_visible(client, table, bare.write_id))
+    else:
+        time.sleep(2.0)
+        assert not is_visible(client, table, bare.write_id)
+    assert not is_visible(client, table, known.write_id)
+    assert is_visible(client, table, later.write_id)
 
 
 @pytest.mark.promise("T17", "T19")
@@ -196,25 +219,3 @@ def test_a_server_that_is_dead_at_the_commit_leaves_a_doubt_and_never_an_abort_o
     hms.start()
     wait_until(lambda: not client.show_locks(table.ref))
     assert not is_visible(client, table, txn.write_ids[table.ref])
-
-
-def test_3x_forgets_an_aborted_write_that_was_not_registered_and_shows_it_as_committed(
-    hms: LocalMetastore, client: MetastoreClient
-) -> None:
-    """Why `register_partitions` comes before any file. If this fails, Hive was mended."""
-    columns = (Column(name="month", type="string"),)
-    table = make_table(client, "forgotten", partition_columns=columns)
-    client.add_partitions(table, [month("1")])
-    bare, known, later = (start(client, access(table, INSERT)) for _ in range(3))
-    for mine in (known, later):
-        client.add_dynamic_partitions(mine.txn_id, mine.write_id, table.ref, [month("1")], INSERT)
-    client.abort_txn(bare.txn_id)
-    client.abort_txn(known.txn_id)
-    client.commit_txn(later.txn_id)
-    if hms.config.release is HIVE_3:
-        wait_until(lambda: is_visible(client, table, bare.write_id))
-    else:
-        time.sleep(2.0)
-        assert not is_visible(client, table, bare.write_id)
-    assert not is_visible(client, table, known.write_id)
-    assert is_visible(client, table, later.write_id)
