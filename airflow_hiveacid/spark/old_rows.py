@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.storage.identity import Keys
+from airflow_hiveacid.storage.orc_convert import Matching
 from airflow_hiveacid.storage.orc_reader import AcidFile, read_events
 from airflow_hiveacid.storage.orc_timestamps import TimestampForm
 
@@ -65,6 +66,7 @@ class OldRows:
                 self._columns,
                 data_columns=self._wanted,
                 timestamps=TimestampForm.PAIR,
+                matching=Matching.UNAMBIGUOUS,
             )
             self._batch = None
         keys = Keys.of(rows)

@@ -31,6 +31,7 @@ from airflow_hiveacid.spark.tasks import run_tasks
 from airflow_hiveacid.spark.types import spark_type, struct_of, table_struct
 from airflow_hiveacid.storage.acid_files import bucket_files
 from airflow_hiveacid.storage.filesystem import list_table
+from airflow_hiveacid.storage.orc_convert import Matching
 from airflow_hiveacid.storage.orc_reader import AcidFile, read_events
 from airflow_hiveacid.storage.orc_timestamps import TimestampForm
 from airflow_hiveacid.storage.row_schema import arrow_type
@@ -347,6 +348,7 @@ def live_events(piece: ScanPiece) -> Iterator[pa.RecordBatch]:
             data_columns=wanted,
             stripes=piece.stripes,
             timestamps=TimestampForm.PAIR,
+            matching=Matching.UNAMBIGUOUS,
         ),
         piece.write_ids,
     )

@@ -25,6 +25,7 @@ from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.storage.filesystem import make_directory, open_location
 from airflow_hiveacid.storage.identity import current_write_ids
+from airflow_hiveacid.storage.orc_convert import Matching
 from airflow_hiveacid.storage.orc_reader import AcidFile, read_events
 from airflow_hiveacid.storage.orc_timestamps import TimestampForm
 from airflow_hiveacid.storage.orc_writer import AcidFileWriter
@@ -106,7 +107,13 @@ def _inserts(work: BucketCompaction) -> Iterator[pa.RecordBatch]:
     return merge_sorted(
         [
             visible_events(
-                read_events(f, work.columns, timestamps=TimestampForm.PAIR), work.write_ids
+                read_events(
+                    f,
+                    work.columns,
+                    timestamps=TimestampForm.PAIR,
+                    matching=Matching.UNAMBIGUOUS,
+                ),
+                work.write_ids,
             )
             for f in work.inserts
         ],

@@ -10,7 +10,7 @@ directories are cleaned, and then they look committed. See docs/adr/0003.
 
 Example:
     >>> ledger_name("dag/run/task/-1")
-    '_21f75b9f2c6f06f25f3bb2c92b4b2b5a.json'
+    '_68777a37417a417682d8dd4cf3b70225.json'
 """
 
 from __future__ import annotations

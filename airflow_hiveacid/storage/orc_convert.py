@@ -103,10 +103,15 @@ class Matching(enum.Enum):
     otherwise (`orc.force.positional.evolution`, true in its HiveConf). They differ after a column
     was renamed or moved: by name a renamed one is NULL in older files, by position a moved one is
     another's. Fields of nested structs go by name in both.
+
+    UNAMBIGUOUS is by name too, but refuses a file in which a column of the table is missing while
+    one of its own has no place in the table: that column may have been renamed, and whoever writes
+    what was read would make the guess permanent.
     """
 
     NAME = "name"
     POSITION = "position"
+    UNAMBIGUOUS = "unambiguous"
 
 
 def plan_fields(  # noqa: PLR0913 - a file, a table and how one is seen in the other
@@ -130,7 +135,8 @@ def plan_fields(  # noqa: PLR0913 - a file, a table and how one is seen in the o
 
     Raises:
         InvalidNameError: a type text is no Hive type.
-        UnsupportedFileError: the file holds a column as a type that cannot be read as the table's.
+        UnsupportedFileError: the file holds a column as a type that cannot be read as the table's,
+            or under a name that may have been changed.
     """
     types = tail.types
     source = _Source(tail=tail, types=types, form=form, hybrid=is_hybrid(tail))
@@ -138,6 +144,8 @@ def plan_fields(  # noqa: PLR0913 - a file, a table and how one is seen in the o
     by_position = matching is Matching.POSITION or all(
         _POSITIONAL.match(name) for name in struct.field_names
     )
+    if matching is Matching.UNAMBIGUOUS and not by_position:
+        _require_known_names(tail, struct, columns)
     places = {column.name: at for at, column in enumerate(columns)}
     plans = []
     for column in wanted:
@@ -199,6 +207,18 @@ def _field_plan(source: _Source, column: Column, column_id: int | None) -> Field
         is_split=any(may_overflow(source.tail, t) for t in source.timestamps_below(column_id)),
         convert=_converter(source, column_id, wanted, column.name),
     )
+
+
+def _require_known_names(tail: OrcTail, struct: OrcType, columns: Sequence[Column]) -> None:
+    theirs = {name.lower() for name in struct.field_names}
+    ours = {column.name for column in columns}
+    if theirs - ours and ours - theirs:
+        raise UnsupportedFileError(
+            path=tail.path,
+            reason=f"it has the columns {', '.join(sorted(theirs - ours))} and lacks"
+            f" {', '.join(sorted(ours - theirs))}: if a column was renamed, Hive 3.1 and 4 read"
+            " different values here. Compact the table with the Hive that it belongs to first",
+        )
 
 
 def _named(struct: OrcType, name: str) -> int | None:

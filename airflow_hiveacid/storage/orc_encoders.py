@@ -20,7 +20,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.storage.orc_footer import MAGIC, OrcTail, parse_tail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 PIECE_ROWS: Final = 4096
 """Rows that an encoder takes in at once; stripes end between pieces."""
@@ -140,8 +140,9 @@ class StripeSink:
 class Encoder(Protocol):
     """Turns batches into stripes at a sink."""
 
-    def pieces(self, events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Cut a batch where this encoder looks whether its stripe is full."""
+    @property
+    def wanted_rows(self) -> int:
+        """The largest piece it takes now: after that many rows it looks whether its stripe is full."""
 
     def add(self, piece: pa.RecordBatch) -> bool:
         """Encode one piece; whether a stripe ended with its last row."""
@@ -168,10 +169,10 @@ class ArrowEncoder:
         # all.
         self._writer.write(schema.empty_table())
 
-    def pieces(self, events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Any piece of at most `PIECE_ROWS` is one batch to this writer."""
-        for start in range(0, events.num_rows, PIECE_ROWS):
-            yield events.slice(start, PIECE_ROWS)
+    @property
+    def wanted_rows(self) -> int:
+        """Any piece of at most this many rows is one batch to this writer."""
+        return PIECE_ROWS
 
     def add(self, piece: pa.RecordBatch) -> bool:
         """Encode one piece; whether a stripe ended with its last row."""

@@ -25,7 +25,7 @@ from __future__ import annotations
 import contextlib
 import posixpath
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
@@ -55,6 +55,7 @@ from airflow_hiveacid.storage.row_schema import (
     RecordIdentifier,
     acid_schema,
     check_row_type,
+    is_text,
     root_schema,
     type_tree,
 )
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.ids import BucketId
     from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.storage.row_schema import TypeNode
 
 __all__ = [
     "AcidFileWriter",
@@ -76,6 +78,10 @@ __all__ = [
     "delete_events",
     "insert_events",
 ]
+
+
+_MOST_STRIPE_ROWS: Final = 1 << 23
+_FEWEST_STRIPE_ROWS: Final = 1 << 17
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +95,17 @@ class WrittenFile:
     stripes: int
     first_key: RecordIdentifier | None
     last_key: RecordIdentifier | None
+
+
+def stripe_row_limit(nodes: Sequence[TypeNode]) -> int:
+    """After how many rows a stripe ends, however small it is.
+
+    The encoder sees a stripe's size as compressed. Where rows compress to next to nothing it would
+    collect them by the ten million; and it keeps eight bytes for each text that has a dictionary.
+    Readers that take a stripe at once would have to hold all its rows.
+    """
+    texts = sum(is_text(below.type) for node in nodes for below in node.walk())
+    return max(_FEWEST_STRIPE_ROWS, _MOST_STRIPE_ROWS // max(1, texts))
 
 
 class AcidFileWriter:
@@ -138,6 +155,7 @@ class AcidFileWriter:
         self._first_key: RecordIdentifier | None = None
         self._last_key: RecordIdentifier | None = None
         self._rows_in_stripe = 0
+        self._stripe_row_limit = stripe_row_limit(self._nodes)
         self._position = 0
         self._encoder: Encoder | None = None
         self._stream = self._open()
@@ -180,7 +198,9 @@ class AcidFileWriter:
             self._nul_column_ids |= fitted.nul_column_ids
             needs_rows = fitted.needs_rows
             batch = batch.set_column(batch.num_columns - 1, ROW, fitted.rows)
-        self._encode(self._encoder_for(batch, needs_rows=needs_rows), batch)
+        if self._ought_to_change(needs_rows=needs_rows):
+            self._finish_segment()
+        self._encode(batch, needs_rows=needs_rows)
 
     def close(self) -> WrittenFile:
         """Finish the file.
@@ -189,7 +209,7 @@ class AcidFileWriter:
             CorruptFileError: the encoder cut its stripes where it was not seen to; the file is not
                 to be used.
         """
-        if self._encoder is None:
+        if self._first_key is None:
             self._start(acid_schema(self._columns))
         self._finish_segment()
         facts = AcidFacts(
@@ -215,6 +235,7 @@ class AcidFileWriter:
         """Give up: close and delete the file, as far as the file system lets us."""
         self._is_open = False
         self._encoder = None
+        self._encoder = None
         with contextlib.suppress(OSError):
             self._stream.close()
         with contextlib.suppress(OSError):
@@ -234,9 +255,10 @@ class AcidFileWriter:
         self._position += len(data)
 
     def _check_schema(self, schema: pa.Schema) -> None:
-        if schema.equals(self._schema) and self._encoder is not None:
+        is_first = self._first_key is None
+        if schema.equals(self._schema) and not is_first:
             return
-        if self._encoder is not None or schema.names != self._schema.names:
+        if not is_first or schema.names != self._schema.names:
             raise TypeMismatchError(
                 table=self._table,
                 column="(all)",
@@ -254,19 +276,15 @@ class AcidFileWriter:
             )
         self._schema = schema.remove_metadata()
 
-    def _encoder_for(self, batch: pa.RecordBatch, *, needs_rows: bool) -> Encoder:
-        """The encoder for the next batch; changing it ends the stripe.
+    def _ought_to_change(self, *, needs_rows: bool) -> bool:
+        """Whether the next batch is for the other encoder; changing it ends the stripe.
 
         The slow one keeps on for at least one full stripe, so that a few early timestamps here and
         there neither slow the whole file down nor leave many small stripes.
         """
-        encoder = self._encoder
-        if encoder is not None:
-            is_slow = isinstance(encoder, RowEncoder)
-            if is_slow == needs_rows or (is_slow and not self._stripe_rows):
-                return encoder
-            self._finish_segment()
-        return self._start(None if needs_rows else batch.schema)
+        if isinstance(self._encoder, RowEncoder):
+            return not needs_rows and bool(self._stripe_rows)
+        return needs_rows and self._encoder is not None
 
     def _start(self, schema: pa.Schema | None) -> Encoder:
         """Start an encoder: that for Arrow batches of this schema, or without one that for rows."""
@@ -279,15 +297,21 @@ class AcidFileWriter:
             self._encoder = ArrowEncoder(self._sink, schema, self._options)
         return self._encoder
 
-    def _encode(self, encoder: Encoder, batch: pa.RecordBatch) -> None:
+    def _encode(self, batch: pa.RecordBatch, *, needs_rows: bool) -> None:
         if self._first_key is None:
             self._first_key = identity_at(batch, 0)
-        for piece in encoder.pieces(batch):
+        start = 0
+        while start < batch.num_rows:
+            encoder = self._encoder or self._start(None if needs_rows else batch.schema)
+            piece = batch.slice(start, encoder.wanted_rows)
             ended = encoder.add(piece)
+            start += piece.num_rows
             self._rows_in_stripe += piece.num_rows
+            self._last_key = identity_at(piece, -1)
             if ended:
-                self._end_stripe(identity_at(piece, -1))
-        self._last_key = identity_at(batch, -1)
+                self._end_stripe(self._last_key)
+            elif self._rows_in_stripe >= self._stripe_row_limit:
+                self._finish_segment()
 
     def _end_stripe(self, key: RecordIdentifier) -> None:
         self._stripe_keys.append(key)

@@ -196,6 +196,11 @@ def _child_types(hive_type: HiveType) -> tuple[tuple[str, HiveType], ...]:
             return ()
 
 
+def is_text(hive_type: HiveType) -> bool:
+    """Whether values of this type are text: string, char, varchar."""
+    return isinstance(hive_type, CharType | VarcharType) or hive_type == PrimitiveType("string")
+
+
 def check_row_type(table: object, columns: Sequence[Column], actual: pa.DataType) -> None:
     """See that rows of this Arrow type can go into these columns without a conversion.
 

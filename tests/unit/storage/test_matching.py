@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyarrow.fs import LocalFileSystem
+
+from airflow_hiveacid.format.bucket_codec import encode
+from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
+from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.storage.acid_events import insert_events
+from airflow_hiveacid.storage.orc_convert import Matching
+from airflow_hiveacid.storage.orc_encoders import WriterOptions
+from airflow_hiveacid.storage.orc_reader import AcidFile, FileKind, read_events
+from airflow_hiveacid.storage.orc_writer import AcidFileWriter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WRITTEN = (Column(name="id", type="int"), Column(name="old", type="int"))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> AcidFile:
+    path = tmp_path / "delta_0000001_0000001_0000" / "bucket_00000"
+    rows = pa.record_batch({"id": pa.array([1], pa.int32()), "old": pa.array([2], pa.int32())})
+    events = insert_events(rows, WriteId(1), encode(BucketId(0)), RowId(0))
+    with AcidFileWriter(
+        LocalFileSystem(), str(path), WRITTEN, WriterOptions(), is_delete=False
+    ) as writer:
+        writer.write(events)
+        written = writer.close()
+    return AcidFile(
+        fs=LocalFileSystem(),
+        path=str(path),
+        key="delta/bucket_00000",
+        length=written.size_bytes,
+        kind=FileKind.DATA,
+        bucket_id=BucketId(0),
+    )
+
+
+def rows(file: AcidFile, names: list[str]) -> list[object]:
+    columns = [Column(name=n, type="int") for n in names]
+    batches = read_events(file, columns, matching=Matching.UNAMBIGUOUS)
+    return [e["row"] for batch in batches for e in batch.to_pylist()]
+
+
+def test_a_column_that_may_have_been_renamed_is_refused_by_whoever_writes(file: AcidFile) -> None:
+    with pytest.raises(UnsupportedFileError, match="has the columns old and lacks new"):
+        rows(file, ["id", "new"])
+
+
+def test_added_dropped_and_moved_columns_are_no_renaming(file: AcidFile) -> None:
+    assert rows(file, ["id", "old", "added"]) == [{"id": 1, "old": 2, "added": None}]
+    assert rows(file, ["id"]) == [{"id": 1}]
+    assert rows(file, ["old", "id"]) == [{"old": 2, "id": 1}]
