@@ -16,14 +16,12 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
-
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.local.errors import LocalServerError
 from demo.errors import DemoError
 from demo.layout import DemoLayout
 from demo.pipeline import Pipeline, Plan
-from demo.report import Report
+from demo.report import Report, console
 from demo.servers import Servers
 
 if TYPE_CHECKING:
@@ -40,7 +38,7 @@ _MAX_DAYS: Final = 365
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status."""
     options = _parser().parse_args(argv)
-    report = Report(Console(highlight=False))
+    report = Report(console())
     servers = Servers(DemoLayout.of(), say=report.tell)
     match options.command:
         case "run":
@@ -97,9 +95,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--days", type=_days, default=_DAYS, help="days to merge (default: 14)")
     run.add_argument(
         "--compaction-cron",
-        default="* * * * *",
+        default="*/2 * * * *",
         metavar="CRON",
-        help="when the compaction DAG looks (default: every minute)",
+        help="when the compaction DAG looks (default: every two minutes)",
     )
     commands.add_parser("stop", help="end every process of the demonstration")
     commands.add_parser("status", help="say what runs, and where")

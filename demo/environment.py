@@ -38,6 +38,17 @@ _SPARK_DEFAULTS: Final = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
+# Every line of Spark's goes through Airflow's task log; the application has a log of its own.
+_SPARK_LOGGING: Final = """\
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+
 
 def airflow_environment(
     layout: DemoLayout, *, port: int, metastore_uri: str, compaction_cron: str
@@ -83,6 +94,7 @@ def write_spark_defaults(layout: DemoLayout) -> None:
     values = {**_SPARK_DEFAULTS, "spark.local.dir": str(temporary)}
     lines = "".join(f"{key} {value}\n" for key, value in values.items())
     (layout.spark_conf / "spark-defaults.conf").write_text(lines)
+    (layout.spark_conf / "log4j2.properties").write_text(_SPARK_LOGGING)
 
 
 def spark_home(layout: DemoLayout) -> Path:

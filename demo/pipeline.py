@@ -199,11 +199,12 @@ class Pipeline:
 
     def _show_work(self, log: RunLog, watch: DirectoryWatch) -> None:
         self._report.show_jobs(log.lines())
-        pictures = {}
-        for number, compaction in enumerate(log.compactions(), start=1):
-            pictures[f"before compaction {number}"] = watch.before(compaction.began.timestamp())
-            pictures[f"after cleaning {number}"] = watch.after(compaction.cleaned.timestamp())
-        pictures["now"] = watch.look()
+        first = log.compactions()[0]
+        pictures = {
+            "before the compaction": watch.before(first.began.timestamp()),
+            "after the cleaning": watch.after(first.cleaned.timestamp()),
+            "now": watch.look(),
+        }
         self._report.show_directories({k: v for k, v in pictures.items() if v is not None})
 
     def _conclude(self, verdict: Verdict, *, is_done: bool) -> None:

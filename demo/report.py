@@ -11,13 +11,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rich import box
+from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import date
 
-    from rich.console import Console
     from rich.status import Status
 
     from demo.directories import Picture
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 _SHOWN_DIFFERENCES: Final = 10
 _KIBI: Final = 1024.0
+_LOG_WIDTH: Final = 140
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +43,8 @@ class JobLine:
     """One Spark job as Airflow ran it.
 
     `task_s` is the task's duration in Airflow, `job_s` the application's own; `rows` are inserted,
-    updated and deleted ones; `day` is None for jobs that belong to none.
+    updated and deleted ones; `day` is None for jobs that belong to none; `note` is its result in
+    words.
     """
 
     dag_id: str
@@ -54,6 +58,11 @@ class JobLine:
     files: int
     size_bytes: int
     note: str = ""
+
+    @property
+    def title(self) -> str:
+        """What it was about: `merge 2013-01-01`, `clean`."""
+        return f"{self.task_id} {self.day or ''}".strip()
 
 
 class Report:
@@ -88,7 +97,7 @@ class Report:
 
     def tell(self, line: str) -> None:
         """Print one line of somebody else's words, in which nothing is markup."""
-        self.say(line.replace("[", "\\["))
+        self.say(escape(line))
 
     def now(self, text: str) -> None:
         """Change what the running step says of itself; shown on a terminal only."""
@@ -97,19 +106,16 @@ class Report:
 
     def show_jobs(self, jobs: Sequence[JobLine]) -> None:
         """Print runs, states, seconds, rows and bytes."""
-        table = Table(title="Spark jobs, as Airflow ran them", title_justify="left")
-        for name in ("DAG", "task", "day", "state"):
-            table.add_column(name)
-        for name in ("tries", "task s", "job s", "inserted", "updated", "deleted", "files", "size"):
-            table.add_column(name, justify="right")
-        table.add_column("")
+        table = _table("Spark jobs, as Airflow ran them")
+        table.add_column("task", overflow="fold")
+        table.add_column("state", overflow="fold")
+        for name in ("task s", "job s", "insert", "update", "delete", "files", "size"):
+            table.add_column(name, justify="right", overflow="fold")
+        table.add_column("result", overflow="fold")
         for job in jobs:
             table.add_row(
-                job.dag_id,
-                job.task_id,
-                str(job.day or ""),
-                _coloured(job.state),
-                str(job.tries),
+                job.title,
+                _coloured(job.state) + (f" (try {job.tries})" if job.tries > 1 else ""),
                 f"{job.task_s:.1f}",
                 f"{job.job_s:.1f}",
                 *(f"{count:,}" if count else "" for count in job.rows),
@@ -121,7 +127,7 @@ class Report:
 
     def show_truth(self, verdict: Verdict) -> None:
         """Print rows by day against the truth, and the first rows that differ."""
-        table = Table(title="Rows by day against the truth", title_justify="left")
+        table = _table("Rows by day against the truth")
         table.add_column("day")
         for name in ("truth", "table", "differing"):
             table.add_column(name, justify="right")
@@ -139,7 +145,7 @@ class Report:
         self._console.print(f"digest of the table {verdict.actual_digest}")
         for difference in verdict.differences[:_SHOWN_DIFFERENCES]:
             self._console.print(
-                f"[red]{difference.side}[/red]", difference.row, markup=True, soft_wrap=True
+                f"[red]{difference.side}[/red] {escape(difference.row)}", soft_wrap=True
             )
         hidden = len(verdict.differences) - _SHOWN_DIFFERENCES
         if hidden > 0:
@@ -149,11 +155,10 @@ class Report:
         """Print the table's directories at several moments, one column a moment."""
         paths = sorted({d.path for picture in pictures.values() for d in picture.directories})
         sizes = [{d.path: d for d in picture.directories} for picture in pictures.values()]
-        table = Table(title="The table's directories", title_justify="left", show_footer=True)
-        table.add_column("", footer="all")
+        table = _table("The table's directories", show_footer=True)
+        table.add_column("", footer="directories and bytes in all", overflow="fold")
         for title, picture in pictures.items():
-            count = len(picture.directories)
-            footer = f"{count} directories, {size_text(picture.size_bytes)}"
+            footer = f"{len(picture.directories)}: {size_text(picture.size_bytes)}"
             table.add_column(title, justify="right", footer=footer)
         for path in paths:
             cells = (found.get(path) for found in sizes)
@@ -162,13 +167,19 @@ class Report:
 
     def show_steps(self) -> None:
         """Print how long each step took, and all together."""
-        table = Table(title="Seconds by step", title_justify="left", show_footer=True)
+        table = _table("Seconds by step", show_footer=True)
         table.add_column("", footer="all")
         total = time.monotonic() - self._began
         table.add_column("s", justify="right", footer=f"{total:.1f}")
         for step in self.steps:
             table.add_row(step.name, f"{step.seconds:.1f}")
         self._console.print(table)
+
+
+def console() -> Console:
+    """Where it is all said; a log is wide enough for the tables, whatever it thinks of itself."""
+    found = Console(highlight=False)
+    return found if found.is_terminal else Console(highlight=False, width=_LOG_WIDTH)
 
 
 def size_text(size_bytes: int) -> str:
@@ -184,6 +195,16 @@ def size_text(size_bytes: int) -> str:
             return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= _KIBI
     return f"{size:.1f} GiB"
+
+
+def _table(title: str, *, show_footer: bool = False) -> Table:
+    return Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE,
+        padding=(0, 1, 0, 0),
+        show_footer=show_footer,
+    )
 
 
 def _coloured(state: str) -> str:

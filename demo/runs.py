@@ -120,15 +120,26 @@ def _job_line(run: Run, task: Task, result: Mapping[str, Any]) -> JobLine:
         ),
         files=int(result.get("files") or 0),
         size_bytes=int(result.get("size_bytes") or 0),
-        note=str(result.get("status") or ""),
+        note=_note_of(result),
     )
+
+
+def _note_of(result: Mapping[str, Any]) -> str:
+    """The status, and what a compaction says of itself: its kind and why."""
+    details = result.get("details") or {}
+    done = [c for c in details.get("compactions") or () if c.get("done")]
+    sizes = [(size_text(c["bytes_in"]), size_text(c["bytes_out"])) for c in done]
+    words = [
+        f"{c['kind']} of {c['partition'] or 'the table'}, {into} to {out}: {c['why']}"
+        for c, (into, out) in zip(done, sizes, strict=True)
+    ]
+    return "; ".join([str(result.get("status") or "no result"), *words])
 
 
 def _sentence(line: JobLine) -> str:
     inserted, updated, deleted = line.rows
-    what = f"{line.dag_id} {line.day}" if line.day else f"{line.dag_id} {line.task_id}"
     rows = f"{inserted:,} inserted, {updated:,} updated, {deleted:,} deleted, "
     return (
-        f"{what}: {line.state} ({line.note or 'no result'}), {rows if any(line.rows) else ''}"
-        f"{size_text(line.size_bytes)} in {line.files} files, {line.task_s:.1f} s"
+        f"{line.title}: {line.state}, {rows if any(line.rows) else ''}"
+        f"{size_text(line.size_bytes)} in {line.files} files, {line.task_s:.1f} s ({line.note})"
     )

@@ -13,7 +13,6 @@ Example:
 from __future__ import annotations
 
 import dataclasses
-import getpass
 import logging
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -91,7 +90,7 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
                 claim = dataclasses.replace(
                     claim,
                     highest_write_id=write_ids.high_watermark,
-                    run_as=run_as or claim.run_as or getpass.getuser(),
+                    run_as=run_as or claim.run_as,
                 )
                 client.update_compactor_state(claim, txn.txn_id)
             yield CompactionWork(txn=txn, write_ids=write_ids)

@@ -231,7 +231,10 @@ class QueuePort(Protocol):
         """Claim the oldest waiting entry of the pool, or of none; None when nothing waits."""
 
     def update_compactor_state(self, claim: ClaimedCompaction, txn_id: TxnId) -> None:
-        """Say which transaction works on the entry, and up to which write ID."""
+        """Say which transaction works on the entry, as which user, and up to which write ID.
+
+        Without `run_as` it is our own user: the server's cleaner needs one.
+        """
 
     def set_job_id(self, claim: ClaimedCompaction, job_id: str) -> None:
         """Say under which ID the work runs on its cluster."""

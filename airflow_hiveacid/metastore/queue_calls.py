@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
@@ -92,7 +93,10 @@ class QueueCalls:
 
     def update_compactor_state(self, claim: ClaimedCompaction, txn_id: TxnId) -> None:
         """See QueuePort."""
-        self._connection.call("update_compactor_state", _struct(claim), txn_id, repeat=Repeat.SAFE)
+        # Without a user 4.0.1's cleaner fails on the entry (CompactorUtil.runJobAsSelf), removes
+        # nothing, and marks it as succeeded all the same.
+        struct = _struct(replace(claim, run_as=claim.run_as or user_name(self._connection)))
+        self._connection.call("update_compactor_state", struct, txn_id, repeat=Repeat.SAFE)
 
     def set_job_id(self, claim: ClaimedCompaction, job_id: str) -> None:
         """See QueuePort."""

@@ -142,7 +142,7 @@ class Encoder(Protocol):
 
     @property
     def wanted_rows(self) -> int:
-        """The largest piece it takes now: after that many rows it looks whether its stripe is full."""
+        """The largest piece it takes now: after so many rows it sees whether its stripe is full."""
 
     def add(self, piece: pa.RecordBatch) -> bool:
         """Encode one piece; whether a stripe ended with its last row."""

@@ -79,8 +79,8 @@ class RowEncoder:
     def add(self, piece: pa.RecordBatch) -> bool:
         """Encode one piece; whether a stripe ended with its last row."""
         before = self._sink.received
-        # A loop over rows, because nothing else takes seconds and nanoseconds apart: 90,000 rows/s of
-        # 23 columns with zlib, where Arrow encodes 230,000. Only batches that need it come here.
+        # A loop over rows, because nothing else takes seconds and nanoseconds apart: 90,000 rows/s
+        # of 23 columns with zlib, where Arrow encodes 230,000. Only what needs it comes here.
         for row in zip(*map(_python_values, piece.columns), strict=True):
             self._writer.write(row)
         self._rows += piece.num_rows

@@ -103,6 +103,9 @@ def stripe_row_limit(nodes: Sequence[TypeNode]) -> int:
     The encoder sees a stripe's size as compressed. Where rows compress to next to nothing it would
     collect them by the ten million; and it keeps eight bytes for each text that has a dictionary.
     Readers that take a stripe at once would have to hold all its rows.
+
+    Args:
+        nodes: The columns that hold values; none in delete events.
     """
     texts = sum(is_text(below.type) for node in nodes for below in node.walk())
     return max(_FEWEST_STRIPE_ROWS, _MOST_STRIPE_ROWS // max(1, texts))
@@ -155,7 +158,7 @@ class AcidFileWriter:
         self._first_key: RecordIdentifier | None = None
         self._last_key: RecordIdentifier | None = None
         self._rows_in_stripe = 0
-        self._stripe_row_limit = stripe_row_limit(self._nodes)
+        self._stripe_row_limit = stripe_row_limit(() if is_delete else self._nodes)
         self._position = 0
         self._encoder: Encoder | None = None
         self._stream = self._open()

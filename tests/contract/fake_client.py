@@ -421,7 +421,7 @@ class FakeClient:
             "update_compactor_state",
             txn_id=txn_id,
             highest_write_id=claim.highest_write_id,
-            run_as=claim.run_as,
+            run_as=claim.run_as or self.user,
         )
 
     @served

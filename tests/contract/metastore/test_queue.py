@@ -129,6 +129,7 @@ def test_a_compaction_goes_from_claim_to_cleaned(client: MetastorePort, table: T
         (entry,) = client.show_compactions(table.ref)
         assert (entry.state, entry.txn_id) == (CompactionState.WORKING, work.txn.txn_id)
         assert (entry.highest_write_id, entry.job_id) == (3, "application_1")
+        assert entry.run_as
     (entry,) = client.show_compactions(table.ref)
     assert entry.state is CompactionState.READY_FOR_CLEANING
     assert client.show_locks(table.ref) == ()

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-import importlib
 import itertools
 import sys
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.storage import orc_encoders
+from airflow_hiveacid.storage import orc_encoders, orc_writer
 from airflow_hiveacid.storage.orc_compression import Compression
 from airflow_hiveacid.storage.orc_encoders import PIECE_ROWS
 from airflow_hiveacid.storage.orc_footer import (
@@ -286,14 +285,13 @@ def test_both_encoders_write_the_same_values(
     tmp_path: Path, case: WriterCase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual = write(tmp_path / "usual", case.columns, [inserts(case.batch())])
-    writer_module = importlib.import_module("airflow_hiveacid.storage.orc_writer")
 
     def always_by_row(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         fitted = fit_rows(*args, **kwargs)
         return type(fitted)(rows=fitted.rows, needs_rows=True, nul_column_ids=fitted.nul_column_ids)
 
-    fit_rows = writer_module.fit_rows
-    monkeypatch.setattr(writer_module, "fit_rows", always_by_row)
+    fit_rows = orc_writer.fit_rows
+    monkeypatch.setattr(orc_writer, "fit_rows", always_by_row)
     by_row = write(tmp_path / "by row", case.columns, [inserts(case.batch())])
     assert repr(exact_rows(by_row.path)) == repr(exact_rows(usual.path))
     tails = [read_tail(FS, written.path) for written in (usual, by_row)]
@@ -301,6 +299,17 @@ def test_both_encoders_write_the_same_values(
     assert tails[0].user_metadata == tails[1].user_metadata
     for ours, theirs in zip(tails[0].footer.statistics, tails[1].footer.statistics, strict=True):
         assert repr(ours) == repr(theirs)
+
+
+@pytest.mark.parametrize("moment", [1_600_000_000_123_456_789, -1_000_000_000_000_000_001])
+def test_timestamps_with_local_time_zone_are_instants(tmp_path: Path, moment: int) -> None:
+    columns = [Column(name="z", type="timestamp with local time zone")]
+    rows = pa.record_batch({"z": pa.array([moment, None], pa.timestamp("ns", tz="UTC"))})
+    written = write(tmp_path, columns, [inserts(rows)])
+    assert exact_rows(written.path) == [(divmod(moment, 10**9),), (None,)]
+    found = orc.ORCFile(written.path).read()["row"].combine_chunks().field("z")
+    assert found.type == pa.timestamp("ns", tz="UTC")
+    assert found.cast(pa.int64()).to_pylist() == [moment, None]
 
 
 def test_a_fraction_in_the_last_second_before_1970_is_refused(tmp_path: Path) -> None:
@@ -445,6 +454,29 @@ def test_bounds_of_text_with_nul_characters_are_withheld(tmp_path: Path, texts: 
         assert not statistics[9].HasField("strings")
         assert statistics[9].values == len(texts)
         assert statistics[7].strings.minimum == b"clean"
+
+
+def test_rows_that_compress_to_nothing_do_not_pile_up_in_a_stripe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(orc_writer, "_MOST_STRIPE_ROWS", 40_000)
+    monkeypatch.setattr(orc_writer, "_FEWEST_STRIPE_ROWS", 5_000)
+    columns = [*ID, *(Column(name=f"t{i}", type="string") for i in range(3))]
+
+    def same(first: int, count: int) -> pa.RecordBatch:
+        texts = {f"t{i}": ["same"] * count for i in range(3)}
+        return inserts(pa.record_batch({"id": [1] * count, **texts}), first)
+
+    written = write(tmp_path, columns, (same(i * 9_000, 9_000) for i in range(10)))
+    tail = read_tail(FS, written.path)
+    limit = 40_000 // 3
+    assert all(limit <= s.rows < limit + PIECE_ROWS for s in tail.stripes[:-1])
+    assert sum(s.rows for s in tail.stripes) == 90_000
+    assert tail.user_metadata[KEY_INDEX] == key_index_of_rows(written.path)
+    assert tail.integer_range(4) == (0, 89_999)
+    # Delete events hold no text, so that theirs need not be as many.
+    events = deletes([(1, B0, i) for i in range(45_000)], columns)
+    assert write(tmp_path, columns, [events], is_delete=True).stripes == 2
 
 
 def test_bounds_of_long_text_are_withheld(tmp_path: Path) -> None:
