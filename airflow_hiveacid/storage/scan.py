@@ -5,8 +5,8 @@ identity across all buckets. Holds a batch of each file whose range of identitie
 and no more, whatever the size of the table.
 
 Example:
-    >>> for batch in scan("file:/warehouse/t", columns, write_ids):  # doctest: +SKIP
-    ...     print(batch.to_pylist())
+    for batch in scan("file:/warehouse/t", columns, write_ids):
+        print(batch.to_pylist())
 """
 
 from __future__ import annotations

@@ -32,16 +32,20 @@ COLUMNS = {
     "m": "map<string,decimal(10,2)>",
     "s": "struct<x:int,y:char(3)>",
 }
-ROWS = [
-    "1, 0, timestamp '2020-01-01 00:00:00.123456789', date '0001-01-01', cast('12345678901234567890.123456789012345678' as decimal(38,18)),"
-    " cast('ab' as char(5)), cast('é ' as varchar(10)), cast('NaN' as float), cast('-Infinity' as double),"
-    " unhex('00ff'), array(timestamp '1969-12-31 00:00:00.000000001'), map('k', cast('1.50' as decimal(10,2))),"
-    " named_struct('x', 1, 'y', cast('z' as char(3)))",
-    "2, 0, timestamp '1600-02-03 04:05:06.000000007', date '1582-10-04', cast('-0.000000000000000001' as decimal(38,18)), cast('' as char(5)),"
-    " cast('' as varchar(10)), cast(1.1 as float), cast('NaN' as double), unhex(''),"
-    " array(cast(null as timestamp)), map('', cast('-2.25' as decimal(10,2))), named_struct('x', cast(null as int),"
-    " 'y', cast(null as char(3)))",
-]
+FIRST = """
+    1, 0, timestamp '2020-01-01 00:00:00.123456789', date '0001-01-01',
+    cast('12345678901234567890.123456789012345678' as decimal(38,18)), cast('ab' as char(5)),
+    cast('é ' as varchar(10)), cast('NaN' as float), cast('-Infinity' as double), unhex('00ff'),
+    array(timestamp '1969-12-31 00:00:00.000000001'), map('k', cast('1.50' as decimal(10,2))),
+    named_struct('x', 1, 'y', cast('z' as char(3)))
+"""
+SECOND = """
+    2, 0, timestamp '1600-02-03 04:05:06.000000007', date '1582-10-04',
+    cast('-0.000000000000000001' as decimal(38,18)), cast('' as char(5)), cast('' as varchar(10)),
+    cast(1.1 as float), cast('NaN' as double), unhex(''), array(cast(null as timestamp)),
+    map('', cast('-2.25' as decimal(10,2))),
+    named_struct('x', cast(null as int), 'y', cast(null as char(3)))
+"""
 
 
 @pytest.mark.promise("W4")
@@ -50,7 +54,7 @@ def test_what_a_statement_does_not_name_stays_as_hive_wrote_it(
 ) -> None:
     lab4.table("t", COLUMNS)
     name = f"{lab4.db}.t"
-    hive_judge.execute(f"insert into {name} select " + " union all select ".join(ROWS))
+    hive_judge.execute(f"insert into {name} select {FIRST} union all select {SECOND}")
     before = {row[0]: row for row in hive_judge.rows(name)}
     assert before[1][2] == "2020-01-01 00:00:00.123456789"
     lab4.update("t", {"n": "n + 1"})
