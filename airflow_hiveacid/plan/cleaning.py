@@ -136,18 +136,13 @@ def _replaced(state: AcidState) -> list[tuple[str, int, str]]:
 
 
 def _waits_for(seen: FirstSeen, txns: ValidTxnList, now_s: float, retention_s: float) -> str | None:
-    oldest = lowest_open(txns)
+    oldest = txns.min_open
     if oldest is not None and oldest <= seen.high_watermark:
         return f"transaction {oldest} is open and may read it"
     age = now_s - seen.at_s
     if age < retention_s:
         return f"kept for {retention_s:.0f} s; {retention_s - age:.0f} s are left"
     return None
-
-
-def lowest_open(txns: ValidTxnList) -> TxnId | None:
-    """The lowest open transaction, or None."""
-    return min(txns.open, default=None)
 
 
 def _still_used(

@@ -26,7 +26,7 @@ from airflow_hiveacid.format.conflicts import (
     LockType,
     MetastoreGeneration,
 )
-from airflow_hiveacid.format.errors import DirectoryExistsError
+from airflow_hiveacid.format.errors import CommitStateUnknownError, DirectoryExistsError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
@@ -137,7 +137,8 @@ class Compactor:
             with self._transaction(partition) as txn:
                 outcome = self._compact(partition, wanted, claim, txn)
         except BaseException as error:
-            if claim is not None:
+            # If the commit's fate is unknown the entry is left alone: it may be ready for cleaning.
+            if claim is not None and not isinstance(error, CommitStateUnknownError):
                 self.client.mark_failed(dataclasses.replace(claim, error_message=str(error)))
             raise
         if claim is not None and not outcome.done:

@@ -108,7 +108,7 @@ def test_killing_the_task_in_the_middle_leaves_nothing(
     warehouse: Warehouse, table: TableInfo
 ) -> None:
     slow = "SELECT id, reflect('java.lang.Thread', 'sleep', 120000L) AS nap FROM source"
-    task = _insert(table, 1, query=f"SELECT id FROM ({slow}) WHERE nap IS NULL")  # noqa: S608
+    task = _insert(table, 1, query=f"SELECT id FROM ({slow}) WHERE nap IS NULL")
     running: dict[psutil.Process, str] = {}
 
     def send() -> None:
