@@ -49,7 +49,7 @@ from spark_apps.insert import insert
 from spark_apps.merge import merge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -95,11 +95,11 @@ class AcidTable:
             return cls(lab=lab, info=client.create_table(NewTable(ref=ref, columns=COLUMNS)))
 
     @contextmanager
-    def frame(self) -> Iterator[DataFrame]:
+    def frame(self, columns: Sequence[str] | None = None) -> Iterator[DataFrame]:
         """Its rows, under a snapshot that lasts as long as the block."""
         name = str(self.info.ref)
         with read_snapshot(self.lab.endpoint, [name], job_key=_job_key("read")) as snapshot:
-            yield read_table(self.lab.spark, name, snapshot)
+            yield read_table(self.lab.spark, name, snapshot, columns=columns)
 
     @property
     def size_bytes(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -32,8 +32,8 @@ class Contender(Protocol):
         """What it calls compaction, by kind: `minor`, `major`."""
         ...
 
-    def frame(self) -> AbstractContextManager[DataFrame]:
-        """Its rows, for as long as the block lasts."""
+    def frame(self, columns: Sequence[str] | None = None) -> AbstractContextManager[DataFrame]:
+        """Its rows, for as long as the block lasts, with at least these columns; None means all."""
         ...
 
     def overwrite(self, source: Path) -> int:

@@ -31,8 +31,9 @@ class FlatOrc:
         return cls(spark=spark, path=path)
 
     @contextmanager
-    def frame(self) -> Iterator[DataFrame]:
-        """Its rows."""
+    def frame(self, columns: Sequence[str] | None = None) -> Iterator[DataFrame]:
+        """Its rows with all columns: Spark finds out which ones are needed."""
+        del columns
         yield self.rows()
 
     def rows(self) -> DataFrame:

@@ -19,7 +19,7 @@ from bench.data import KEY, OPERATION
 from bench.jars import Jar, fetch_jars
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -111,8 +111,9 @@ class DeltaTable:
         return {"major": self._compact}
 
     @contextmanager
-    def frame(self) -> Iterator[DataFrame]:
-        """Its rows."""
+    def frame(self, columns: Sequence[str] | None = None) -> Iterator[DataFrame]:
+        """Its rows with all columns: Spark finds out which ones are needed."""
+        del columns
         yield self.spark.read.format(DELTA).load(str(self.path))
 
     def overwrite(self, source: Path) -> int:
@@ -210,8 +211,9 @@ class IcebergTable:
         return {"major": self._compact}
 
     @contextmanager
-    def frame(self) -> Iterator[DataFrame]:
-        """Its rows."""
+    def frame(self, columns: Sequence[str] | None = None) -> Iterator[DataFrame]:
+        """Its rows with all columns: Spark finds out which ones are needed."""
+        del columns
         yield self._load(self.name)
 
     def overwrite(self, source: Path) -> int:

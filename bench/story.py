@@ -20,15 +20,12 @@ from bench.records import FLAT, SPARK, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
     from pathlib import Path
-
-    from pyspark.sql import DataFrame
 
     from bench.contender import Contender
     from bench.data import Sums, Workload
     from bench.lab import Lab
-    from bench.queries import Answer
+    from bench.queries import Answer, Query
     from bench.spark_compaction import SparkCompaction
 
 _T = TypeVar("_T")
@@ -182,10 +179,10 @@ class Story:
         sides = ((FLAT, flat), (table.system, table))
         sizes = {system: side.size_bytes for system, side in sides}
         for name, query in QUERIES.items():
-            answers = {_ask(side.frame, query) for _, side in sides}
+            answers = {_ask(side, query) for _, side in sides}
             for run in range(self.repeats):
                 for system, side in sides:
-                    work = partial(_ask, side.frame, query)
+                    work = partial(_ask, side, query)
                     case = (f"scan.{state}.{name}", system, run, sums.rows)
                     answers.add(self._timed(case, work, partial(_always, sizes[system])))
             if len(answers) != 1:
@@ -222,9 +219,6 @@ class Story:
         return self._folder / name
 
 
-def _ask(
-    frame: Callable[[], AbstractContextManager[DataFrame]],
-    query: Callable[[DataFrame], Answer],
-) -> Answer:
-    with frame() as rows:
-        return query(rows)
+def _ask(side: Contender | FlatOrc, query: Query) -> Answer:
+    with side.frame(query.columns) as rows:
+        return query.ask(rows)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from demo.airflow_api import USER
@@ -182,10 +183,16 @@ class Pipeline:
 
     def _await_compaction(self, log: RunLog, watch: DirectoryWatch) -> None:
         with self._report.step("waiting for a compaction at its threshold to be over"):
+            began = datetime.now(UTC)
 
             def is_over(runs: tuple[Run, ...]) -> bool:
                 watch.look()
-                return bool(log.compactions()) and all(run.is_over for run in runs)
+                done = log.compactions()
+                # Without a removal so far, the next look at the table decides: it compacts and
+                # cleans once more, or finds too little to do.
+                has_looked = any(run.start is not None and run.start > began for run in runs)
+                is_clean = any(compaction.has_removed for compaction in done)
+                return bool(done) and (is_clean or has_looked) and all(run.is_over for run in runs)
 
             self._follow(log, COMPACTION, is_over)
 
@@ -199,7 +206,8 @@ class Pipeline:
 
     def _show_work(self, log: RunLog, watch: DirectoryWatch) -> None:
         self._report.show_jobs(log.lines())
-        first = log.compactions()[0]
+        compactions = log.compactions()
+        first = next((c for c in compactions if c.has_removed), compactions[0])
         pictures = {
             "before the compaction": watch.before(first.began.timestamp()),
             "after the cleaning": watch.after(first.cleaned.timestamp()),

@@ -27,14 +27,20 @@ DAGS: Final = (BOOTSTRAP, MERGE, COMPACTION)
 
 _OVER: Final = frozenset({"success", "failed"})
 _SENSOR: Final = "needed"
+_COMMITTED: Final = "committed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """One compaction that changed the table, and the cleaning after it. Times are aware."""
+    """One compaction that changed the table, and the cleaning after it. Times are aware.
+
+    A cleaning leaves everything in place while a transaction is open that began before the
+    compaction ended: a merge that runs beside it. The next cleaning takes it all.
+    """
 
     began: datetime
     cleaned: datetime
+    has_removed: bool
 
 
 class RunLog:
@@ -63,16 +69,18 @@ class RunLog:
         return tuple(sorted(self._lines.values(), key=lambda line: order[line.dag_id]))
 
     def compactions(self) -> tuple[Compaction, ...]:
-        """Compactions that changed the table and were cleaned up after, oldest first."""
+        """Compactions that changed the table and whose cleaning has ended, oldest first."""
         tasks = {(task.run_id, task.task_id): task for task in self._api.tasks(COMPACTION)}
         found = []
         for (dag_id, run_id, task_id), result in self._results.items():
-            if (dag_id, task_id) != (COMPACTION, "compact") or result.get("status") != "committed":
+            if (dag_id, task_id) != (COMPACTION, "compact") or result.get("status") != _COMMITTED:
                 continue
             began = tasks[run_id, "compact"].start
             clean = tasks.get((run_id, "clean"))
-            if began and clean and clean.state == "success" and clean.end:
-                found.append(Compaction(began=began, cleaned=clean.end))
+            removal = self._results.get((COMPACTION, run_id, "clean"))
+            if began and clean and clean.end and removal:
+                has_removed = removal.get("status") == _COMMITTED
+                found.append(Compaction(began=began, cleaned=clean.end, has_removed=has_removed))
         return tuple(sorted(found, key=lambda compaction: compaction.began))
 
     def _note(self, key: tuple[str, str, str], run: Run, task: Task) -> None:

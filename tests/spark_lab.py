@@ -104,6 +104,7 @@ class Lab:
         kind: TransactionalKind = TransactionalKind.FULL_ACID,
         sort: tuple[str, ...] = (),
         bucketing_version: int = 2,
+        parameters: Mapping[str, str] | None = None,
     ) -> TableInfo:
         return self.client.create_table(
             NewTable(
@@ -117,6 +118,7 @@ class Lab:
                 num_buckets=buckets[1] if buckets else 0,
                 sort_columns=sort,
                 bucketing_version=bucketing_version,
+                parameters=parameters or {},
             )
         )
 

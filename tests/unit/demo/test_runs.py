@@ -95,7 +95,7 @@ def test_lines_come_in_the_order_of_the_story() -> None:
     assert [line.dag_id for line in log.lines()] == [BOOTSTRAP, MERGE, COMPACTION]
 
 
-def test_a_compaction_counts_when_it_was_committed_and_cleaned() -> None:
+def test_a_compaction_counts_when_its_cleaning_has_ended() -> None:
     page = Page()
     log, _ = log_of(page)
     page.add(COMPACTION, "compact", "success", {"status": "committed"})
@@ -105,6 +105,16 @@ def test_a_compaction_counts_when_it_was_committed_and_cleaned() -> None:
     log.look(COMPACTION)
     (compaction,) = log.compactions()
     assert (compaction.began, compaction.cleaned) == (NOON, NOON + timedelta(minutes=2))
+    assert compaction.has_removed
+
+
+def test_a_cleaning_that_readers_held_back_has_removed_nothing() -> None:
+    page = Page()
+    log, _ = log_of(page)
+    page.add(COMPACTION, "compact", "success", {"status": "committed"})
+    page.add(COMPACTION, "clean", "success", {"status": "nothing_to_do"})
+    log.look(COMPACTION)
+    assert [compaction.has_removed for compaction in log.compactions()] == [False]
 
 
 def test_a_compaction_with_nothing_to_do_does_not_count() -> None:
