@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -33,6 +34,7 @@ from bench.systems import PEERS, SYSTEMS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import FrameType
 
     from bench.records import Record
 
@@ -47,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status."""
     options = _parser().parse_args(argv)
     console = Console(highlight=False)
+    signal.signal(signal.SIGTERM, _end)  # servers and folders are cleared away on the way out
     try:
         if options.command == "run":
             _run(options, console)
@@ -56,6 +59,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.print(f"FAILED: {error}", markup=False, soft_wrap=True)
         return _FAILED
     return 0
+
+
+def _end(_signal: int, _frame: FrameType | None) -> None:
+    sys.exit(128 + signal.SIGTERM)
 
 
 def _run(options: argparse.Namespace, console: Console) -> None:

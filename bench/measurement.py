@@ -98,7 +98,8 @@ def _measure_one(options: Options, say: Callable[[str], None]) -> tuple[list[Rec
                 make=partial(system.create, lab),
                 name=name,
                 repeats=repeats,
-                say=partial(_say, say, name),
+                say=say,
+                keep=partial(write_records, FOLDER / f"unfinished-{name}-{system.name}.json"),
             )
             for name, work, repeats in (("warmup", small, 1), ("sales", workload, options.repeats))
             if work is workload or options.warms_up
@@ -112,7 +113,3 @@ def _measure_one(options: Options, say: Callable[[str], None]) -> tuple[list[Rec
             threads=options.threads,
             driver_memory=options.driver_memory,
         )
-
-
-def _say(say: Callable[[str], None], name: str, stage: str) -> None:
-    say(f"{name}: {stage}")

@@ -19,7 +19,7 @@ from bench.queries import QUERIES
 from bench.records import FLAT, SPARK, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from bench.contender import Contender
@@ -54,6 +54,7 @@ class Story:
         name: Begins the names of tables.
         repeats: How often each case is measured.
         say: Is told each stage.
+        keep: Is given the records so far, at each stage.
     """
 
     lab: Lab
@@ -62,6 +63,7 @@ class Story:
     name: str
     repeats: int
     say: Callable[[str], None]
+    keep: Callable[[Sequence[Record]], None]
     records: list[Record] = field(default_factory=list)
 
     def run(self) -> list[Record]:
@@ -91,7 +93,7 @@ class Story:
 
     def _create(self) -> tuple[Contender, FlatOrc]:
         """The base, written anew each time; the last one stays."""
-        self.say("create")
+        self._begin("create")
         table, flat = self._create_once(0)
         for run in range(1, self.repeats):
             table.drop()
@@ -110,7 +112,7 @@ class Story:
 
     def _change(self, table: Contender, flat: FlatOrc) -> FlatOrc:
         """Ten appends and ten deletes. Flat files are rewritten to delete anything."""
-        self.say("append and delete")
+        self._begin("append and delete")
         sizes = self.workload.sizes
         for run, source in enumerate(self.workload.appends):
             for system, append in ((FLAT, flat.append), (table.system, table.append)):
@@ -127,7 +129,7 @@ class Story:
 
     def _merge(self, table: Contender, flat: FlatOrc) -> tuple[Contender, FlatOrc]:
         """The MERGE, each time into the same state; the last results stay."""
-        self.say("merge")
+        self._begin("merge")
         merged, rewritten = self._merge_once(table, flat, 0)
         for run in range(1, self.repeats):
             merged.drop()
@@ -146,7 +148,7 @@ class Story:
 
     def _compact(self, kind: str, merged: Contender, flat: FlatOrc) -> Contender:
         """One kind of compaction, each time of the same state; the last result stays."""
-        self.say(f"{kind} compaction")
+        self._begin(f"{kind} compaction")
         compacted = self._compact_once(kind, merged, 0)
         for run in range(1, self.repeats):
             compacted.drop()
@@ -175,7 +177,7 @@ class Story:
 
     def _scan(self, state: str, table: Contender, flat: FlatOrc, sums: Sums) -> None:
         """The five questions, to both systems in turn; once each to warm up."""
-        self.say(f"scan {state}")
+        self._begin(f"scan {state}")
         sides = ((FLAT, flat), (table.system, table))
         sizes = {system: side.size_bytes for system, side in sides}
         for name, query in QUERIES.items():
@@ -189,6 +191,10 @@ class Story:
                 raise WrongRowsError(f"{name} of {state} has several answers: {answers}")
 
     # What stages are made of
+
+    def _begin(self, stage: str) -> None:
+        self.keep(self.records)
+        self.say(f"{self.name}: {stage}")
 
     def _timed(
         self,

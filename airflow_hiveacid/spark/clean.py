@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.acid_state import AcidState, Listing, resolve
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import MetastoreCallError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.names import STAGING_PREFIX, parse_directory_name
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
@@ -160,16 +161,22 @@ class Cleaner:
             )
             if entry.entry_id is None or highest is None:
                 continue
-            self.client.mark_cleaned(
-                ClaimedCompaction(
-                    entry_id=entry.entry_id,
-                    table=entry.table,
-                    partition=entry.partition,
-                    compaction_type=entry.compaction_type,
-                    run_as=entry.run_as,
-                    highest_write_id=highest,
+            try:
+                self.client.mark_cleaned(
+                    ClaimedCompaction(
+                        entry_id=entry.entry_id,
+                        table=entry.table,
+                        partition=entry.partition,
+                        compaction_type=entry.compaction_type,
+                        run_as=entry.run_as,
+                        highest_write_id=highest,
+                    )
                 )
-            )
+            except MetastoreCallError as error:
+                # 4.0.1 on PostgreSQL cannot mark an unpartitioned table ("could not determine data
+                # type of parameter"). The files are gone all the same; the entry stays in sight.
+                log.warning("compaction %s stays ready for cleaning: %s", entry.entry_id, error)
+                continue
             notes.forget_compaction(entry.entry_id)
             marked.append(entry.entry_id)
         return tuple(marked)
