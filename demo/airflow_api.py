@@ -7,6 +7,7 @@ Password and token stay in this object.
 from __future__ import annotations
 
 import json
+import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 USER: Final = "admin"
 _TIMEOUT_S: Final = 30.0
 _PAGE: Final = 100
+_ATTEMPTS: Final = 6
+_PAUSE_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +60,14 @@ class Task:
 
 
 class AirflowApi:
-    """The interface of one Airflow. Mutable: it holds a token."""
+    """The interface of one Airflow. Mutable: it holds a token.
+
+    Every call may be made twice without harm, so one is made again when the page answers that it
+    has failed itself, or not at all: on SQLite it does, now and then, when several write at once.
+
+    Raises:
+        AirflowApiError: By every call but `health`; it was refused, or failed again and again.
+    """
 
     def __init__(self, url: str, passwords: Path) -> None:
         self.url = url
@@ -71,7 +81,7 @@ class AirflowApi:
         names = ("metadatabase", "scheduler", "triggerer", "dag_processor")
         try:
             body = self._send("GET", "/api/v2/monitor/health", token=None)
-        except (AirflowApiError, OSError):
+        except AirflowApiError:
             return dict.fromkeys(names, "unreachable")
         return {name: str((body.get(name) or {}).get("status")) for name in names}
 
@@ -85,9 +95,10 @@ class AirflowApi:
         return {error["filename"]: error["stack_trace"] for error in found}
 
     def unpause(self, dag_id: str) -> None:
-        """Let a DAG run."""
-        path = f"/api/v2/dags/{quote(dag_id)}?update_mask=is_paused"
-        self._call("PATCH", path, {"is_paused": False})
+        """Let a DAG run; one that may already is left alone."""
+        path = f"/api/v2/dags/{quote(dag_id)}"
+        if self._get(path)["is_paused"]:
+            self._call("PATCH", f"{path}?update_mask=is_paused", {"is_paused": False})
 
     def has_active_backfill(self, dag_id: str) -> bool:
         """Whether a backfill of a DAG is not complete; Airflow notices the end after a while."""
@@ -134,6 +145,16 @@ class AirflowApi:
         return self._call("GET", path)
 
     def _call(self, method: str, path: str, body: object = None) -> Mapping[str, Any]:
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return self._call_once(method, path, body)
+            except AirflowApiError as error:
+                if not error.is_passing:
+                    raise
+                time.sleep(_PAUSE_S)
+        return self._call_once(method, path, body)
+
+    def _call_once(self, method: str, path: str, body: object) -> Mapping[str, Any]:
         if self._token is None:
             self._token = self._log_in()
         return self._send(method, path, body, token=self._token)
@@ -159,6 +180,8 @@ class AirflowApi:
         except urllib.error.HTTPError as error:
             text = error.read().decode(errors="replace")
             raise AirflowApiError(f"{method} {path}", error.code, text) from error
+        except OSError as error:
+            raise AirflowApiError(f"{method} {path}", None, f"nothing: {error}") from error
         if not isinstance(found, dict):
             raise AirflowApiError(f"{method} {path}", None, f"a {type(found).__name__}")
         return found

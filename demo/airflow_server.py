@@ -18,9 +18,10 @@ from airflow_hiveacid.local.process import Command, ProcessRecord, birth_of, fre
 from airflow_hiveacid.local.progress import tail
 from airflow_hiveacid.local.site import HOST
 from demo.airflow_api import USER, AirflowApi
-from demo.environment import airflow_environment, write_spark_defaults
+from demo.environment import airflow_environment
 from demo.errors import AirflowServerError
 from demo.processes import end_all
+from demo.spark_settings import use_classes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,8 +39,9 @@ COMPONENTS: Final[Mapping[str, Sequence[str]]] = {
 _START_TIMEOUT_S: Final = 180.0
 _COMMAND_TIMEOUT_S: Final = 120.0
 _POLL_S: Final = 0.5
-_ASK_S: Final = 8.0
-_GRACE_S: Final = 20.0
+_TASK_S: Final = 20.0
+_ASK_S: Final = 10.0
+_GRACE_S: Final = 5.0
 
 
 class AirflowServer:
@@ -86,7 +88,7 @@ class AirflowServer:
             self._say(f"Airflow already runs at {self.url}")
             return
         self.stop()
-        write_spark_defaults(self._layout)
+        use_classes(self._layout)
         self._write_password()
         self.command(["db", "migrate"])
         for name in COMPONENTS:
@@ -137,7 +139,7 @@ class AirflowServer:
 
     def stop(self) -> int:
         """End all processes of the demonstration's Airflow, and return how many there were."""
-        count = end_all(self._layout.home, ask_s=_ASK_S, grace_s=_GRACE_S)
+        count = end_all(self._layout.home, task_s=_TASK_S, ask_s=_ASK_S, grace_s=_GRACE_S)
         for name in COMPONENTS:
             self._record_file(name).unlink(missing_ok=True)
         return count

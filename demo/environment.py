@@ -12,11 +12,10 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.local.site import HOST
-from demo.errors import SetupError
+from demo.spark_settings import spark_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from demo.layout import DemoLayout
 
@@ -25,39 +24,21 @@ MARK: Final = "HIVEACID_DEMO_HOME"
 
 # One merge, one task of the compaction DAG, and one to spare.
 _PARALLELISM: Final = 3
-# Small jobs of short life on two cores: the optimising compiler and a parallel collector cost more
-# than they bring.
-_SPARK_DEFAULTS: Final = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.default.parallelism": "2",
-    "spark.driver.memory": "1g",
-    "spark.driver.host": HOST,
-    "spark.driver.bindAddress": HOST,
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-}
-
-# Every line of Spark's goes through Airflow's task log; the application has a log of its own.
-_SPARK_LOGGING: Final = """\
-rootLogger.level = warn
-rootLogger.appenderRef.console.ref = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.target = SYSTEM_ERR
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
-"""
 
 
 def airflow_environment(
     layout: DemoLayout, *, port: int, metastore_uri: str, compaction_cron: str
 ) -> dict[str, str]:
-    """Build the whole environment of Airflow's components, that of their Spark jobs included."""
+    """Build the whole environment of Airflow's components, that of their Spark jobs included.
+
+    Raises:
+        SetupError: Spark is not installed.
+    """
     url = f"http://{HOST}:{port}"
     return {
         **_inherited(),
-        **_spark(layout),
+        **spark_environment(layout),
+        "PATH": _path(layout),
         MARK: str(layout.home),
         # Process titles would be written over the environment, and the mark with it.
         "SPT_NOENV": "1",
@@ -66,8 +47,8 @@ def airflow_environment(
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
         "AIRFLOW__CORE__PARALLELISM": str(_PARALLELISM),
-        # A busy writer of this one file must not make the others fail.
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{layout.airflow}/airflow.db?timeout=60",
+        # With SQLite's own five seconds of patience, not more: Airflow's page can wait for itself.
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{layout.airflow}/airflow.db",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(layout.passwords),
         "AIRFLOW__API__HOST": HOST,
         "AIRFLOW__API__PORT": str(port),
@@ -87,48 +68,16 @@ def airflow_environment(
     }
 
 
-def write_spark_defaults(layout: DemoLayout) -> None:
-    """Write Spark's configuration folder."""
-    temporary = layout.scratch / "spark"
-    temporary.mkdir(exist_ok=True)
-    values = {**_SPARK_DEFAULTS, "spark.local.dir": str(temporary)}
-    lines = "".join(f"{key} {value}\n" for key, value in values.items())
-    (layout.spark_conf / "spark-defaults.conf").write_text(lines)
-    (layout.spark_conf / "log4j2.properties").write_text(_SPARK_LOGGING)
-
-
-def spark_home(layout: DemoLayout) -> Path:
-    """Where the Spark environment keeps Spark.
-
-    Raises:
-        SetupError: it is not installed.
-    """
-    homes = sorted(layout.spark_programs.parent.glob("lib/python3*/site-packages/pyspark"))
-    if not homes:
-        raise SetupError(
-            f"no pyspark below {layout.spark_programs.parent}; `make setup` installs it"
-        )
-    return homes[-1]
-
-
 def _inherited() -> Mapping[str, str]:
     # Another Airflow's or Spark's settings, perhaps of the shell that started us, are not ours.
     foreign = ("AIRFLOW", "SPARK_", "PYSPARK_", "HADOOP_", "FLIGHTS_")
     return {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
 
 
-def _spark(layout: DemoLayout) -> Mapping[str, str]:
-    python = str(layout.spark_programs / "python")
+def _path(layout: DemoLayout) -> str:
     airflow_programs = os.path.dirname(sys.executable)  # noqa: PTH120 - a link must stay a link
     path = [str(layout.spark_programs), airflow_programs, os.environ.get("PATH", os.defpath)]
-    return {
-        "PATH": os.pathsep.join(path),
-        "SPARK_HOME": str(spark_home(layout)),
-        "SPARK_CONF_DIR": str(layout.spark_conf),
-        "SPARK_LOCAL_IP": HOST,
-        "PYSPARK_PYTHON": python,
-        "PYSPARK_DRIVER_PYTHON": python,
-    }
+    return os.pathsep.join(path)
 
 
 def _metastore_connection(uri: str) -> str:

@@ -11,6 +11,8 @@ DemoError
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 
 class DemoError(Exception):
     """The demonstration cannot go on; the message says where to look."""
@@ -29,13 +31,18 @@ class AirflowApiError(DemoError):
 
     Args:
         call: Method and path.
-        status: The HTTP status, None where there was an answer of the wrong form.
+        status: The HTTP status, None where nothing answered, or in a wrong form.
         answer: What it said.
     """
 
     def __init__(self, call: str, status: int | None, answer: str) -> None:
         super().__init__(f"{call} answered {status or ''}: {answer[:500]}")
         self.status = status
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether the page itself had failed, so that the same call may succeed later."""
+        return self.status is None or self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 class StoryError(DemoError):

@@ -57,11 +57,6 @@ class DemoLayout:
         return self.home / "logs"
 
     @property
-    def spark_conf(self) -> Path:
-        """SPARK_CONF_DIR."""
-        return self.home / "spark-conf"
-
-    @property
     def scratch(self) -> Path:
         """What may go at any time."""
         return self.home / "scratch"
@@ -83,6 +78,6 @@ class DemoLayout:
 
     def prepare(self) -> None:
         """Make the folders that nobody else makes; the ones with secrets are for the owner only."""
-        for folder in (self.processes, self.logs, self.spark_conf, self.scratch):
+        for folder in (self.processes, self.logs, self.scratch):
             folder.mkdir(parents=True, exist_ok=True)
         self.airflow.mkdir(mode=0o700, exist_ok=True)

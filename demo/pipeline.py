@@ -19,6 +19,7 @@ from demo.directories import DirectoryWatch
 from demo.errors import AirflowServerError, StoryError
 from demo.flights_table import FLIGHTS, ensure_table, read_flights_table, table_folder
 from demo.runs import BOOTSTRAP, COMPACTION, DAGS, MERGE, RunLog, why_failed
+from demo.spark_settings import has_classes, record_classes, use_classes
 from demo.truth import Truth
 
 if TYPE_CHECKING:
@@ -140,8 +141,13 @@ class Pipeline:
     def _bootstrap(self, api: AirflowApi, log: RunLog) -> None:
         with self._report.step("loading the first day's schedule"):
             self._try_failed_again(api, BOOTSTRAP)
+            layout = self._servers.layout
+            if not has_classes(layout):
+                record_classes(layout)
             api.unpause(BOOTSTRAP)
+            api.unpause(COMPACTION)
             self._follow(log, BOOTSTRAP, lambda runs: _all_succeeded(runs, expected=1))
+            use_classes(layout)
 
     def _backfill(self, api: AirflowApi, log: RunLog, watch: DirectoryWatch) -> None:
         days = self._days
@@ -151,8 +157,8 @@ class Pipeline:
                 # One backfill at a time: what an earlier, shorter one has begun ends first.
                 self._follow(log, MERGE, lambda _runs: not api.has_active_backfill(MERGE))
                 self._create_backfill()
+            # Last of the three, and only now: while nothing else writes to Airflow's database.
             api.unpause(MERGE)
-            api.unpause(COMPACTION)
 
             def are_merged(runs: tuple[Run, ...]) -> bool:
                 watch.look()

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _PROC: Final = Path("/proc")
 _POLL_S: Final = 0.1
-_PARENT_FIELD: Final = 1  # of /proc/PID/stat, counted after the closing bracket of the name
+# Of /proc/PID/stat, counted after the closing bracket of the name: parent, group, session.
+_IDS: Final = slice(1, 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,8 @@ class MarkedProcess:
 
     pid: int
     parent_pid: int
+    group_id: int
+    session_id: int
 
     @classmethod
     def read(cls, pid: int, home: Path) -> Self | None:
@@ -43,7 +46,8 @@ class MarkedProcess:
         # A process that has ended, but that nobody has asked about yet, has no environment.
         if f"{MARK}={home}".encode() not in variables:
             return None
-        return cls(pid=pid, parent_pid=int(stat.rpartition(")")[2].split()[_PARENT_FIELD]))
+        parent, group, session = map(int, stat.rpartition(")")[2].split()[_IDS])
+        return cls(pid=pid, parent_pid=parent, group_id=group, session_id=session)
 
 
 def processes_of(home: Path) -> tuple[MarkedProcess, ...]:
@@ -53,16 +57,22 @@ def processes_of(home: Path) -> tuple[MarkedProcess, ...]:
     return tuple(process for process in found if process is not None)
 
 
-def end_all(home: Path, *, ask_s: float, grace_s: float) -> int:
+def end_all(home: Path, *, task_s: float, ask_s: float, grace_s: float) -> int:
     """End every marked process and return how many there were.
 
-    First those without a marked parent get a SIGINT, on which Airflow's components end in order,
-    but not before their tasks; after `ask_s` whatever is left gets a SIGTERM, upon which a task
-    ends its Spark job and gives its locks back; after `grace_s` more, SIGKILL.
+    First the running tasks, while all else still runs: a SIGTERM, upon which a task ends its Spark
+    job and gives its locks back, within `task_s`. Then a SIGINT to what has no marked parent, upon
+    which Airflow's components end in order; after `ask_s` a SIGTERM to whatever is left; after
+    `grace_s` more, SIGKILL.
     """
     found = processes_of(home)
-    pids = {process.pid for process in found}
-    _signal([process for process in found if process.parent_pid not in pids], signal.SIGINT)
+    tasks = _tasks(found)
+    _signal(tasks, signal.SIGTERM)
+    pids = {task.pid for task in tasks}
+    _wait(lambda: pids.isdisjoint(p.pid for p in processes_of(home)), timeout_s=task_s)
+    left = processes_of(home)
+    pids = {process.pid for process in left}
+    _signal([process for process in left if process.parent_pid not in pids], signal.SIGINT)
     if not _wait(lambda: not processes_of(home), timeout_s=ask_s):
         _signal(processes_of(home), signal.SIGTERM)
         _wait(lambda: not processes_of(home), timeout_s=grace_s)
@@ -70,6 +80,21 @@ def end_all(home: Path, *, ask_s: float, grace_s: float) -> int:
         _signal(left, signal.SIGKILL)
         time.sleep(_POLL_S)
     return len(found)
+
+
+def _tasks(found: Sequence[MarkedProcess]) -> Sequence[MarkedProcess]:
+    """The processes in which Airflow runs tasks.
+
+    Airflow gives each a process group of its own, below a worker that is in its component's group.
+    """
+    by_pid = {process.pid: process for process in found}
+    tasks = []
+    for process in found:
+        parent = by_pid.get(process.parent_pid)
+        below_component = parent is not None and parent.group_id == parent.session_id
+        if below_component and process.pid == process.group_id != process.session_id:
+            tasks.append(process)
+    return tasks
 
 
 def _signal(found: Sequence[MarkedProcess], number: signal.Signals) -> None:

@@ -110,7 +110,9 @@ class GoldenCase:
     def checkout(self, folder: Path) -> Path:
         """Copies the directory below a folder, empty directories included, and returns it."""
         target = folder / f"{self.version}-{self.name}"
-        shutil.copytree(self.table, target)
+        target.mkdir(parents=True)
+        if self.table.is_dir():  # not where Hive left nothing at all
+            shutil.copytree(self.table, target, dirs_exist_ok=True)
         for empty in self.empty_directories:
             (target / empty).mkdir(parents=True, exist_ok=True)
         return target

@@ -31,6 +31,7 @@ class Page(BaseHTTPRequestHandler):
     """A page with 250 runs of one DAG and one result; it remembers what it was asked."""
 
     asked: list[tuple[str, str, object]]
+    failures = 0
 
     def log_message(self, *_args: object) -> None:
         """Says nothing."""
@@ -40,8 +41,10 @@ class Page(BaseHTTPRequestHandler):
         query = {key: values[0] for key, values in parse_qs(address.query).items()}
         if address.path.endswith("/health"):
             return self._answer(200, {"scheduler": {"status": "healthy"}, "triggerer": None})
-        if self.headers["Authorization"] != TOKEN:
-            return self._answer(401, {"detail": "who are you?"})
+        if self.headers["Authorization"] != TOKEN or type(self).failures > 0:
+            return self._refuse()
+        if address.path in {"/api/v2/dags/paused", "/api/v2/dags/running"}:
+            return self._answer(200, {"is_paused": address.path.endswith("paused")})
         if address.path.endswith("/dagRuns"):
             begin, limit = int(query["offset"]), int(query["limit"])
             rows = [{**RUN, "dag_run_id": f"r{n}"} for n in range(250)][begin : begin + limit]
@@ -49,6 +52,12 @@ class Page(BaseHTTPRequestHandler):
         if "/taskInstances/merge/" in address.path:
             return self._answer(200, {"value": {"rows": 3}})
         return self._answer(404, {"detail": "nothing here"})
+
+    def _refuse(self) -> None:
+        if self.headers["Authorization"] != TOKEN:
+            return self._answer(401, {"detail": "who are you?"})
+        type(self).failures -= 1
+        return self._answer(500, {"detail": "database is locked"})
 
     def do_POST(self) -> None:
         body = self._remember()
@@ -121,17 +130,29 @@ def test_a_refused_call_is_an_error_that_names_it(api: AirflowApi) -> None:
 
 
 def test_unpausing_and_clearing_change_one_thing(api: AirflowApi, page: type[Page]) -> None:
-    api.unpause("d")
+    api.unpause("paused")
+    api.unpause("running")
     run = Run(dag_id="d", run_id="a/b", state="failed", day=None, start=None, end=None)
     api.clear(run)
     assert page.asked[1:] == [
-        ("PATCH", "/api/v2/dags/d?update_mask=is_paused", {"is_paused": False}),
+        ("PATCH", "/api/v2/dags/paused?update_mask=is_paused", {"is_paused": False}),
         (
             "POST",
             "/api/v2/dags/d/dagRuns/a%2Fb/clear",
             {"dry_run": False, "only_failed": True},
         ),
     ]
+
+
+def test_a_page_that_fails_now_and_then_is_asked_again(
+    api: AirflowApi, page: type[Page], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("demo.airflow_api._PAUSE_S", 0.0)
+    page.failures = 3
+    assert len(api.runs("d")) == 250
+    page.failures = 1000
+    with pytest.raises(AirflowApiError, match="database is locked"):
+        api.runs("d")
 
 
 def test_health_needs_no_password_and_no_server(api: AirflowApi, tmp_path: Path) -> None:

@@ -22,12 +22,32 @@ _DEAF = (
 )
 _PARENT = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {_SLEEP!r}])"
 
+# A component with a worker with a task in a group of its own, as Airflow's scheduler has them.
+_TASK = """
+import os, signal, sys, time
+def note(name):
+    with open(sys.argv[1], "a") as file:
+        file.write(name + "\\n")
+if os.fork() == 0:
+    if os.fork() == 0:
+        os.setpgid(0, 0)
+        signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.3), note("task"), os._exit(0)))
+        print("up", flush=True)
+        time.sleep(60)
+    os.wait()
+    os._exit(0)
+signal.signal(signal.SIGINT, lambda *_: (note("component"), os._exit(0)))
+time.sleep(60)
+"""
+
 
 @contextmanager
-def started(program: str, home: Path) -> Iterator[subprocess.Popen[bytes]]:
+def started(program: str, home: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
     environment = {**os.environ, MARK: str(home)}
-    arguments = [sys.executable, "-c", program]
-    with subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE) as process:
+    arguments = [sys.executable, "-c", program, *words]
+    with subprocess.Popen(
+        arguments, env=environment, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
         assert process.stdout is not None
         process.stdout.readline()
         yield process
@@ -42,13 +62,13 @@ def test_a_process_is_known_by_its_mark(tmp_path: Path) -> None:
 
 def test_a_polite_process_ends_on_the_first_signal(tmp_path: Path) -> None:
     with started(_SLEEP, tmp_path) as process:
-        assert end_all(tmp_path, ask_s=10, grace_s=10) == 1
+        assert end_all(tmp_path, task_s=1, ask_s=10, grace_s=10) == 1
         assert process.wait() != -9
 
 
 def test_a_deaf_process_ends_too(tmp_path: Path) -> None:
     with started(_DEAF, tmp_path) as process:
-        end_all(tmp_path, ask_s=0.2, grace_s=0.2)
+        end_all(tmp_path, task_s=0.2, ask_s=0.2, grace_s=0.2)
         assert process.wait() == -9
 
 
@@ -57,12 +77,19 @@ def test_an_orphan_is_found_after_its_parent_has_gone(tmp_path: Path) -> None:
         parent.wait()
         (orphan,) = processes_of(tmp_path)
         assert orphan.pid != parent.pid
-        end_all(tmp_path, ask_s=5, grace_s=5)
+        end_all(tmp_path, task_s=5, ask_s=5, grace_s=5)
         assert processes_of(tmp_path) == ()
 
 
 def test_a_process_without_the_mark_is_left_alone(tmp_path: Path) -> None:
     with started(_SLEEP, tmp_path / "another") as stranger:
-        assert end_all(tmp_path, ask_s=0.2, grace_s=0.2) == 0
+        assert end_all(tmp_path, task_s=0.2, ask_s=0.2, grace_s=0.2) == 0
         time.sleep(0.2)
         assert stranger.poll() is None
+
+
+def test_a_running_task_ends_before_the_component_that_runs_it(tmp_path: Path) -> None:
+    order = tmp_path / "order"
+    with started(_TASK, tmp_path, str(order)):
+        end_all(tmp_path, task_s=10, ask_s=10, grace_s=5)
+    assert order.read_text().split() == ["task", "component"]
