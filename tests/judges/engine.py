@@ -136,7 +136,7 @@ class HiveJudge(Engine):
         *,
         query_based: bool = False,
     ) -> CompactionOutcome:
-        """Queues a compaction and runs Hive's worker once, which takes the oldest request.
+        """Queues a compaction and runs Hive's worker once, on this request alone.
 
         Args:
             table: `db.table`.

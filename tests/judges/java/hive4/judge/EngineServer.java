@@ -130,6 +130,8 @@ public final class EngineServer {
     wanted.setRunas(System.getProperty("user.name"));
     wanted.setInitiatorId("judge");
     wanted.setInitiatorVersion("judge");
+    String pool = "judge-" + System.nanoTime(); // what others left in the queue is not this worker's
+    wanted.setPoolName(pool);
     try (Metastore metastore = new Metastore()) {
       CompactionResponse queued = metastore.client.compact2(wanted);
       if (!queued.isAccepted()) {
@@ -138,6 +140,7 @@ public final class EngineServer {
       long id = queued.getId();
       Worker worker = new Worker();
       worker.setConf(conf);
+      worker.setPoolName(pool);
       worker.init(new AtomicBoolean(true)); // asked to stop from the start: one round
       Thread thread = new Thread(worker::run, "judge-worker");
       thread.start();

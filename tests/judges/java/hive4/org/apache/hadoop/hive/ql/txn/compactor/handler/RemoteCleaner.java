@@ -132,9 +132,14 @@ public final class RemoteCleaner extends CompactionCleaner {
 
   /** From the directory that the compaction's transaction wrote: 4.0.1 leaves the field of the answer empty. */
   private static long highestWriteId(IMetaStoreClient client, CompactionInfo info) throws TException, IOException {
-    Path location = new Path(info.partName == null
-        ? client.getTable(info.dbname, info.tableName).getSd().getLocation()
-        : client.getPartition(info.dbname, info.tableName, info.partName).getSd().getLocation());
+    Path location;
+    try {
+      location = new Path(info.partName == null
+          ? client.getTable(info.dbname, info.tableName).getSd().getLocation()
+          : client.getPartition(info.dbname, info.tableName, info.partName).getSd().getLocation());
+    } catch (NoSuchObjectException e) {
+      return 0; // dropped meanwhile: the cleaner finds that out by itself
+    }
     Pattern written = Pattern.compile("(?:base|(?:delete_)?delta_\\d+)_(\\d+)_v0*" + info.txnId);
     long highest = 0;
     for (FileStatus entry : location.getFileSystem(new Configuration()).listStatus(location)) {
