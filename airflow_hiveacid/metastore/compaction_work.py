@@ -1,51 +1,94 @@
 """One compaction as the metastore sees it: its transaction, and its entry in the queue.
 
-Takes what is to be compacted and, on 4.x, the claimed entry; gives the write IDs that a compactor
-may touch. No write ID is allocated: the result takes the place of what it was made from. The order
-is that of Hive's Worker: transaction, shared lock, snapshot, `update_compactor_state`, the work,
-`mark_compacted`, commit. On 3.1, whose queue outsiders cannot serve, only the transaction is left.
+No write ID is allocated: the result takes the place of what it was made from. The order is that of
+Hive's Worker: transaction, shared lock, snapshot, `update_compactor_state`, the work,
+`mark_compacted`, commit. Before it comes a lock that only compactors of the same partition ask for.
+It is their sign of life: whoever holds it may bury the entries that dead workers of ours have left.
+On 3.1, whose queue outsiders cannot serve, transaction and locks are all there is.
 
 Example:
-    with compacting(client, table=table, partition=name, claim=claim, job_key=key, ...) as work:
-        rewrite(work.write_ids)
+    with compacting(client, table=table, partition=name, compaction_type=kind, ...) as work:
+        if work.refusal is None:
+            rewrite(work.write_ids)
 """
 
 from __future__ import annotations
 
 import dataclasses
 import logging
+import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.conflicts import DataOperation
+import airflow_hiveacid
+from airflow_hiveacid.format.conflicts import (
+    DataOperation,
+    LockState,
+    LockType,
+    MetastoreGeneration,
+)
 from airflow_hiveacid.format.errors import CommitStateUnknownError, MetastoreError
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
-from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction, CompactionState
+from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
 from airflow_hiveacid.metastore.transaction import begin
 from airflow_hiveacid.metastore.txn_values import TxnType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.metastore.clock import Clock
-    from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction
+    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry, CompactionType
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transaction import Transaction
 
 # COMPACTION_QUEUE.CQ_ERROR_MESSAGE is text without a bound; a stack trace has no place in it.
 _LONGEST_MESSAGE: Final = 2000
+# COMPACTION_QUEUE.CQ_WORKER_ID and CQ_POOL_NAME of Hive's schema.
+_LONGEST_WORKER_ID: Final = 128
+_OURS: Final = "hiveacid-"
+_AT_WORK: Final = frozenset({CompactionState.INITIATED, CompactionState.WORKING})
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionWork:
-    """An open compaction: what may be compacted is what `write_ids` shows."""
+    """An open compaction: what may be compacted is what `write_ids` shows. Mutable.
 
-    txn: Transaction
-    write_ids: CompactorWriteIdList
+    `claim` is None on 3.1. With a `refusal` (somebody else is at it) the transaction is over and
+    the body has nothing to do.
+    """
+
+    def __init__(self, client: MetastorePort, txn: Transaction, ref: TableRef) -> None:
+        self._client = client
+        self.txn = txn
+        self.write_ids = CompactorWriteIdList.of(txn.snapshot.write_ids(ref))
+        self.claim: ClaimedCompaction | None = None
+        self.refusal: str | None = None
+
+    def begin(self, worker: _QueueWorker, kind: CompactionType) -> None:
+        """Claim the work; called by `compacting` alone."""
+        if not worker.is_alone(self.txn.txn_id):
+            self.refuse("another compactor is at work here")
+            return
+        claim = worker.claim(kind)
+        if isinstance(claim, _Taken):
+            self.refuse(claim.why)
+        elif claim is not None:
+            highest = self.write_ids.high_watermark
+            self.claim = dataclasses.replace(claim, highest_write_id=highest)
+            self._client.update_compactor_state(self.claim, self.txn.txn_id)
+
+    def refuse(self, why: str) -> None:
+        """End the transaction and say in the queue why nothing was done."""
+        self.refusal = why
+        self.txn.abandon()
+        if self.claim is not None:
+            self._client.mark_refused(dataclasses.replace(self.claim, error_message=why))
 
 
 @contextmanager
@@ -54,28 +97,27 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     *,
     table: TableInfo,
     partition: PartitionName | None,
-    claim: ClaimedCompaction | None,
-    job_key: str | None,
+    compaction_type: CompactionType,
+    job_key: str,
     lock_timeout_s: float,
     heartbeat_s: float | None = None,
-    run_as: str | None = None,
     clock: Clock | None = None,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> Iterator[CompactionWork]:
     """Run a body as one compaction; when it raises, the entry is marked as failed.
 
-    `Transaction.abandon` inside the body ends the transaction and leaves the entry to the caller,
-    who says why with `mark_refused`. `run_as` is whom the server's cleaner acts as; None is the
-    entry's own user, or ours. The other arguments and errors are those of `transaction.begin`.
+    Arguments and errors are those of `transaction.begin`; `partition` is None for an unpartitioned
+    table, and the part of the job.
     """
     access = TableAccess(
         table=table,
         operations=frozenset({DataOperation.SELECT}),
-        partitions=(partition,) if partition is not None and partition.columns else None,
+        partitions=None if partition is None else (partition,),
     )
     transaction = begin(
         client,
         job_key=job_key,
+        job_part=str(partition or ""),
         reads=[access],
         lock_timeout_s=lock_timeout_s,
         heartbeat_s=heartbeat_s,
@@ -83,31 +125,109 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
         clock=clock,
         on_step=on_step,
     )
+    work: CompactionWork | None = None
     try:
         with transaction as txn:
-            write_ids = CompactorWriteIdList.of(txn.snapshot.write_ids(table.ref))
-            if claim is not None:
-                claim = dataclasses.replace(
-                    claim,
-                    highest_write_id=write_ids.high_watermark,
-                    run_as=run_as or claim.run_as,
-                )
-                client.update_compactor_state(claim, txn.txn_id)
-            yield CompactionWork(txn=txn, write_ids=write_ids)
-            if claim is not None and not txn.is_ended:
-                client.mark_compacted(claim)
+            work = CompactionWork(client, txn, table.ref)
+            work.begin(_QueueWorker(client, table.ref, partition, job_key), compaction_type)
+            yield work
+            if work.refusal is None and work.claim is not None:
+                client.mark_compacted(work.claim)
+                on_step("marked")
     except CommitStateUnknownError:
         raise  # if it was committed after all, the entry waits for the cleaner and is right
     except BaseException as error:
-        if claim is not None:
-            _mark_failed(client, claim, error)
+        if work is not None and work.claim is not None:
+            _mark_failed(client, work.claim, f"{type(error).__name__}: {error}")
         raise
 
 
-def _mark_failed(client: MetastorePort, claim: ClaimedCompaction, error: BaseException) -> None:
-    message = f"{type(error).__name__}: {error}"[:_LONGEST_MESSAGE]
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """Why there is nothing to claim."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class _QueueWorker:
+    """Puts an entry for one partition into the queue and claims it."""
+
+    client: MetastorePort
+    ref: TableRef
+    partition: PartitionName | None
+    job_key: str
+
+    def is_alone(self, txn_id: TxnId) -> bool:
+        """Try to take the lock that only compactors of this partition ask for.
+
+        It is on a name that no table has, so no reader or writer ever waits for it; it ends with
+        the transaction.
+        """
+        component = LockComponent(
+            table=TableRef(self.ref.db, f"hiveacid_compaction_of_{self.ref.name}"),
+            lock_type=LockType.EXCLUSIVE,
+            operation=DataOperation.SELECT,
+            partition=self.partition,
+            is_transactional=False,
+        )
+        answer = self.client.lock(
+            LockRequest(txn_id=txn_id, components=(component,), agent_info="hiveacid compaction")
+        )
+        if answer.state is LockState.ACQUIRED:
+            return True
+        self.client.unlock(answer.lock_id)
+        return False
+
+    def claim(self, kind: CompactionType) -> ClaimedCompaction | _Taken | None:
+        """The claimed entry; None where the queue cannot be served (3.1) and does not know of it.
+
+        Call it with the compactors' lock in hand.
+        """
+        waiting = [
+            entry
+            for entry in self.client.show_compactions(self.ref)
+            if entry.partition == self.partition and entry.state in _AT_WORK
+        ]
+        if self.client.generation is MetastoreGeneration.V3:
+            # It tells nobody outside which entries its workers take: stay away from all of them.
+            states = [entry.state.value for entry in waiting]
+            return _Taken(f"the metastore's queue has it as {states[0]}") if states else None
+        for entry in waiting:
+            self._bury(entry)
+        # A pool of its own makes sure that what is claimed is what was asked for.
+        pool = f"{_OURS}{uuid.uuid4().hex}"
+        answer = self.client.request_compaction(self.ref, self.partition, kind, pool=pool)
+        if not answer.accepted:
+            reason = answer.message or answer.state.value
+            return _Taken(f"the metastore's queue has an entry for it already: {reason}")
+        return self._claim_in(pool) or _Taken("somebody else has claimed the queue's entry")
+
+    def _claim_in(self, pool: str | None) -> ClaimedCompaction | None:
+        return self.client.find_next_compaction(
+            f"{_OURS}{self.job_key}"[:_LONGEST_WORKER_ID],
+            worker_version=airflow_hiveacid.__version__,
+            pool=pool,
+        )
+
+    def _bury(self, entry: CompactionEntry) -> None:
+        """Mark as failed what a worker of ours has left; it is dead, since we hold its lock.
+
+        Hive gives such an entry back after a day, and only where its Initiator runs.
+        """
+        claim = None
+        if entry.state is CompactionState.WORKING and (entry.worker_id or "").startswith(_OURS):
+            claim = ClaimedCompaction.of_entry(entry)
+        elif entry.state is CompactionState.INITIATED and (entry.pool or "").startswith(_OURS):
+            claim = self._claim_in(entry.pool)
+        if claim is not None:
+            _log.warning("burying compaction %s of dead worker %s", claim.entry_id, entry.worker_id)
+            _mark_failed(self.client, claim, "its worker died")
+
+
+def _mark_failed(client: MetastorePort, claim: ClaimedCompaction, why: str) -> None:
+    message = why[:_LONGEST_MESSAGE]
     try:
         client.mark_failed(dataclasses.replace(claim, error_message=message))
     except MetastoreError as refusal:
-        # The server gives "working" entries of dead workers back after a day.
         _log.warning("cannot mark compaction %s as failed: %s", claim.entry_id, refusal)

@@ -2,7 +2,9 @@
 
 A scheduler starts a task again when it has lost sight of it; the first copy may still be running.
 Both carry the same job key, and `show_locks` is the one place where the metastore repeats what a
-client said of itself (`open_txns` takes agentInfo and forgets it).
+client said of itself (`open_txns` takes agentInfo and forgets it). A job may run parts side by
+side, each in a transaction of its own: only copies of the same part end each other, but who kills
+the job ends them all.
 
 Why looking once, after one's own lock request, is enough: of two copies the one that asked for its
 lock second sees the other, unless that one has ended; and what it committed is in the snapshot,
@@ -12,7 +14,7 @@ first one.
 Example:
     >>> seal = Seal(job_key="dag/run/task/-1", first_txn_id=TxnId(7))
     >>> seal.agent_info
-    'dag/run/task/-1#68777a37417a417682d8dd4cf3b70225@7'
+    'dag/run/task/-1#68777a37417a417682d8dd4cf3b70225.e3b0c44298fc@7'
 """
 
 from __future__ import annotations
@@ -37,16 +39,21 @@ if TYPE_CHECKING:
 # HIVE_LOCKS.HL_AGENT_INFO of Hive's schema.
 _LONGEST: Final = 128
 _DIGEST_CHARACTERS: Final = 32
-_SEAL: Final = re.compile(r"#([0-9a-f]{32})@(\d+)\Z")
+_PART_CHARACTERS: Final = 12
+_SEAL: Final = re.compile(r"#([0-9a-f]{32})\.([0-9a-f]{12})@(\d+)\Z")
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seal:
-    """What a copy of a job writes on its locks: the job key, also as a digest, and its rank."""
+    """What a copy of a job writes on its locks: the job key, also as a digest, and its rank.
+
+    `part` tells the job's transactions apart that run side by side.
+    """
 
     job_key: str
+    part: str = ""
     first_txn_id: TxnId
 
     @property
@@ -55,9 +62,14 @@ class Seal:
         return job_digest(self.job_key)
 
     @property
+    def part_digest(self) -> str:
+        """Stands for the part."""
+        return job_digest(self.part)[:_PART_CHARACTERS]
+
+    @property
     def agent_info(self) -> str:
         """The text on the lock: as much of the job key as there is room for, digest and rank."""
-        tail = f"#{self.digest}@{self.first_txn_id}"
+        tail = f"#{self.digest}.{self.part_digest}@{self.first_txn_id}"
         # Some databases keep the column in a one-byte character set.
         readable = self.job_key.encode("ascii", "replace").decode("ascii")
         return readable[: _LONGEST - len(tail)] + tail
@@ -68,6 +80,7 @@ class Rival:
     """A transaction of another copy of the same job, and the rank of that copy."""
 
     txn_id: TxnId
+    part_digest: str
     first_txn_id: TxnId
 
 
@@ -83,8 +96,9 @@ def copies_of(job_key: str, locks: Iterable[LockInfo]) -> tuple[Rival, ...]:
     for lock in locks:
         match = _SEAL.search(lock.agent_info)
         if match and match[1] == digest and lock.txn_id is not None:
-            rival = Rival(txn_id=lock.txn_id, first_txn_id=TxnId(int(match[2])))
-            found[lock.txn_id] = rival
+            found[lock.txn_id] = Rival(
+                txn_id=lock.txn_id, part_digest=match[2], first_txn_id=TxnId(int(match[3]))
+            )
     return tuple(found[txn_id] for txn_id in sorted(found))
 
 
@@ -98,10 +112,11 @@ def newer(seal: Seal, copies: Iterable[Rival]) -> tuple[Rival, ...]:
     return tuple(c for c in copies if c.first_txn_id > seal.first_txn_id)
 
 
-def find_copies(client: MetastorePort, job_key: str, refs: Iterable[TableRef]) -> tuple[Rival, ...]:
-    """Every transaction of this job with locks on one of the tables, ascending."""
+def find_copies(client: MetastorePort, seal: Seal, refs: Iterable[TableRef]) -> tuple[Rival, ...]:
+    """Every transaction of this part of the job with locks on one of the tables, ascending."""
     locks = [lock for ref in sorted(set(refs)) for lock in client.show_locks(ref)]
-    return copies_of(job_key, locks)
+    copies = copies_of(seal.job_key, locks)
+    return tuple(copy for copy in copies if copy.part_digest == seal.part_digest)
 
 
 def fence(client: MetastorePort, seal: Seal, txn_id: TxnId, refs: Iterable[TableRef]) -> None:
@@ -110,7 +125,7 @@ def fence(client: MetastorePort, seal: Seal, txn_id: TxnId, refs: Iterable[Table
     Raises:
         FencedError: a newer copy has asked for its locks; ours is the one to end.
     """
-    copies = find_copies(client, seal.job_key, refs)
+    copies = find_copies(client, seal, refs)
     ahead = newer(seal, copies)
     if ahead:
         raise FencedError(job_key=seal.job_key, txn_id=txn_id, newer_txn_id=ahead[-1].txn_id)
@@ -137,7 +152,7 @@ def raise_if_fenced(
         FencedError: there is such a copy. Returns if there is none, or if nobody can say.
     """
     try:
-        ahead = newer(seal, find_copies(client, seal.job_key, refs))
+        ahead = newer(seal, find_copies(client, seal, refs))
     except MetastoreError as unknown:
         _log.debug("cannot look for a newer copy: %s", unknown)
         return

@@ -54,6 +54,7 @@ class Plan:
     """What a transaction is for. See `transaction.begin` for the fields."""
 
     job_key: str | None
+    job_part: str
     reads: tuple[TableAccess, ...]
     writes: tuple[TableAccess, ...]
     lock_timeout_s: float
@@ -183,7 +184,9 @@ class _Opening:
     def _seal(self) -> Seal | None:
         if self.plan.job_key is None:
             return None
-        return Seal(job_key=self.plan.job_key, first_txn_id=self.first_txn_id)
+        return Seal(
+            job_key=self.plan.job_key, part=self.plan.job_part, first_txn_id=self.first_txn_id
+        )
 
     @property
     def _components(self) -> tuple[LockComponent, ...]:

@@ -233,6 +233,7 @@ def begin(  # noqa: PLR0913 -- one keyword for each thing a transaction is made 
     client: MetastorePort,
     *,
     job_key: str | None,
+    job_part: str = "",
     reads: Sequence[TableAccess] = (),
     writes: Sequence[TableAccess] = (),
     lock_timeout_s: float,
@@ -251,6 +252,7 @@ def begin(  # noqa: PLR0913 -- one keyword for each thing a transaction is made 
         client: Used by this thread alone until the body ends; the heartbeats use a clone.
         job_key: Names the task whatever its try; of several copies with the same key only the
             newest goes on. None: nobody looks.
+        job_part: Tells transactions of one job apart that run side by side.
         reads: Tables read, apart from those written.
         writes: Tables written.
         lock_timeout_s: Bound of all waiting for locks together.
@@ -275,6 +277,7 @@ def begin(  # noqa: PLR0913 -- one keyword for each thing a transaction is made 
         raise ValueError("a transaction reads or writes at least one table")
     plan = Plan(
         job_key=job_key,
+        job_part=job_part,
         reads=tuple(reads),
         writes=tuple(writes),
         lock_timeout_s=lock_timeout_s,

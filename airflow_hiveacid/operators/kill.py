@@ -53,7 +53,7 @@ def stop_processes(process: subprocess.Popen[str] | None) -> Iterator[None]:
 def abort_job(spec: JobSpec) -> None:
     """Abort the transactions of a job, whichever copy holds them; their locks tell them."""
     from airflow_hiveacid.metastore.client import connect  # noqa: PLC0415 - brings Thrift
-    from airflow_hiveacid.metastore.fencing import copies_of  # noqa: PLC0415 - as above
+    from airflow_hiveacid.metastore.fencing import abort_job as abort  # noqa: PLC0415 - as above
 
     endpoint = replace(
         spec.metastore,
@@ -62,9 +62,8 @@ def abort_job(spec: JobSpec) -> None:
     )
     try:
         with connect(endpoint) as client:
-            for copy in copies_of(spec.job_key, client.show_locks()):
-                client.abort_txn(copy.txn_id)
-                _log.info("aborted txn_id=%s of killed job_key=%s", copy.txn_id, spec.job_key)
+            for txn_id in abort(client, spec.job_key):
+                _log.info("aborted txn_id=%s of killed job_key=%s", txn_id, spec.job_key)
     except HiveAcidError as error:
         _log.warning(
             "cannot abort the transaction of job_key=%s: %s. The metastore will, after its own"

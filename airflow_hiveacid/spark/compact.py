@@ -4,7 +4,7 @@ Takes what a plan (`plan.compaction`) decided and carries it out: one Spark task
 sorted files as streams; the driver publishes the result. Rows keep their identity; none passes
 through Spark.
 
-Read downwards: `compact_partition` claims the work and takes the compactor's snapshot, plans under
+Read downwards: `Compactor.compact` claims the work and takes the compactor's snapshot, plans under
 it, lets executors write, looks once more whether the plan still holds, publishes, and commits.
 """
 
@@ -18,27 +18,14 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-import airflow_hiveacid
 from airflow_hiveacid.format.acid_state import AcidState, resolve
-from airflow_hiveacid.format.conflicts import (
-    DataOperation,
-    LockState,
-    LockType,
-    MetastoreGeneration,
-)
-from airflow_hiveacid.format.errors import CommitStateUnknownError, DirectoryExistsError
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import DirectoryExistsError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot
-from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
 from airflow_hiveacid.jobs.specs import CompactionChoice, CompactSpec
-from airflow_hiveacid.metastore.compaction_queue import (
-    ClaimedCompaction,
-    CompactionState,
-    CompactionType,
-)
-from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
-from airflow_hiveacid.metastore.transaction import Transaction, begin
-from airflow_hiveacid.metastore.txn_values import TxnType
+from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.metastore.compaction_work import compacting
 from airflow_hiveacid.plan.compaction import CompactionPlan, NoCompaction, plan_compaction
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 from airflow_hiveacid.spark.publish import (
@@ -58,17 +45,18 @@ from airflow_hiveacid.storage.table_notes import TableNotes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
 
     from pyspark.sql import SparkSession
 
     from airflow_hiveacid.format.names import BaseName, DeltaName
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.metastore.compaction_work import CompactionWork
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.transaction import Transaction
     from airflow_hiveacid.storage.orc_encoders import WriterOptions
 
 log = logging.getLogger("hiveacid")
 
-_WORKER: Final = "hiveacid"
 _COMPACTED_SCHEMA: Final = (
     "directory string, bucket int, attempt string, rows long, size_bytes long"
 )
@@ -130,54 +118,45 @@ class Compactor:
         wanted = self.plan(partition)
         if isinstance(wanted, NoCompaction) or self.spec.plan_only:
             return _outcome(partition, wanted)
-        claim = self._claim(partition, wanted)
-        if isinstance(claim, NoCompaction):
-            return _outcome(partition, claim)
-        try:
-            with self._transaction(partition) as txn:
-                outcome = self._compact(partition, wanted, claim, txn)
-        except BaseException as error:
-            # If the commit's fate is unknown the entry is left alone: it may be ready for cleaning.
-            if claim is not None and not isinstance(error, CommitStateUnknownError):
-                self.client.mark_failed(dataclasses.replace(claim, error_message=str(error)))
-            raise
-        if claim is not None and not outcome.done:
-            self.client.mark_refused(dataclasses.replace(claim, error_message=outcome.why))
-        return outcome
+        with compacting(
+            self.client,
+            table=self.table,
+            partition=partition.name if partition.name.columns else None,
+            compaction_type=CompactionType.MAJOR if wanted.is_major else CompactionType.MINOR,
+            job_key=self.job_key,
+            lock_timeout_s=self.lock_timeout_s,
+            heartbeat_s=self.heartbeat_s,
+            on_step=self.on_step,
+        ) as work:
+            if work.refusal is not None:
+                return _outcome(partition, NoCompaction(why=work.refusal))
+            return self._compact(partition, wanted, work)
 
     def _compact(
-        self,
-        partition: PartitionInfo,
-        wanted: CompactionPlan,
-        claim: ClaimedCompaction | None,
-        txn: Transaction,
+        self, partition: PartitionInfo, wanted: CompactionPlan, work: CompactionWork
     ) -> CompactionOutcome:
-        if not self._is_alone(partition, txn):
-            return _outcome(partition, NoCompaction(why="another compactor is at work here"))
+        txn, claim = work.txn, work.claim
         kind = CompactionChoice.MAJOR if wanted.is_major else CompactionChoice.MINOR
         plan = self._decide(self._state(partition, txn.snapshot), kind)
         if isinstance(plan, NoCompaction):
+            work.refuse(plan.why)
             return _outcome(partition, plan)
         plan = dataclasses.replace(plan, why=wanted.why)
         if claim is not None:
-            claim = dataclasses.replace(claim, highest_write_id=plan.high)
-            self.client.update_compactor_state(claim, txn.txn_id)
             self.client.set_job_id(claim, self.spark.sparkContext.applicationId)
         staging = Staging(location=partition.location, token=str(txn.txn_id))
         try:
             directories = self._write(partition, plan, staging, txn)
-            self.on_step("staged")
+            txn.step("staged")
             txn.ensure_alive()
             self._require_unchanged(partition, plan, txn)
             publish(directories)
-            self.on_step("published")
+            txn.step("published")
         finally:
             staging.discard()
         if claim is not None:
             notes = TableNotes(location=self.table.location)
             notes.note_highest_write_id(claim.entry_id, plan.high)
-            self.client.mark_compacted(claim)
-        self.on_step("marked")
         return dataclasses.replace(
             _outcome(partition, plan),
             done=True,
@@ -188,80 +167,6 @@ class Compactor:
             txn_id=txn.txn_id,
             entry_id=claim.entry_id if claim is not None else None,
         )
-
-    def _claim(
-        self, partition: PartitionInfo, wanted: CompactionPlan
-    ) -> ClaimedCompaction | NoCompaction | None:
-        """Put an entry into the queue and claim it; None where the queue cannot be served (3.1).
-
-        A pool of its own makes sure that the entry which is claimed is the one that was put there.
-        """
-        name = partition.name if partition.name.columns else None
-        if self.client.generation is MetastoreGeneration.V3:
-            return self._blocked_by_hive(partition)
-        pool = f"{_WORKER}-{uuid.uuid4().hex}"
-        kind = CompactionType.MAJOR if wanted.is_major else CompactionType.MINOR
-        answer = self.client.request_compaction(self.table.ref, name, kind, pool=pool)
-        if not answer.accepted:
-            reason = answer.message or answer.state.value
-            return NoCompaction(why=f"the metastore's queue has an entry for it already: {reason}")
-        claim = self.client.find_next_compaction(
-            f"{_WORKER}-{self.job_key}"[:128],
-            worker_version=airflow_hiveacid.__version__,
-            pool=pool,
-        )
-        return claim or NoCompaction(why="somebody else has claimed the queue's entry")
-
-    def _blocked_by_hive(self, partition: PartitionInfo) -> NoCompaction | None:
-        """3.1 tells nobody outside which entries its workers take: stay away from all of them."""
-        name = partition.name if partition.name.columns else None
-        for entry in self.client.show_compactions(self.table.ref):
-            if entry.partition == name and entry.state in (
-                CompactionState.INITIATED,
-                CompactionState.WORKING,
-            ):
-                return NoCompaction(why=f"the metastore's queue has it as {entry.state.value}")
-        return None
-
-    def _transaction(self, partition: PartitionInfo) -> AbstractContextManager[Transaction]:
-        names = (partition.name,) if partition.name.columns else None
-        access = TableAccess(
-            table=self.table, operations=frozenset({DataOperation.SELECT}), partitions=names
-        )
-        return begin(
-            self.client,
-            job_key=f"{self.job_key}/{partition.name}",
-            reads=[access],
-            writes=[],
-            lock_timeout_s=self.lock_timeout_s,
-            heartbeat_s=self.heartbeat_s,
-            txn_type=TxnType.COMPACTION,
-            on_step=self.on_step,
-        )
-
-    def _is_alone(self, partition: PartitionInfo, txn: Transaction) -> bool:
-        """Try to take the lock that only compactors of this partition ask for.
-
-        It is on a name that no table has, so no reader or writer ever waits for it; it ends with
-        the transaction.
-        """
-        ref = self.table.ref
-        component = LockComponent(
-            table=TableRef(ref.db, f"hiveacid_compaction_of_{ref.name}"),
-            lock_type=LockType.EXCLUSIVE,
-            operation=DataOperation.SELECT,
-            partition=partition.name if partition.name.columns else None,
-            is_transactional=False,
-        )
-        answer = self.client.lock(
-            LockRequest(
-                txn_id=txn.txn_id, components=(component,), agent_info="hiveacid compaction"
-            )
-        )
-        if answer.state is LockState.ACQUIRED:
-            return True
-        self.client.unlock(answer.lock_id)
-        return False
 
     def _state(self, partition: PartitionInfo, snapshot: Snapshot) -> AcidState:
         write_ids = CompactorWriteIdList.of(snapshot.write_ids(self.table.ref))

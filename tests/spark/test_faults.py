@@ -8,9 +8,12 @@ import pytest
 
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs import (
+    CompactionChoice,
+    CompactSpec,
     InsertSpec,
     SourceSpec,
 )
+from airflow_hiveacid.metastore.fencing import abort_job
 from fault_cases import AFTER, BEFORE, COLUMNS, change
 from spark_submit import submit
 
@@ -87,6 +90,40 @@ def test_what_a_killed_driver_left_is_removed_by_cleaning(lab: Lab, tmp_path: Pa
     assert lab.directories("t") == ["delta_0000001_0000001_0000"]
     assert [p.name for p in lab.root("t").iterdir() if p.name.startswith("_tmp")] == []
     assert lab.rows("t") == [(1, "a")]
+
+
+@pytest.mark.promise("C3")
+@pytest.mark.parametrize("step", ["staged", "published", "marked"])
+def test_a_killed_compactor_changes_no_row_and_stops_no_other(
+    lab4: Lab, tmp_path: Path, step: str
+) -> None:
+    check_killed_compactor(lab4, tmp_path, step)
+
+
+@pytest.mark.parametrize("step", ["staged", "published"])
+def test_nor_does_one_on_a_3_metastore(lab3: Lab, tmp_path: Path, step: str) -> None:
+    check_killed_compactor(lab3, tmp_path, step)
+
+
+def check_killed_compactor(lab: Lab, tmp_path: Path, step: str) -> None:
+    lab.table("t", COLUMNS)
+    for i in range(3):
+        lab.insert("t", [(i, "a")], ["id", "name"])
+    lab.delete("t", "id = 1")
+    key = f"{lab.db}/compact"
+    spec = CompactSpec(target=f"{lab.db}.t", choice=CompactionChoice.MAJOR)
+    killed = submit(tmp_path, lab.endpoint, spec, job_key=key, stop_at=step)
+    assert killed.code != 0, killed.log
+    assert lab.rows("t") == [(0, "a"), (2, "a")]
+
+    again = lab.run(spec, job_key=key)
+    # A base is what its name says as soon as it is there: nothing is left to do.
+    done = JobStatus.COMMITTED if step == "staged" else JobStatus.NOTHING_TO_DO
+    assert again.status is done, again
+    abort_job(lab.client, key)  # as Airflow does when it kills a task
+    lab.clean("t", orphan_age_s=0.0)
+    assert len(lab.directories("t")) == 1
+    assert lab.rows("t") == [(0, "a"), (2, "a")]
 
 
 @pytest.mark.promise("A7")

@@ -6,7 +6,6 @@ import os
 import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -125,19 +124,16 @@ def test_a_hundred_dynamic_writes_leave_no_lines_after_compaction(
 
 
 def compact(client: MetastoreClient, table: TableInfo, value: str) -> None:
-    client.request_compaction(table.ref, month(value), CompactionType.MAJOR, pool="drained")
-    claim = client.find_next_compaction("worker", worker_version="1", pool="drained")
-    assert claim is not None
     with compacting(
         client,
         table=table,
         partition=month(value),
-        claim=claim,
+        compaction_type=CompactionType.MAJOR,
         job_key=f"compact {value}",
         lock_timeout_s=10,
     ) as work:
-        pass
-    client.mark_cleaned(replace(claim, highest_write_id=work.write_ids.high_watermark))
+        assert work.claim is not None
+    client.mark_cleaned(work.claim)
 
 
 def lines_of(database: PostgresDatabase, table: str) -> dict[str, int]:

@@ -29,11 +29,13 @@ def job(
     operation: DataOperation = INSERT,
     *,
     key: str = KEY,
+    part: str = "",
     first_txn_id: TxnId | None = None,
 ) -> AbstractContextManager[Transaction]:
     return begin(
         bench.client(),
         job_key=key,
+        job_part=part,
         writes=[access(table, operation)],
         lock_timeout_s=5,
         clock=bench.clock,
@@ -131,6 +133,19 @@ def test_a_job_can_be_ended_from_outside(bench: Bench, client: MetastorePort) ->
     with pytest.raises(Exception, match="is aborted"):
         victim()
     assert abort_job(client, KEY) == ()
+
+
+def test_parts_of_a_job_run_side_by_side_and_end_together(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.table()
+    with job(bench, table, part="p=1") as one, job(bench, table, part="p=2") as two:
+        one.ensure_alive()
+        with job(bench, table, part="p=1") as again:
+            assert abort_job(client, KEY) == (two.txn_id, again.txn_id)
+            again.abandon()
+        one.abandon()
+        two.abandon()
 
 
 def test_two_readers_of_one_job_are_copies_as_well(bench: Bench, client: MetastorePort) -> None:

@@ -19,8 +19,11 @@ from airflow_hiveacid.metastore.gen.compaction.ttypes import ShowCompactRequest
 from contract.bench import NEEDS_V4, access, month, start
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.metastore.compaction_work import CompactionWork
     from airflow_hiveacid.metastore.port import MetastorePort
     from contract.bench import Bench
 
@@ -109,23 +112,28 @@ def test_a_worker_claims_from_its_own_pool_only(client: MetastorePort, table: Ta
     client.mark_refused(replace(claim, error_message="tidying up"))
 
 
-@NEEDS_V4
-def test_a_compaction_goes_from_claim_to_cleaned(client: MetastorePort, table: TableInfo) -> None:
-    client.request_compaction(table.ref, month("1"), MAJOR, pool=table.ref.db)
-    claim = claim_of(client, table.ref.db)
-    with compacting(
+def compaction(
+    client: MetastorePort, table: TableInfo, kind: CompactionType = MAJOR
+) -> AbstractContextManager[CompactionWork]:
+    return compacting(
         client,
         table=table,
         partition=month("1"),
-        claim=claim,
+        compaction_type=kind,
         job_key="compact",
         lock_timeout_s=5,
-    ) as work:
+    )
+
+
+@NEEDS_V4
+def test_a_compaction_goes_from_claim_to_cleaned(client: MetastorePort, table: TableInfo) -> None:
+    with compaction(client, table) as work:
+        assert work.claim is not None
         assert work.write_ids.high_watermark == 3
         assert work.txn.write_ids == {}
         (lock,) = client.show_locks(table.ref)
         assert (lock.lock_type, lock.partition) == (LockType.SHARED_READ, "month=1")
-        client.set_job_id(claim, "application_1")
+        client.set_job_id(work.claim, "application_1")
         (entry,) = client.show_compactions(table.ref)
         assert (entry.state, entry.txn_id) == (CompactionState.WORKING, work.txn.txn_id)
         assert (entry.highest_write_id, entry.job_id) == (3, "application_1")
@@ -133,7 +141,9 @@ def test_a_compaction_goes_from_claim_to_cleaned(client: MetastorePort, table: T
     (entry,) = client.show_compactions(table.ref)
     assert entry.state is CompactionState.READY_FOR_CLEANING
     assert client.show_locks(table.ref) == ()
-    client.mark_cleaned(replace(claim, highest_write_id=WriteId(3)))
+    with pytest.raises(ValueError, match="not working"):
+        ClaimedCompaction.of_entry(entry)
+    client.mark_cleaned(replace(work.claim, highest_write_id=WriteId(3)))
     (entry,) = client.show_compactions(table.ref)
     assert entry.state is CompactionState.SUCCEEDED
     assert not entry.state.is_pending
@@ -141,18 +151,8 @@ def test_a_compaction_goes_from_claim_to_cleaned(client: MetastorePort, table: T
 
 @NEEDS_V4
 def test_a_compaction_that_fails_says_why(client: MetastorePort, table: TableInfo) -> None:
-    client.request_compaction(table.ref, month("1"), MINOR, pool=table.ref.db)
-    claim = claim_of(client, table.ref.db)
-
     def work() -> None:
-        with compacting(
-            client,
-            table=table,
-            partition=month("1"),
-            claim=claim,
-            job_key="compact",
-            lock_timeout_s=5,
-        ):
+        with compaction(client, table, MINOR):
             raise OSError("the disk is full")
 
     with pytest.raises(OSError, match="full"):
@@ -161,6 +161,53 @@ def test_a_compaction_that_fails_says_why(client: MetastorePort, table: TableInf
     assert entry.state is CompactionState.FAILED
     assert entry.error_message == "OSError: the disk is full"
     assert client.show_locks(table.ref) == ()
+
+
+@NEEDS_V4
+def test_a_compaction_without_work_says_so(client: MetastorePort, table: TableInfo) -> None:
+    with compaction(client, table) as work:
+        work.refuse("one directory, nothing to join")
+    (entry,) = client.show_compactions(table.ref)
+    assert entry.state is CompactionState.REFUSED
+    assert entry.error_message == "one directory, nothing to join"
+    assert client.show_locks(table.ref) == ()
+
+
+def test_of_two_compactors_of_a_partition_one_works(
+    client: MetastorePort, table: TableInfo
+) -> None:
+    with compaction(client, table) as first:
+        assert first.refusal is None
+        with compacting(
+            client,
+            table=table,
+            partition=month("1"),
+            compaction_type=MAJOR,
+            job_key="another",
+            lock_timeout_s=5,
+        ) as second:
+            assert second.refusal == "another compactor is at work here"
+        with compacting(
+            client,
+            table=table,
+            partition=month("2"),
+            compaction_type=MAJOR,
+            job_key="another",
+            lock_timeout_s=5,
+        ) as neighbour:
+            assert neighbour.refusal is None
+    assert client.show_locks(table.ref) == ()
+
+
+def test_what_somebody_else_has_queued_is_left_to_him(
+    client: MetastorePort, table: TableInfo
+) -> None:
+    client.request_compaction(table.ref, month("1"), MAJOR)
+    with compaction(client, table) as work:
+        assert work.refusal is not None
+        assert work.refusal.startswith("the metastore's queue has")
+    (entry,) = client.show_compactions(table.ref)
+    assert entry.state is CompactionState.INITIATED
 
 
 @NEEDS_V4
@@ -184,41 +231,43 @@ def test_cleaning_without_a_bound_is_never_told(client: MetastorePort, table: Ta
 
 
 @NEEDS_V4
-def test_what_a_dead_worker_had_claimed_can_be_taken_over(
-    client: MetastorePort, table: TableInfo
+@pytest.mark.parametrize("had_claimed", [True, False])
+def test_what_a_dead_worker_left_in_the_queue_is_no_obstacle(
+    client: MetastorePort, table: TableInfo, *, had_claimed: bool
 ) -> None:
-    client.request_compaction(table.ref, month("1"), MAJOR, pool=table.ref.db)
-    claim_of(client, table.ref.db)
-    (entry,) = client.show_compactions(table.ref)
-    claim = ClaimedCompaction.of_entry(entry)
-    with compacting(
-        client,
-        table=table,
-        partition=month("1"),
-        claim=claim,
-        job_key="compact",
-        lock_timeout_s=5,
-    ):
-        pass
-    (entry,) = client.show_compactions(table.ref)
-    assert entry.state is CompactionState.READY_FOR_CLEANING
-    with pytest.raises(ValueError, match="not working"):
-        ClaimedCompaction.of_entry(entry)
-    client.mark_cleaned(replace(claim, highest_write_id=WriteId(3)))
+    pool = f"hiveacid-{table.ref.db}"
+    client.request_compaction(table.ref, month("1"), MINOR, pool=pool)
+    if had_claimed:
+        client.find_next_compaction("hiveacid-job", worker_version="1.0", pool=pool)
+    with compaction(client, table) as work:
+        assert work.refusal is None
+    states = sorted(
+        (entry.compaction_type.value, entry.state.value)
+        for entry in client.show_compactions(table.ref)
+    )
+    assert states == [("major", "ready for cleaning"), ("minor", "failed")]
 
 
-def test_a_compaction_on_3x_is_a_transaction_without_an_entry(
+@NEEDS_V4
+def test_what_another_program_works_on_is_not_buried(
     client: MetastorePort, table: TableInfo
 ) -> None:
-    with compacting(
-        client,
-        table=table,
-        partition=month("1"),
-        claim=None,
-        job_key="compact",
-        lock_timeout_s=5,
-    ) as work:
+    client.request_compaction(table.ref, month("1"), MINOR, pool=table.ref.db)
+    claim = claim_of(client, table.ref.db)
+    with compaction(client, table) as work:
+        assert work.refusal is not None
+    (entry,) = client.show_compactions(table.ref)
+    assert entry.state is CompactionState.WORKING
+    client.mark_refused(replace(claim, error_message="tidying up"))
+
+
+def test_a_compaction_is_a_transaction_and_on_3x_nothing_else(
+    client: MetastorePort, table: TableInfo
+) -> None:
+    with compaction(client, table) as work:
         assert work.write_ids.high_watermark == 3
         assert {lock.txn_id for lock in client.show_locks(table.ref)} == {work.txn.txn_id}
     assert client.show_locks(table.ref) == ()
-    assert client.show_compactions(table.ref) == ()
+    if client.generation is MetastoreGeneration.V3:
+        assert work.claim is None
+        assert client.show_compactions(table.ref) == ()
