@@ -167,7 +167,10 @@ def write_conf(config: LocalMetastoreConfig, *, port: int) -> Path:
     """Writes the configuration folder and returns it; it goes first on the class path."""
     conf = config.data_dir / "conf"
     conf.mkdir(parents=True, exist_ok=True)
-    _write_private(conf / "metastore-site.xml", _to_xml(settings(config, port=port)))
+    # The server reads the first, its compactor threads the second: without it they would look for
+    # work in a database of their own.
+    for name in ("metastore-site.xml", "hive-site.xml"):
+        _write_private(conf / name, _to_xml(settings(config, port=port)))
     _write_private(conf / "metastore-log4j2.properties", _log4j2(config.log_level))
     return conf
 

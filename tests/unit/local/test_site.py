@@ -25,14 +25,15 @@ def config(request: pytest.FixtureRequest, tmp_path: Path) -> LocalMetastoreConf
     return LocalMetastoreConfig(version=request.param, data_dir=tmp_path)
 
 
-def read_site(conf: Path) -> dict[str, str]:
-    root = ET.parse(conf / "metastore-site.xml").getroot()
+def read_site(conf: Path, name: str = "metastore-site.xml") -> dict[str, str]:
+    root = ET.parse(conf / name).getroot()
     return {entry.findtext("name", ""): entry.findtext("value", "") for entry in root}
 
 
 def test_the_written_file_holds_exactly_the_settings(config: LocalMetastoreConfig) -> None:
     config = replace(config, database=POSTGRES, extra_settings={"a.b": "x < y & z"})
-    assert read_site(write_conf(config, port=9083)) == settings(config, port=9083)
+    conf = write_conf(config, port=9083)
+    assert read_site(conf) == read_site(conf, "hive-site.xml") == settings(config, port=9083)
 
 
 def test_a_silent_transaction_is_reaped_on_both_versions(config: LocalMetastoreConfig) -> None:
