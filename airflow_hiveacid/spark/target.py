@@ -11,7 +11,7 @@ import dataclasses
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -26,6 +26,8 @@ from airflow_hiveacid.format.errors import PartitionNotFoundError
 from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.format.types import PrimitiveType, parse_type
 from airflow_hiveacid.spark.events import IDENTITY
+from airflow_hiveacid.spark.orc_fit import readable_part
+from airflow_hiveacid.spark.orc_frame import live_rows
 from airflow_hiveacid.spark.rows import conjuncts_on
 from airflow_hiveacid.spark.tasks import run_tasks
 from airflow_hiveacid.spark.types import spark_type, struct_of, table_struct
@@ -44,7 +46,7 @@ from airflow_hiveacid.storage.sorted_merge import (
 from airflow_hiveacid.storage.timestamp_forms import with_microseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
 _PARALLEL: Final = 16
 _RANGED: Final = frozenset({"tinyint", "smallint", "int", "bigint", "date", "string"})
 _SPLIT_BYTES: Final = 64 << 20
+# A frame for each partition makes plans long; the partitions beyond are read in one.
+_MOST_FRAMES: Final = 64
 
 PLACE: Final = "__place"
 """The one column of a scan that is not the table's: where a row is, and its identity."""
@@ -87,6 +91,7 @@ class ScanPiece:
     columns: tuple[Column, ...]
     wanted: tuple[str, ...]
     ranges: Mapping[str, KeyRange]
+    has_place: bool
 
 
 def empty_target(spark: SparkSession, table: TableInfo) -> DataFrame:
@@ -166,7 +171,7 @@ class Target:
     @property
     def files(self) -> dict[str, AcidFile]:
         """Every data file by the key that scanned rows carry."""
-        return {piece.file_key: piece.data for piece in self._pieces(())}
+        return {piece.file_key: piece.data for piece in self._pieces((), has_place=True)}
 
     def scan(self, wanted: Sequence[str]) -> DataFrame:
         """A frame of live rows: `PLACE`, the wanted data columns, all partition columns.
@@ -174,19 +179,25 @@ class Target:
         Columns are in the table's order. `within` may have narrowed what is read; nothing else is
         left out.
         """
+        return self._scan(wanted, {info.name for info in self.partitions}, has_place=True)
+
+    def _scan(
+        self, wanted: Sequence[str], partitions: Collection[PartitionName], *, has_place: bool
+    ) -> DataFrame:
         columns = [c for c in self.table.columns if c.name in wanted]
         texts = [f"{_TEXT}{i}" for i in range(len(self.table.partition_columns))]
+        where = [StructField(PLACE, _PLACE_TYPE)] if has_place else []
         schema = StructType(
-            [
-                StructField(PLACE, _PLACE_TYPE),
-                *[StructField(text, StringType()) for text in texts],
-                *struct_of(columns),
-            ]
+            [*where, *[StructField(text, StringType()) for text in texts], *struct_of(columns)]
         )
-        pieces = self._pieces(tuple(c.name for c in columns))
+        pieces = [
+            piece
+            for piece in self._pieces(tuple(c.name for c in columns), has_place=has_place)
+            if piece.partition in partitions
+        ]
         frame = run_tasks(self.spark, scan_piece, pieces, schema)
         return frame.select(
-            PLACE,
+            *[field.name for field in where],
             *[F.col(f"`{c.name}`") for c in columns],
             *[
                 F.col(text).cast(spark_type(parse_type(c.type))).alias(c.name)
@@ -195,9 +206,21 @@ class Target:
         )
 
     def rows(self, wanted: Sequence[str] | None = None) -> DataFrame:
-        """A frame of live rows as a reader wants them: data columns, then partition columns."""
+        """A frame of live rows as a reader wants them: data columns, then partition columns.
+
+        Spark's own ORC reader reads the partitions that it reads right, ours the others.
+        """
         names = self.table.column_names if wanted is None else wanted
-        return self.scan(names).select(*[F.col(f"`{n}`") for n in names])
+        columns = [c for c in self.table.columns if c.name in names] or self.table.columns[:1]
+        pairs = tuple(zip(self.partitions, self.states, strict=True))
+        found = [readable_part(columns, *pair, self.write_ids) for pair in pairs[:_MOST_FRAMES]]
+        parts = [part for part in found if part is not None]
+        others = {info.name for info in self.partitions} - {part.info.name for part in parts}
+        frames = [live_rows(self.spark, self.table, columns, p, self.write_ids) for p in parts]
+        if others or not frames:
+            frames.append(self._scan(names, others, has_place=False))
+        chosen = [F.col(f"`{n}`") for n in names]
+        return reduce(DataFrame.unionByName, [frame.select(*chosen) for frame in frames])
 
     def within(self, source: DataFrame, keys: Sequence[str]) -> Target:
         """The part of the target that rows with these keys can be in.
@@ -243,7 +266,7 @@ class Target:
         found = values.join(wanted, [c.name for c in columns], "left_semi")
         return dataclasses.replace(self, partitions=_numbered(found, self.partitions))
 
-    def _pieces(self, wanted: tuple[str, ...]) -> list[ScanPiece]:
+    def _pieces(self, wanted: tuple[str, ...], *, has_place: bool) -> list[ScanPiece]:
         return [
             ScanPiece(
                 partition=info.name,
@@ -256,6 +279,7 @@ class Target:
                 columns=self.table.columns,
                 wanted=wanted,
                 ranges=self.ranges,
+                has_place=has_place,
             )
             for info, state in zip(self.partitions, self.states, strict=True)
             for bucket in bucket_files(state, self.write_ids)
@@ -379,7 +403,25 @@ def _in_range(events: pa.RecordBatch, ranges: Mapping[str, KeyRange]) -> pa.Reco
 
 def _scanned(events: pa.RecordBatch, piece: ScanPiece) -> pa.RecordBatch:
     count = events.num_rows
-    where = pa.StructArray.from_arrays(
+    where = {PLACE: _places(events, piece)} if piece.has_place else {}
+    texts = {
+        f"{_TEXT}{i}": pa.repeat(pa.scalar(v, pa.string()), count)
+        for i, v in enumerate(piece.partition.values)
+    }
+    types = {c.name: arrow_type(parse_type(c.type)) for c in piece.columns}
+    row = events.column("row")
+    values = {n: _for_spark(pc.struct_field(row, n), types[n]) for n in piece.wanted}
+    columns = {**where, **texts, **values}
+    return pa.RecordBatch.from_struct_array(
+        pa.StructArray.from_arrays(list(columns.values()), names=list(columns))
+        if columns
+        else pa.nulls(count, pa.struct([]))
+    )
+
+
+def _places(events: pa.RecordBatch, piece: ScanPiece) -> pa.StructArray:
+    count = events.num_rows
+    return pa.StructArray.from_arrays(
         [
             pa.repeat(pa.scalar(piece.partition_key), count),
             pa.repeat(pa.scalar(int(piece.data.bucket_id), pa.int32()), count),
@@ -387,14 +429,6 @@ def _scanned(events: pa.RecordBatch, piece: ScanPiece) -> pa.RecordBatch:
             *[events.column(name) for name in IDENTITY],
         ],
         names=["partition", "bucket_id", "file", *IDENTITY],
-    )
-    texts = [pa.repeat(pa.scalar(v, pa.string()), count) for v in piece.partition.values]
-    types = {c.name: arrow_type(parse_type(c.type)) for c in piece.columns}
-    row = events.column("row")
-    columns = [_for_spark(pc.struct_field(row, name), types[name]) for name in piece.wanted]
-    return pa.RecordBatch.from_arrays(
-        [where, *texts, *columns],
-        names=[PLACE, *[f"{_TEXT}{i}" for i in range(len(texts))], *piece.wanted],
     )
 
 

@@ -1,0 +1,169 @@
+"""Which partitions Spark's own ORC reader reads right.
+
+That reader knows nothing of ACID, so everything that makes our own reader look at rows one by one
+is looked for in names and footers: files without ACID columns, write IDs that are only partly
+visible, files still streamed into, update events of Hive 2, types that were changed later, old
+calendars. Takes what a snapshot reads of a partition; gives the files and their tails, or None.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format import types as hive
+from airflow_hiveacid.format.snapshot import RangeVisibility
+from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.storage.acid_files import bucket_files
+from airflow_hiveacid.storage.orc_footer import TypeKind
+from airflow_hiveacid.storage.orc_reader import INSERT, FileKind, has_acid_columns
+from airflow_hiveacid.storage.row_schema import (
+    CURRENT_WRITE_ID,
+    IDENTITY_COLUMNS,
+    OPERATION,
+    ROW,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from airflow_hiveacid.format.acid_state import AcidState
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.table import Column, PartitionInfo
+    from airflow_hiveacid.storage.orc_footer import OrcTail, OrcType
+    from airflow_hiveacid.storage.orc_reader import AcidFile
+
+ROOT_NAMES: Final = (OPERATION, *IDENTITY_COLUMNS, CURRENT_WRITE_ID, ROW)
+
+_PARALLEL: Final = 16
+_OPERATION_COLUMN_ID: Final = 1
+_GLOB: Final = frozenset("{}[]*?\\")
+_FIRST_GREGORIAN: Final = (dt.date(1582, 10, 15) - dt.date(1970, 1, 1)).days
+# Types that Spark's reader and ours read alike, with the kind that the file must say. Not among
+# them: timestamps, which Spark's reader moves through the time zone of its JVM, and char, whose
+# padding it keeps. A file with a union in it anywhere it does not read at all.
+_KINDS: Final[Mapping[str, TypeKind]] = {
+    "boolean": TypeKind.BOOLEAN,
+    "tinyint": TypeKind.BYTE,
+    "smallint": TypeKind.SHORT,
+    "int": TypeKind.INT,
+    "bigint": TypeKind.LONG,
+    "float": TypeKind.FLOAT,
+    "double": TypeKind.DOUBLE,
+    "string": TypeKind.STRING,
+    "binary": TypeKind.BINARY,
+    "date": TypeKind.DATE,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One partition whose rows Spark's reader reads right: files with rows, and their tails."""
+
+    info: PartitionInfo
+    data: tuple[tuple[AcidFile, OrcTail], ...]
+    deletes: tuple[tuple[AcidFile, OrcTail], ...]
+
+
+def readable_part(
+    columns: Sequence[Column],
+    info: PartitionInfo,
+    state: AcidState,
+    write_ids: ValidWriteIdList,
+) -> Part | None:
+    """The partition, if Spark's reader is right about these columns of it.
+
+    Raises:
+        HiveAcidError: as `acid_files.bucket_files` does.
+    """
+    if _GLOB & set(info.location) or not _is_plain(state):
+        return None
+    buckets = bucket_files(state, write_ids)
+    data = _with_tails([file for bucket in buckets for file in bucket.inserts])
+    if not all(_is_right(file, tail, columns) for file, tail in data):
+        return None
+    deletes = {file.path: file for bucket in buckets for file in bucket.deletes}
+    return Part(info=info, data=data, deletes=_with_tails(deletes.values()))
+
+
+def _is_plain(state: AcidState) -> bool:
+    """Whether every row of every data file counts, and is in a file with ACID columns."""
+    first = () if state.base is None else (state.base,)
+    return not state.originals and all(
+        directory.visibility is RangeVisibility.ALL and not directory.side_files
+        for directory in (*first, *state.deltas)
+    )
+
+
+def _with_tails(files: Iterable[AcidFile]) -> tuple[tuple[AcidFile, OrcTail], ...]:
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        found = pool.map(lambda file: (file, file.tail()), files)
+        return tuple((file, tail) for file, tail in found if tail.rows)
+
+
+def _is_right(file: AcidFile, tail: OrcTail, columns: Sequence[Column]) -> bool:
+    """Whether Spark's reader reads these columns of a data file as ours does."""
+    if file.kind is not FileKind.DATA or not has_acid_columns(tail):
+        return False
+    return (
+        tail.types[0].field_names == ROOT_NAMES
+        and all(type_.kind != TypeKind.UNION for type_ in tail.types)
+        and tail.integer_range(_OPERATION_COLUMN_ID) == (INSERT, INSERT)
+        and all(
+            (column_id := tail.column_id(ROW, column.name)) is not None
+            and _is_alike(tail, column_id, parse_type(column.type))
+            for column in columns
+        )
+    )
+
+
+def _is_alike(tail: OrcTail, column_id: int, wanted: hive.HiveType) -> bool:
+    found = tail.types[column_id]
+    match wanted:
+        case hive.ArrayType(element=element):
+            return _are_alike(tail, found, TypeKind.LIST, [element])
+        case hive.MapType(key=key, value=value):
+            return _are_alike(tail, found, TypeKind.MAP, [key, value])
+        case hive.StructType(fields=fields):
+            has_names = found.field_names == tuple(name for name, _ in fields)
+            return has_names and _are_alike(tail, found, TypeKind.STRUCT, [t for _, t in fields])
+        case _:
+            facts = (found.kind, found.precision, found.scale, found.maximum_length)
+            is_old = found.kind == TypeKind.DATE and not _is_gregorian(tail, column_id)
+            return facts == _facts(wanted) and not is_old
+
+
+def _facts(wanted: hive.HiveType) -> tuple[TypeKind, int, int, int] | None:
+    """Kind, precision, scale and length that a file must say of a type; None: none will do."""
+    match wanted:
+        case hive.PrimitiveType(name=name) if name in _KINDS:
+            return _KINDS[name], 0, 0, 0
+        case hive.VarcharType(length=length):
+            return TypeKind.VARCHAR, 0, 0, length
+        case hive.DecimalType(precision=precision, scale=scale):
+            return TypeKind.DECIMAL, precision, scale, 0
+        case _:
+            return None
+
+
+def _are_alike(
+    tail: OrcTail, found: OrcType, kind: TypeKind, below: Sequence[hive.HiveType]
+) -> bool:
+    return (
+        found.kind == kind
+        and len(found.children) == len(below)
+        and all(_is_alike(tail, *pair) for pair in zip(found.children, below, strict=True))
+    )
+
+
+def _is_gregorian(tail: OrcTail, column_id: int) -> bool:
+    """Whether all days are of the calendar that everybody agrees on."""
+    statistics = tail.statistics(column_id)
+    if statistics is None or not tail.row_index_stride:
+        return False
+    if not statistics.values:
+        return True
+    dates = statistics.dates
+    return dates.HasField("minimum") and dates.minimum >= _FIRST_GREGORIAN
