@@ -22,8 +22,8 @@ from airflow_hiveacid.format.ids import BucketId, BucketProperty, StatementId
 MAX_BUCKET_ID: Final = 4095
 MAX_STATEMENT_ID: Final = 4095
 
+BUCKET_SHIFT: Final = 16
 _VERSION_SHIFT: Final = 29
-_BUCKET_SHIFT: Final = 16
 _INT_MAX: Final = (1 << 31) - 1
 
 
@@ -56,7 +56,7 @@ def encode(bucket_id: BucketId, statement_id: StatementId | None = None) -> Buck
         raise InvalidNameError(name=str(bucket_id), what=f"bucket ID (0..{MAX_BUCKET_ID})")
     if not 0 <= statement <= MAX_STATEMENT_ID:
         raise InvalidNameError(name=str(statement), what=f"statement ID (0..{MAX_STATEMENT_ID})")
-    return BucketProperty(BucketCodec.V1 << _VERSION_SHIFT | bucket_id << _BUCKET_SHIFT | statement)
+    return BucketProperty(BucketCodec.V1 << _VERSION_SHIFT | bucket_id << BUCKET_SHIFT | statement)
 
 
 def decode(bucket_property: BucketProperty) -> BucketIdentity:
@@ -76,6 +76,6 @@ def decode(bucket_property: BucketProperty) -> BucketIdentity:
         )
     return BucketIdentity(
         codec_version=BucketCodec.V1,
-        bucket_id=BucketId(bucket_property >> _BUCKET_SHIFT & MAX_BUCKET_ID),
+        bucket_id=BucketId(bucket_property >> BUCKET_SHIFT & MAX_BUCKET_ID),
         statement_id=StatementId(bucket_property & MAX_STATEMENT_ID),
     )

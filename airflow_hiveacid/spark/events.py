@@ -18,6 +18,7 @@ Columns of an event frame:
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -29,7 +30,7 @@ from airflow_hiveacid.format.types import CharType, parse_type
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.storage.orc_reader import AcidFile
 
 DELETE_KIND: Final = 0
@@ -65,6 +66,11 @@ def partition_key(table: TableInfo, value_of: Sequence[Column]) -> Column:
             text = F.rtrim(text)
         texts.append(F.when(text != F.lit(""), text))
     return F.to_json(F.array(*texts)) if texts else F.lit("[]")
+
+
+def partition_text(name: PartitionName) -> str:
+    """The `_partition` value of rows that are in a partition; `partition_key` makes the same."""
+    return json.dumps(list(name.values), separators=(",", ":"), ensure_ascii=False)
 
 
 def delete_events(rows: DataFrame) -> DataFrame:

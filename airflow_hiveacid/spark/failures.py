@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
 
-from airflow_hiveacid.format.errors import HiveAcidError, rebuild
+from airflow_hiveacid.format.errors import CorruptFileError, HiveAcidError, StorageError, rebuild
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MARK: Final = "HIVEACID-ERROR "
 _LINE: Final = re.compile(re.escape(_MARK) + r"(\{.*\})")
+# How Spark's own readers name the file that they could not read.
+_UNREAD: Final = re.compile(
+    r"\[FAILED_READ_FILE\.(?P<why>\w+)\] Encountered error while reading file (?P<path>.+?)\.\s"
+)
 
 
 class _CarriedError(RuntimeError):
@@ -42,11 +46,21 @@ def typed_failures() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        found = _LINE.search(str(error))
-        if found is None:
-            raise
-        carried = json.loads(found.group(1))
-        raise rebuild(carried["type"], carried["message"]) from error
+        text = str(error)
+        if found := _LINE.search(text):
+            carried = json.loads(found.group(1))
+            raise rebuild(carried["type"], carried["message"]) from error
+        if found := _UNREAD.search(text):
+            if found["why"] == "FILE_NOT_EXIST":
+                raise StorageError(f"{found['path']} is gone. Nothing was written") from error
+            raise CorruptFileError(path=found["path"], reason=_cause(text)) from error
+        raise
+
+
+def _cause(text: str) -> str:
+    """The innermost reason that a Java stack trace gives."""
+    causes = re.findall(r"^Caused by: (.+)$", text, re.MULTILINE)
+    return f"its rows cannot be decoded ({causes[-1] if causes else 'Spark does not say why'})"
 
 
 def reason_of(error: BaseException) -> str:

@@ -9,11 +9,15 @@ calendars. Takes what a snapshot reads of a partition; gives the files and their
 from __future__ import annotations
 
 import datetime as dt
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format import types as hive
+from airflow_hiveacid.format.bucket_codec import BucketCodec, decode
+from airflow_hiveacid.format.errors import InvalidNameError
+from airflow_hiveacid.format.ids import BucketId, BucketProperty
 from airflow_hiveacid.format.snapshot import RangeVisibility
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.acid_files import bucket_files
@@ -21,9 +25,11 @@ from airflow_hiveacid.storage.orc_footer import TypeKind
 from airflow_hiveacid.storage.orc_reader import INSERT, FileKind, has_acid_columns
 from airflow_hiveacid.storage.row_schema import (
     CURRENT_WRITE_ID,
+    IDENTITY_COLUMN_IDS,
     IDENTITY_COLUMNS,
     OPERATION,
     ROW,
+    ROW_COLUMN_ID,
 )
 
 if TYPE_CHECKING:
@@ -31,7 +37,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import Column, PartitionInfo
+    from airflow_hiveacid.format.table import Column, PartitionInfo, TableInfo
     from airflow_hiveacid.storage.orc_footer import OrcTail, OrcType
     from airflow_hiveacid.storage.orc_reader import AcidFile
 
@@ -39,7 +45,10 @@ ROOT_NAMES: Final = (OPERATION, *IDENTITY_COLUMNS, CURRENT_WRITE_ID, ROW)
 
 _PARALLEL: Final = 16
 _OPERATION_COLUMN_ID: Final = 1
+_BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
 _GLOB: Final = frozenset("{}[]*?\\")
+# A directory and a file whose names look the same in a URI.
+_PLAIN_PATH: Final = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 _FIRST_GREGORIAN: Final = (dt.date(1582, 10, 15) - dt.date(1970, 1, 1)).days
 # Types that Spark's reader and ours read alike, with the kind that the file must say. Not among
 # them: timestamps, which Spark's reader moves through the time zone of its JVM, and char, whose
@@ -68,6 +77,7 @@ class Part:
 
 
 def readable_part(
+    table: TableInfo,
     columns: Sequence[Column],
     info: PartitionInfo,
     state: AcidState,
@@ -82,7 +92,8 @@ def readable_part(
         return None
     buckets = bucket_files(state, write_ids)
     data = _with_tails([file for bucket in buckets for file in bucket.inserts])
-    if not all(_is_right(file, tail, columns) for file, tail in data):
+    names = tuple(c.name for c in table.columns)
+    if not columns or not all(_is_right(*found, names, columns) for found in data):
         return None
     deletes = {file.path: file for bucket in buckets for file in bucket.deletes}
     return Part(info=info, data=data, deletes=_with_tails(deletes.values()))
@@ -103,20 +114,37 @@ def _with_tails(files: Iterable[AcidFile]) -> tuple[tuple[AcidFile, OrcTail], ..
         return tuple((file, tail) for file, tail in found if tail.rows)
 
 
-def _is_right(file: AcidFile, tail: OrcTail, columns: Sequence[Column]) -> bool:
+def _is_right(
+    file: AcidFile, tail: OrcTail, names: Sequence[str], columns: Sequence[Column]
+) -> bool:
     """Whether Spark's reader reads these columns of a data file as ours does."""
     if file.kind is not FileKind.DATA or not has_acid_columns(tail):
         return False
+    found = tail.types[ROW_COLUMN_ID].field_names
     return (
-        tail.types[0].field_names == ROOT_NAMES
+        _PLAIN_PATH.fullmatch(file.key) is not None
+        and tail.types[0].field_names == ROOT_NAMES
         and all(type_.kind != TypeKind.UNION for type_ in tail.types)
+        # By name and by position: there are engines for either.
+        and found == tuple(names[: len(found)])
         and tail.integer_range(_OPERATION_COLUMN_ID) == (INSERT, INSERT)
+        and _buckets(tail) == {(BucketCodec.V1, file.bucket_id)}
         and all(
             (column_id := tail.column_id(ROW, column.name)) is not None
             and _is_alike(tail, column_id, parse_type(column.type))
             for column in columns
         )
     )
+
+
+def _buckets(tail: OrcTail) -> set[tuple[BucketCodec, BucketId]]:
+    """Codec and bucket of the least and the greatest bucket property."""
+    found = tail.integer_range(_BUCKET_COLUMN_ID) or ()
+    try:
+        identities = [decode(BucketProperty(value)) for value in found]
+    except InvalidNameError:
+        return set()
+    return {(identity.codec_version, identity.bucket_id) for identity in identities}
 
 
 def _is_alike(tail: OrcTail, column_id: int, wanted: hive.HiveType) -> bool:

@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
+from airflow_hiveacid.format.bucket_codec import BUCKET_SHIFT, MAX_BUCKET_ID
 from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.spark.events import partition_text
 from airflow_hiveacid.spark.tasks import run_tasks
 from airflow_hiveacid.spark.types import spark_type, struct_of
 from airflow_hiveacid.storage.orc_reader import read_identity
@@ -36,7 +38,7 @@ from airflow_hiveacid.storage.row_schema import (
 from airflow_hiveacid.storage.sorted_merge import visible_events
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import Column as SparkColumn
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import Column, TableInfo
     from airflow_hiveacid.spark.orc_fit import Part
+    from airflow_hiveacid.spark.target import KeyRange
     from airflow_hiveacid.storage.orc_footer import OrcTail
     from airflow_hiveacid.storage.orc_reader import AcidFile
 
@@ -63,36 +66,71 @@ _ROOT: Final = (
 )
 _MARK: Final = "__"
 """Begins the names of helper columns."""
+_FILE: Final = f"{_MARK}file"
 
 
-def live_rows(
+def live_rows(  # noqa: PLR0913 - which rows of which columns, and what goes with them
     spark: SparkSession,
     table: TableInfo,
     columns: Sequence[Column],
     part: Part,
     write_ids: ValidWriteIdList,
+    *,
+    ranges: Mapping[str, KeyRange],
+    place: str | None = None,
 ) -> DataFrame:
-    """A frame of the live rows of one partition: these data columns, all partition columns."""
+    """A frame of the live rows of one partition.
+
+    Args:
+        spark: the session.
+        table: the table.
+        columns: the data columns to read; at least one.
+        part: the partition's files.
+        write_ids: the reader's list.
+        ranges: of some of the columns, in which a row has to be.
+        place: the name of a column that says where a row is; None for none.
+
+    Returns:
+        The place, the data columns, all partition columns.
+    """
     rows = _events(spark, columns, part)
+    for name, (low, high) in ranges.items():
+        # A source without a value has no range, and NULL equals nothing.
+        value = F.col(f"{ROW}.`{name}`")
+        rows = rows.where(F.lit(False) if low is None else value.between(F.lit(low), F.lit(high)))
     if part.deletes:
         rows = _without(spark, rows, part.deletes, write_ids)
     values = zip(table.partition_columns, part.info.name.values, strict=True)
     return rows.select(
+        *([] if place is None else [_place(part).alias(place)]),
         *[F.col(f"{ROW}.`{c.name}`").alias(c.name) for c in columns],
         *[F.lit(v).cast(spark_type(parse_type(c.type))).alias(c.name) for c, v in values],
     )
 
 
+def _place(part: Part) -> SparkColumn:
+    """Where a row is, as `target.PLACE_TYPE` has it."""
+    bucket = F.shiftright(F.col(BUCKET_PROPERTY), BUCKET_SHIFT).bitwiseAND(F.lit(MAX_BUCKET_ID))
+    file = F.concat(F.lit(f"{part.info.name}/"), F.substring_index(_FILE, "/", -2))
+    return F.struct(
+        F.lit(partition_text(part.info.name)).alias("partition"),
+        bucket.alias("bucket_id"),
+        file.alias("file"),
+        *[F.col(name) for name in IDENTITY_COLUMNS],
+    )
+
+
 def _events(spark: SparkSession, columns: Sequence[Column], part: Part) -> DataFrame:
-    """The insert events of all data files, under names and types of the ACID format."""
+    """The insert events of all data files, with the file that each is in."""
     schema = StructType([*_ROOT, StructField(ROW, struct_of(columns))])
     if not part.data:
-        return spark.createDataFrame([], schema)
+        return spark.createDataFrame([], schema.add(_FILE, "string"))
     root = part.info.location.rstrip("/")
     leaf = min(columns, key=_width)
     # Where files are missing or damaged there is an error, whatever the session says.
     reader = spark.read.schema(schema).options(ignoreCorruptFiles=False, ignoreMissingFiles=False)
-    return reader.orc([f"{root}/{file.key}" for file, _ in part.data]).where(
+    events = reader.orc([f"{root}/{file.key}" for file, _ in part.data])
+    return events.select("*", F.col("_metadata.file_path").alias(_FILE)).where(
         reduce(and_, [F.col(field.name) >= 0 for field in _ROOT])
         & (F.isnull(F.col(f"{ROW}.`{leaf.name}`")) >= F.lit(False))
     )

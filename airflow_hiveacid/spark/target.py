@@ -8,7 +8,6 @@ runs again reads the same.
 from __future__ import annotations
 
 import dataclasses
-import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -25,7 +24,7 @@ from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.errors import PartitionNotFoundError
 from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.format.types import PrimitiveType, parse_type
-from airflow_hiveacid.spark.events import IDENTITY
+from airflow_hiveacid.spark.events import IDENTITY, partition_text
 from airflow_hiveacid.spark.orc_fit import readable_part
 from airflow_hiveacid.spark.orc_frame import live_rows
 from airflow_hiveacid.spark.rows import conjuncts_on
@@ -91,7 +90,7 @@ class ScanPiece:
     columns: tuple[Column, ...]
     wanted: tuple[str, ...]
     ranges: Mapping[str, KeyRange]
-    has_place: bool
+    place: str | None
 
 
 def empty_target(spark: SparkSession, table: TableInfo) -> DataFrame:
@@ -171,7 +170,7 @@ class Target:
     @property
     def files(self) -> dict[str, AcidFile]:
         """Every data file by the key that scanned rows carry."""
-        return {piece.file_key: piece.data for piece in self._pieces((), has_place=True)}
+        return {piece.file_key: piece.data for piece in self._pieces(())}
 
     def scan(self, wanted: Sequence[str]) -> DataFrame:
         """A frame of live rows: `PLACE`, the wanted data columns, all partition columns.
@@ -179,21 +178,58 @@ class Target:
         Columns are in the table's order. `within` may have narrowed what is read; nothing else is
         left out.
         """
-        return self._scan(wanted, {info.name for info in self.partitions}, has_place=True)
+        return self._frame(wanted, place=PLACE)
 
-    def _scan(
-        self, wanted: Sequence[str], partitions: Collection[PartitionName], *, has_place: bool
+    def rows(self, wanted: Sequence[str] | None = None) -> DataFrame:
+        """A frame of live rows as a reader wants them: data columns, then partition columns."""
+        names = self.table.column_names if wanted is None else wanted
+        return self._frame(names, place=None).select(*[F.col(f"`{n}`") for n in names])
+
+    def _frame(self, wanted: Sequence[str], *, place: str | None) -> DataFrame:
+        """Spark's own ORC reader reads the partitions that it reads right, ours the others."""
+        columns = [c for c in self.table.columns if c.name in {*wanted, *self.ranges}]
+        columns = columns or list(self.table.columns[:1])
+        pairs = tuple(zip(self.partitions, self.states, strict=True))[:_MOST_FRAMES]
+        found = [readable_part(self.table, columns, *pair, self.write_ids) for pair in pairs]
+        parts = [part for part in found if part is not None]
+        others = {info.name for info in self.partitions} - {part.info.name for part in parts}
+        frames = [
+            live_rows(
+                self.spark,
+                self.table,
+                columns,
+                part,
+                self.write_ids,
+                ranges=self.ranges,
+                place=place,
+            )
+            for part in parts
+        ]
+        if others or not frames:
+            frames.append(self.read_with_arrow(wanted, others, place=place))
+        names = [c.name for c in columns if c.name in wanted]
+        names += [c.name for c in self.table.partition_columns]
+        chosen = [F.col(f"`{n}`") for n in ([] if place is None else [place]) + names]
+        return reduce(DataFrame.unionByName, [frame.select(*chosen) for frame in frames])
+
+    def read_with_arrow(
+        self,
+        wanted: Sequence[str],
+        partitions: Collection[PartitionName] | None = None,
+        *,
+        place: str | None = None,
     ) -> DataFrame:
+        """The same frame by our own reader, which is right about every file; in some partitions."""
         columns = [c for c in self.table.columns if c.name in wanted]
         texts = [f"{_TEXT}{i}" for i in range(len(self.table.partition_columns))]
-        where = [StructField(PLACE, _PLACE_TYPE)] if has_place else []
+        where = [] if place is None else [StructField(place, _PLACE_TYPE)]
         schema = StructType(
             [*where, *[StructField(text, StringType()) for text in texts], *struct_of(columns)]
         )
         pieces = [
             piece
-            for piece in self._pieces(tuple(c.name for c in columns), has_place=has_place)
-            if piece.partition in partitions
+            for piece in self._pieces(tuple(c.name for c in columns), place)
+            if partitions is None or piece.partition in partitions
         ]
         frame = run_tasks(self.spark, scan_piece, pieces, schema)
         return frame.select(
@@ -204,23 +240,6 @@ class Target:
                 for text, c in zip(texts, self.table.partition_columns, strict=True)
             ],
         )
-
-    def rows(self, wanted: Sequence[str] | None = None) -> DataFrame:
-        """A frame of live rows as a reader wants them: data columns, then partition columns.
-
-        Spark's own ORC reader reads the partitions that it reads right, ours the others.
-        """
-        names = self.table.column_names if wanted is None else wanted
-        columns = [c for c in self.table.columns if c.name in names] or self.table.columns[:1]
-        pairs = tuple(zip(self.partitions, self.states, strict=True))
-        found = [readable_part(columns, *pair, self.write_ids) for pair in pairs[:_MOST_FRAMES]]
-        parts = [part for part in found if part is not None]
-        others = {info.name for info in self.partitions} - {part.info.name for part in parts}
-        frames = [live_rows(self.spark, self.table, columns, p, self.write_ids) for p in parts]
-        if others or not frames:
-            frames.append(self._scan(names, others, has_place=False))
-        chosen = [F.col(f"`{n}`") for n in names]
-        return reduce(DataFrame.unionByName, [frame.select(*chosen) for frame in frames])
 
     def within(self, source: DataFrame, keys: Sequence[str]) -> Target:
         """The part of the target that rows with these keys can be in.
@@ -266,11 +285,11 @@ class Target:
         found = values.join(wanted, [c.name for c in columns], "left_semi")
         return dataclasses.replace(self, partitions=_numbered(found, self.partitions))
 
-    def _pieces(self, wanted: tuple[str, ...], *, has_place: bool) -> list[ScanPiece]:
+    def _pieces(self, wanted: tuple[str, ...], place: str | None = None) -> list[ScanPiece]:
         return [
             ScanPiece(
                 partition=info.name,
-                partition_key=_partition_key(info.name),
+                partition_key=partition_text(info.name),
                 file_key=f"{info.name}/{data.key}",
                 data=data,
                 stripes=stripes,
@@ -279,7 +298,7 @@ class Target:
                 columns=self.table.columns,
                 wanted=wanted,
                 ranges=self.ranges,
-                has_place=has_place,
+                place=place,
             )
             for info, state in zip(self.partitions, self.states, strict=True)
             for bucket in bucket_files(state, self.write_ids)
@@ -349,11 +368,6 @@ def place(side: str) -> list[SparkColumn]:
     return [F.col(f"{side}.{PLACE}.{field}").alias(name) for field, name in fields]
 
 
-def _partition_key(name: PartitionName) -> str:
-    """The `_partition` text of events; `events.partition_key` makes the same for new rows."""
-    return json.dumps(list(name.values), separators=(",", ":"), ensure_ascii=False)
-
-
 def scan_piece(piece: ScanPiece) -> Iterator[pa.RecordBatch]:
     """Read one data file on an executor: visible rows without a delete event, in range."""
     for events in live_events(piece):
@@ -403,7 +417,7 @@ def _in_range(events: pa.RecordBatch, ranges: Mapping[str, KeyRange]) -> pa.Reco
 
 def _scanned(events: pa.RecordBatch, piece: ScanPiece) -> pa.RecordBatch:
     count = events.num_rows
-    where = {PLACE: _places(events, piece)} if piece.has_place else {}
+    where = {} if piece.place is None else {piece.place: _places(events, piece)}
     texts = {
         f"{_TEXT}{i}": pa.repeat(pa.scalar(v, pa.string()), count)
         for i, v in enumerate(piece.partition.values)

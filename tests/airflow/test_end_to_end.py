@@ -103,20 +103,54 @@ def test_a_typed_error_comes_all_the_way_from_the_driver(
     assert _rows(warehouse, table) == []
 
 
+def _napping(seconds: int) -> str:
+    """A query that takes so long, and then gives the source's rows."""
+    nap = f"reflect('java.lang.Thread', 'sleep', {seconds}000L)"
+    return f"SELECT id FROM (SELECT id, {nap} AS nap FROM source) WHERE nap IS NULL"
+
+
+def _wait_for_lock(warehouse: Warehouse, table: TableInfo) -> None:
+    """Return when the driver is in the middle of its transaction."""
+    deadline = time.monotonic() + 300
+    with warehouse.client.clone() as client:
+        while not client.show_locks(table.ref) and time.monotonic() < deadline:
+            time.sleep(0.2)
+
+
+@pytest.mark.promise("A7")
+def test_the_retry_of_a_task_that_was_shot_applies_it_once(
+    warehouse: Warehouse, table: TableInfo
+) -> None:
+    task = _insert(table, 1, query=_napping(20))
+    shot = os.fork()
+    if shot == 0:
+        try:
+            run_task(task, context_of("insert"))
+        finally:
+            os._exit(0)
+    _wait_for_lock(warehouse, table)
+    orphans = psutil.Process(shot).children(recursive=True)
+    os.kill(shot, signal.SIGKILL)
+    os.waitpid(shot, 0)
+    assert {p.name() for p in orphans if p.is_running()} >= {"java", "python3"}
+
+    again = run_task(_insert(table, 1, query=_napping(1)), context_of("insert", try_number=2))
+    assert (again["status"], again["rows"]["inserted"]) == ("committed", 1)
+    # The first driver lives on, and finds that it may not commit.
+    _, alive = psutil.wait_procs(orphans, timeout=120)
+    assert alive == []
+    assert _rows(warehouse, table) == [1]
+
+
 @pytest.mark.promise("A6")
 def test_killing_the_task_in_the_middle_leaves_nothing(
     warehouse: Warehouse, table: TableInfo
 ) -> None:
-    slow = "SELECT id, reflect('java.lang.Thread', 'sleep', 120000L) AS nap FROM source"
-    task = _insert(table, 1, query=f"SELECT id FROM ({slow}) WHERE nap IS NULL")
+    task = _insert(table, 1, query=_napping(120))
     running: dict[psutil.Process, str] = {}
 
     def send() -> None:
-        # The lock is there, so the driver is in the middle of its transaction.
-        deadline = time.monotonic() + 300
-        with warehouse.client.clone() as client:
-            while not client.show_locks(table.ref) and time.monotonic() < deadline:
-                time.sleep(0.2)
+        _wait_for_lock(warehouse, table)
         submit = psutil.Process(task._hook._submit_sp.pid)
         running.update({p: p.name() for p in (submit, *submit.children(recursive=True))})
         os.kill(os.getpid(), signal.SIGTERM)

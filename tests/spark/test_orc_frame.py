@@ -23,7 +23,7 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.jobs.specs import CompactionChoice, InsertSpec, SourceSpec
 from airflow_hiveacid.spark.orc_fit import readable_part
-from airflow_hiveacid.spark.target import Target, resolve_target
+from airflow_hiveacid.spark.target import PLACE, Target, resolve_target
 from judges.golden import GoldenCase, cases
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def golden_target(spark: SparkSession, case: GoldenCase, folder: Path) -> Target
 def fitting(target: Target) -> int:
     """How many partitions Spark's reader reads."""
     found = [
-        readable_part(target.table.columns, info, state, target.write_ids)
+        readable_part(target.table, target.table.columns, info, state, target.write_ids)
         for info, state in zip(target.partitions, target.states, strict=True)
     ]
     return sum(part is not None and bool(part.data) for part in found)
@@ -74,8 +74,9 @@ def texts(frame: DataFrame) -> list[str]:
 
 def agree(target: Target) -> int:
     """Both readers read the same rows, this many."""
-    rows = texts(target.rows())
-    assert rows == texts(target.scan(target.table.column_names).drop("__place"))
+    names = [c.name for c in target.table.columns]
+    rows = texts(target.scan(names))
+    assert rows == texts(target.read_with_arrow(names, place=PLACE))
     return len(rows)
 
 
@@ -176,11 +177,23 @@ def test_every_type_reads_alike_in_both_readers(lab4: Lab, *, partition: bool) -
     assert fitting(target) == (2 if partition else 1)
     agree(target)
     for name in ("ar", "id", "sr"):
-        assert texts(target.rows([name])) == texts(target.scan([name]).select(name))
+        assert texts(target.rows([name])) == texts(target.read_with_arrow([name]).select(name))
     lab4.compact("t", CompactionChoice.MINOR)
     agree(resolve_target(lab4.spark, lab4.client, target.table, lab4.snapshot("t")))
     lab4.compact("t", CompactionChoice.MAJOR)
     agree(resolve_target(lab4.spark, lab4.client, target.table, lab4.snapshot("t")))
+
+
+def test_a_range_keeps_the_rows_in_it_whoever_reads(lab4: Lab) -> None:
+    target = filled(lab4)
+    narrowed = dataclasses.replace(target, ranges={"id": (50, 120), "st": ("a", "zz")})
+    (scan,) = scans(narrowed.scan(["it"]))
+    assert "GreaterThanOrEqual(row.id,50)" in scan
+    rows = texts(narrowed.scan(["it"]))
+    assert rows == texts(narrowed.read_with_arrow(["it"], place=PLACE))
+    assert 0 < len(rows) < 71
+    nothing = dataclasses.replace(target, ranges={"id": (None, None)})
+    assert texts(nothing.scan(["it"])) == []
 
 
 @pytest.mark.promise("R4")
