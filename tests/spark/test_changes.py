@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.jobs.results import JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs import MergeAction, MergeClause, MergeWhen
+from airflow_hiveacid.jobs.specs import (
+    InsertSpec,
+    MergeAction,
+    MergeClause,
+    MergeWhen,
+    SourceSpec,
+)
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from spark_lab import Lab
 
 UPSERT = (
@@ -68,3 +76,56 @@ def test_a_table_goes_through_insert_update_delete_and_merge(lab: Lab, shape: di
     del expected[1]
     expected[100] = (100, "new", 4)
     assert lab.rows("t") == sorted(expected.values())
+
+
+def data_files(lab: Lab) -> dict[str, tuple[int, int, int]]:
+    """Path, inode, size and time of every file that a reader may look at."""
+    root = lab.root("t")
+    found = {}
+    for file in root.rglob("*"):
+        path = file.relative_to(root)
+        if file.is_file() and not any(
+            part.startswith(("_tmp", "_hiveacid")) for part in path.parts
+        ):
+            facts = file.stat()
+            found[str(path)] = (facts.st_ino, facts.st_size, facts.st_mtime_ns)
+    return found
+
+
+@pytest.mark.promise("T3")
+@pytest.mark.promise("T16")
+def test_before_the_commit_every_file_is_where_its_write_id_says_and_stays_there(lab: Lab) -> None:
+    lab.table("t", {"id": "bigint", "name": "string"})
+    lab.insert("t", [(i, "a") for i in range(10)], ["id", "name"])
+    before = data_files(lab)
+    seen: list[dict[str, tuple[int, int, int]]] = []
+
+    def look(step: str) -> None:
+        if step == "body_done":
+            seen.append(data_files(lab))
+
+    result = lab.update("t", {"name": "'b'"}, "id < 5", on_step=look)
+    (write_id,) = result.write_ids.values()
+    added = {path.partition("/")[0] for path in set(data_files(lab)) - set(before)}
+    span = f"{write_id:07d}_{write_id:07d}_0000"
+    assert added == {f"delta_{span}", f"delete_delta_{span}"}
+    assert seen == [data_files(lab)]
+    assert before.items() <= seen[0].items()
+
+
+@pytest.mark.promise("W12")
+@pytest.mark.promise("F4")
+def test_a_change_writes_bytes_in_proportion_to_its_rows(lab4: Lab, tmp_path: Path) -> None:
+    lab4.table("t", {"id": "bigint", "a": "string", "b": "string"})
+    rows = lab4.spark.range(200_000).selectExpr("id", "sha2(string(id), 256) a", "uuid() b")
+    rows.coalesce(1).write.parquet((tmp_path / "rows").as_uri())
+    source = SourceSpec(format="parquet", location=(tmp_path / "rows").as_uri())
+    base = lab4.run(InsertSpec(target=f"{lab4.db}.t", source=source)).size_bytes
+    assert base > 10_000_000
+    update = lab4.update("t", {"b": "'x'"}, "id % 1000 = 0")
+    assert update.rows.updated == 200
+    assert update.size_bytes < base / 200
+    # Keys alone, and in order: a few bytes a row.
+    delete = lab4.delete("t", "id >= 100000")
+    assert delete.rows.deleted == 100_000
+    assert delete.size_bytes < 5 * 100_000 / 10
