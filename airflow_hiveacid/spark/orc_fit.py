@@ -19,29 +19,20 @@ from airflow_hiveacid.format.bucket_codec import BucketCodec, decode
 from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty
 from airflow_hiveacid.format.snapshot import RangeVisibility
-from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.format.types import TIMESTAMP_LOCAL, parse_type
 from airflow_hiveacid.storage.acid_files import bucket_files
-from airflow_hiveacid.storage.orc_footer import TypeKind
-from airflow_hiveacid.storage.orc_reader import INSERT, FileKind, has_acid_columns
-from airflow_hiveacid.storage.row_schema import (
-    CURRENT_WRITE_ID,
-    IDENTITY_COLUMN_IDS,
-    IDENTITY_COLUMNS,
-    OPERATION,
-    ROW,
-    ROW_COLUMN_ID,
-)
+from airflow_hiveacid.storage.orc_footer import PRIMITIVE_KINDS, TypeKind
+from airflow_hiveacid.storage.orc_reader import INSERT, ROOT_NAMES, FileKind, has_acid_columns
+from airflow_hiveacid.storage.row_schema import IDENTITY_COLUMN_IDS, ROW, ROW_COLUMN_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import Column, PartitionInfo, TableInfo
     from airflow_hiveacid.storage.orc_footer import OrcTail, OrcType
     from airflow_hiveacid.storage.orc_reader import AcidFile
-
-ROOT_NAMES: Final = (OPERATION, *IDENTITY_COLUMNS, CURRENT_WRITE_ID, ROW)
 
 _PARALLEL: Final = 16
 _OPERATION_COLUMN_ID: Final = 1
@@ -50,21 +41,10 @@ _GLOB: Final = frozenset("{}[]*?\\")
 # A directory and a file whose names look the same in a URI.
 _PLAIN_PATH: Final = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 _FIRST_GREGORIAN: Final = (dt.date(1582, 10, 15) - dt.date(1970, 1, 1)).days
-# Types that Spark's reader and ours read alike, with the kind that the file must say. Not among
-# them: timestamps, which Spark's reader moves through the time zone of its JVM, and char, whose
-# padding it keeps. A file with a union in it anywhere it does not read at all.
-_KINDS: Final[Mapping[str, TypeKind]] = {
-    "boolean": TypeKind.BOOLEAN,
-    "tinyint": TypeKind.BYTE,
-    "smallint": TypeKind.SHORT,
-    "int": TypeKind.INT,
-    "bigint": TypeKind.LONG,
-    "float": TypeKind.FLOAT,
-    "double": TypeKind.DOUBLE,
-    "string": TypeKind.STRING,
-    "binary": TypeKind.BINARY,
-    "date": TypeKind.DATE,
-}
+# Spark's reader moves them through the time zone of its JVM. Nor are let through: char, whose
+# padding it keeps, and unions, for which it fails on the whole file.
+_TIMESTAMPS: Final = frozenset({"timestamp", TIMESTAMP_LOCAL})
+_KINDS: Final = {n: kind for n, kind in PRIMITIVE_KINDS.items() if n not in _TIMESTAMPS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

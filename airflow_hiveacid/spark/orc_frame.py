@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import Column, TableInfo
     from airflow_hiveacid.spark.orc_fit import Part
-    from airflow_hiveacid.spark.target import KeyRange
     from airflow_hiveacid.storage.orc_footer import OrcTail
     from airflow_hiveacid.storage.orc_reader import AcidFile
 
@@ -67,6 +66,9 @@ _ROOT: Final = (
 _MARK: Final = "__"
 """Begins the names of helper columns."""
 _FILE: Final = f"{_MARK}file"
+
+KeyRange = tuple[object, object]
+"""Lowest and highest value of a key in the source, both inclusive."""
 
 
 def live_rows(  # noqa: PLR0913 - which rows of which columns, and what goes with them
@@ -109,7 +111,7 @@ def live_rows(  # noqa: PLR0913 - which rows of which columns, and what goes wit
 
 
 def _place(part: Part) -> SparkColumn:
-    """Where a row is, as `target.PLACE_TYPE` has it."""
+    """Where a row is, as `Target.scan` says it."""
     bucket = F.shiftright(F.col(BUCKET_PROPERTY), BUCKET_SHIFT).bitwiseAND(F.lit(MAX_BUCKET_ID))
     file = F.concat(F.lit(f"{part.info.name}/"), F.substring_index(_FILE, "/", -2))
     return F.struct(

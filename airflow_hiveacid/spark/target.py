@@ -26,7 +26,7 @@ from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, 
 from airflow_hiveacid.format.types import PrimitiveType, parse_type
 from airflow_hiveacid.spark.events import IDENTITY, partition_text
 from airflow_hiveacid.spark.orc_fit import readable_part
-from airflow_hiveacid.spark.orc_frame import live_rows
+from airflow_hiveacid.spark.orc_frame import KeyRange, live_rows
 from airflow_hiveacid.spark.rows import conjuncts_on
 from airflow_hiveacid.spark.tasks import run_tasks
 from airflow_hiveacid.spark.types import spark_type, struct_of, table_struct
@@ -71,9 +71,6 @@ _PLACE_TYPE: Final = StructType(
         StructField("rowId", LongType()),
     ]
 )
-
-KeyRange = tuple[object, object]
-"""Lowest and highest value of a key in the source, both inclusive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

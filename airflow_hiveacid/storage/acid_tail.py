@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.types import (
-    TIMESTAMP_LOCAL,
     ArrayType,
     CharType,
     DecimalType,
@@ -28,6 +27,7 @@ from airflow_hiveacid.storage.orc_footer import (
     ACID_VERSION,
     KEY_INDEX,
     MAGIC,
+    PRIMITIVE_KINDS,
     Calendar,
     OrcTail,
     TypeKind,
@@ -42,26 +42,12 @@ from airflow_hiveacid.storage.row_schema import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from airflow_hiveacid.format.table import Column
 
 _ACID_VERSION: Final = b"2"
 _ROOT_KINDS: Final = (TypeKind.INT, TypeKind.LONG, TypeKind.INT, TypeKind.LONG, TypeKind.LONG)
-_PRIMITIVE_KINDS: Final[Mapping[str, TypeKind]] = {
-    "boolean": TypeKind.BOOLEAN,
-    "tinyint": TypeKind.BYTE,
-    "smallint": TypeKind.SHORT,
-    "int": TypeKind.INT,
-    "bigint": TypeKind.LONG,
-    "float": TypeKind.FLOAT,
-    "double": TypeKind.DOUBLE,
-    "string": TypeKind.STRING,
-    "binary": TypeKind.BINARY,
-    "date": TypeKind.DATE,
-    "timestamp": TypeKind.TIMESTAMP,
-    TIMESTAMP_LOCAL: TypeKind.TIMESTAMP_INSTANT,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,5 +187,5 @@ def _type(node: TypeNode) -> pb.Type:
             names = [name for name, _ in fields]
             type_ = pb.Type(kind=TypeKind.STRUCT, children=children, field_names=names)
         case _:  # `acid_schema` has refused unions
-            type_ = pb.Type(kind=_PRIMITIVE_KINDS[str(node.type)])
+            type_ = pb.Type(kind=PRIMITIVE_KINDS[str(node.type)])
     return type_

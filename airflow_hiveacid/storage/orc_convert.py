@@ -35,7 +35,7 @@ from airflow_hiveacid.format.types import (
     parse_type,
 )
 from airflow_hiveacid.storage.calendars import SWITCHOVER_DAY, is_hybrid, to_proleptic_days
-from airflow_hiveacid.storage.orc_footer import OrcTail, OrcType, TypeKind
+from airflow_hiveacid.storage.orc_footer import PRIMITIVE_KINDS, OrcTail, OrcType, TypeKind
 from airflow_hiveacid.storage.orc_timestamps import (
     PAIR_TYPE,
     TimestampForm,
@@ -62,20 +62,6 @@ parts.
 _POSITIONAL: Final = re.compile(r"_col[0-9]+\Z")
 _TIMESTAMPS: Final = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
 _STRINGS: Final = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR})
-_KINDS: Final = {
-    "boolean": TypeKind.BOOLEAN,
-    "tinyint": TypeKind.BYTE,
-    "smallint": TypeKind.SHORT,
-    "int": TypeKind.INT,
-    "bigint": TypeKind.LONG,
-    "float": TypeKind.FLOAT,
-    "double": TypeKind.DOUBLE,
-    "string": TypeKind.STRING,
-    "binary": TypeKind.BINARY,
-    "date": TypeKind.DATE,
-    "timestamp": TypeKind.TIMESTAMP,
-    TIMESTAMP_LOCAL: TypeKind.TIMESTAMP_INSTANT,
-}
 _UTC: Final = "UTC"
 
 TAG: Final = "tag"
@@ -351,7 +337,7 @@ def _is_same(type_: OrcType, wanted: HiveType) -> bool:
         case PrimitiveType(name=name):
             # A varchar read as string is the same text; a char has padding to lose.
             same_text = name == "string" and type_.kind in (TypeKind.VARCHAR, TypeKind.CHAR)
-            return same_text or type_.kind == _KINDS[name]
+            return same_text or type_.kind == PRIMITIVE_KINDS[name]
         case DecimalType(precision=precision, scale=scale):
             found = (type_.precision or MAX_PRECISION, type_.scale)
             return type_.kind == TypeKind.DECIMAL and found == (precision, scale)

@@ -21,10 +21,13 @@ from typing import TYPE_CHECKING, Final
 from google.protobuf.message import DecodeError, Message
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.types import TIMESTAMP_LOCAL
 from airflow_hiveacid.storage.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc_compression import Compression, compress, decompress
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
 MAGIC: Final = b"ORC"
@@ -66,6 +69,23 @@ class TypeKind(enum.IntEnum):
     VARCHAR = 16
     CHAR = 17
     TIMESTAMP_INSTANT = 18
+
+
+PRIMITIVE_KINDS: Final[Mapping[str, TypeKind]] = {
+    "boolean": TypeKind.BOOLEAN,
+    "tinyint": TypeKind.BYTE,
+    "smallint": TypeKind.SHORT,
+    "int": TypeKind.INT,
+    "bigint": TypeKind.LONG,
+    "float": TypeKind.FLOAT,
+    "double": TypeKind.DOUBLE,
+    "string": TypeKind.STRING,
+    "binary": TypeKind.BINARY,
+    "date": TypeKind.DATE,
+    "timestamp": TypeKind.TIMESTAMP,
+    TIMESTAMP_LOCAL: TypeKind.TIMESTAMP_INSTANT,
+}
+"""The kind of each primitive type that Hive has a name for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,7 +62,9 @@ _MOST_UNORDERED: Final = 4_000_000
 _UTC_ZONES: Final = frozenset({"UTC", "GMT"})
 _FIRST_ROW: Final = RowId(0)
 _BEFORE_ALL: Final = WriteId(0)
-_ROOT_NAMES: Final = (OPERATION, *IDENTITY_COLUMNS, CURRENT_WRITE_ID, ROW)
+ROOT_NAMES: Final = (OPERATION, *IDENTITY_COLUMNS, CURRENT_WRITE_ID, ROW)
+"""Names of the root columns of an ACID file."""
+
 _ROOT_KINDS: Final = (
     TypeKind.INT,
     TypeKind.LONG,
@@ -71,7 +73,7 @@ _ROOT_KINDS: Final = (
     TypeKind.LONG,
     TypeKind.STRUCT,
 )
-IDENTITY_SCHEMA: Final = root_schema(pa.struct([])).remove(len(_ROOT_NAMES) - 1)
+IDENTITY_SCHEMA: Final = root_schema(pa.struct([])).remove(len(ROOT_NAMES) - 1)
 """What `read_identity` gives: the root columns without `row`."""
 
 _NO_EVENTS: Final = pa.RecordBatch.from_arrays(
@@ -141,7 +143,7 @@ def has_acid_columns(tail: OrcTail) -> bool:
     root = tail.types[0]
     kinds = tuple(tail.types[child].kind for child in root.children)
     names = tuple(name.lower() for name in root.field_names)
-    return names == tuple(n.lower() for n in _ROOT_NAMES) and kinds == _ROOT_KINDS
+    return names == tuple(n.lower() for n in ROOT_NAMES) and kinds == _ROOT_KINDS
 
 
 def read_events(  # noqa: PLR0913 - which rows, which columns, in which form: each has its default
@@ -385,7 +387,7 @@ class _Source:
 
     def _require_values(self, batch: pa.RecordBatch) -> None:
         """Root columns have no NULL, but for `row`, which all delete events lack and no others."""
-        *root, row = (column.null_count for column in batch.columns[: len(_ROOT_NAMES)])
+        *root, row = (column.null_count for column in batch.columns[: len(ROOT_NAMES)])
         is_delete = self.file.kind is FileKind.DELETE
         if any(root) or (row and not is_delete):
             raise CorruptFileError(
