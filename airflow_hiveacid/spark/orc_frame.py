@@ -71,6 +71,11 @@ KeyRange = tuple[object, object]
 """Lowest and highest value of a key in the source, both inclusive."""
 
 
+def is_native(spark: SparkSession) -> bool:
+    """Whether this session reads ORC with the reader that all of this is about."""
+    return spark.conf.get("spark.sql.orc.impl", "native") == "native"
+
+
 def live_rows(  # noqa: PLR0913 - which rows of which columns, and what goes with them
     spark: SparkSession,
     table: TableInfo,

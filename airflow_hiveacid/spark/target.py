@@ -26,7 +26,7 @@ from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, 
 from airflow_hiveacid.format.types import PrimitiveType, parse_type
 from airflow_hiveacid.spark.events import IDENTITY, partition_text
 from airflow_hiveacid.spark.orc_fit import readable_part
-from airflow_hiveacid.spark.orc_frame import KeyRange, live_rows
+from airflow_hiveacid.spark.orc_frame import KeyRange, is_native, live_rows
 from airflow_hiveacid.spark.rows import conjuncts_on
 from airflow_hiveacid.spark.tasks import run_tasks
 from airflow_hiveacid.spark.types import spark_type, struct_of, table_struct
@@ -186,7 +186,8 @@ class Target:
         """Spark's own ORC reader reads the partitions that it reads right, ours the others."""
         columns = [c for c in self.table.columns if c.name in {*wanted, *self.ranges}]
         columns = columns or list(self.table.columns[:1])
-        pairs = tuple(zip(self.partitions, self.states, strict=True))[:_MOST_FRAMES]
+        most = _MOST_FRAMES if is_native(self.spark) else 0
+        pairs = tuple(zip(self.partitions, self.states, strict=True))[:most]
         found = [readable_part(self.table, columns, *pair, self.write_ids) for pair in pairs]
         parts = [part for part in found if part is not None]
         others = {info.name for info in self.partitions} - {part.info.name for part in parts}

@@ -247,7 +247,7 @@ def test_identities_far_apart_are_joined_on_their_three_parts(
     agree(apart)
 
 
-def test_beyond_so_many_partitions_our_reader_takes_over(
+def test_beyond_so_many_partitions_or_in_another_session_our_reader_takes_over(
     lab4: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("airflow_hiveacid.spark.target._MOST_FRAMES", 2)
@@ -255,4 +255,9 @@ def test_beyond_so_many_partitions_our_reader_takes_over(
     lab4.insert("t", [(i, i % 4) for i in range(20)], ["id", "p"])
     rows = lab4.frame("t")
     assert len(scans(rows)) == 2
+    lab4.spark.conf.set("spark.sql.orc.impl", "hive")
+    try:
+        assert scans(lab4.frame("t")) == []
+    finally:
+        lab4.spark.conf.unset("spark.sql.orc.impl")
     assert sorted(map(tuple, rows.collect())) == sorted((i, i % 4) for i in range(20))
