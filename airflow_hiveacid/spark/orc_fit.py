@@ -3,7 +3,7 @@
 That reader knows nothing of ACID, so everything that makes our own reader look at rows one by one
 is looked for in names and footers: files without ACID columns, write IDs that are only partly
 visible, files still streamed into, update events of Hive 2, types that were changed later, old
-calendars. Takes what a snapshot reads of a partition; gives the files and their tails, or None.
+calendars. Takes what a snapshot reads of a partition; gives its files, or None.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from airflow_hiveacid.storage.orc_reader import INSERT, ROOT_NAMES, FileKind, ha
 from airflow_hiveacid.storage.row_schema import IDENTITY_COLUMN_IDS, ROW, ROW_COLUMN_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
@@ -48,12 +48,25 @@ _KINDS: Final = {n: kind for n, kind in PRIMITIVE_KINDS.items() if n not in _TIM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteFile:
+    """A delete file with events in it.
+
+    `ranges` are the least and greatest value of each identity column, both inclusive; None where
+    the file does not say.
+    """
+
+    file: AcidFile
+    rows: int
+    ranges: tuple[tuple[int, int] | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One partition whose rows Spark's reader reads right: files with rows, and their tails."""
+    """One partition whose rows Spark's reader reads right: its files with rows, and with events."""
 
     info: PartitionInfo
-    data: tuple[tuple[AcidFile, OrcTail], ...]
-    deletes: tuple[tuple[AcidFile, OrcTail], ...]
+    data: tuple[AcidFile, ...]
+    deletes: tuple[DeleteFile, ...]
 
 
 def readable_part(
@@ -68,15 +81,32 @@ def readable_part(
     Raises:
         HiveAcidError: as `acid_files.bucket_files` does.
     """
-    if _GLOB & set(info.location) or not _is_plain(state):
+    if not columns or _GLOB & set(info.location) or not _is_plain(state):
         return None
     buckets = bucket_files(state, write_ids)
-    data = _with_tails([file for bucket in buckets for file in bucket.inserts])
     names = tuple(c.name for c in table.columns)
-    if not columns or not all(_is_right(*found, names, columns) for found in data):
-        return None
+
+    def rows_of(file: AcidFile) -> int | None:
+        tail = file.tail()  # let go at once: there may be many, and they are large
+        return None if tail.rows and not _is_right(file, tail, names, columns) else tail.rows
+
+    data = [file for bucket in buckets for file in bucket.inserts]
     deletes = {file.path: file for bucket in buckets for file in bucket.deletes}
-    return Part(info=info, data=data, deletes=_with_tails(deletes.values()))
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        rows = list(pool.map(rows_of, data))
+        if None in rows:
+            return None
+        return Part(
+            info=info,
+            data=tuple(file for file, count in zip(data, rows, strict=True) if count),
+            deletes=tuple(d for d in pool.map(_delete_file, deletes.values()) if d.rows),
+        )
+
+
+def _delete_file(file: AcidFile) -> DeleteFile:
+    tail = file.tail()
+    ranges = tuple(tail.integer_range(column_id) for column_id in IDENTITY_COLUMN_IDS)
+    return DeleteFile(file=file, rows=tail.rows, ranges=ranges)
 
 
 def _is_plain(state: AcidState) -> bool:
@@ -86,12 +116,6 @@ def _is_plain(state: AcidState) -> bool:
         directory.visibility is RangeVisibility.ALL and not directory.side_files
         for directory in (*first, *state.deltas)
     )
-
-
-def _with_tails(files: Iterable[AcidFile]) -> tuple[tuple[AcidFile, OrcTail], ...]:
-    with ThreadPoolExecutor(_PARALLEL) as pool:
-        found = pool.map(lambda file: (file, file.tail()), files)
-        return tuple((file, tail) for file, tail in found if tail.rows)
 
 
 def _is_right(

@@ -30,7 +30,6 @@ from airflow_hiveacid.storage.orc_reader import read_identity
 from airflow_hiveacid.storage.row_schema import (
     BUCKET_PROPERTY,
     CURRENT_WRITE_ID,
-    IDENTITY_COLUMN_IDS,
     IDENTITY_COLUMNS,
     OPERATION,
     ROW,
@@ -46,8 +45,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import Column, TableInfo
-    from airflow_hiveacid.spark.orc_fit import Part
-    from airflow_hiveacid.storage.orc_footer import OrcTail
+    from airflow_hiveacid.spark.orc_fit import DeleteFile, Part
     from airflow_hiveacid.storage.orc_reader import AcidFile
 
 # A broadcast relation of this many keys takes some 100 MB on the driver and on every executor.
@@ -136,7 +134,7 @@ def _events(spark: SparkSession, columns: Sequence[Column], part: Part) -> DataF
     leaf = min(columns, key=_width)
     # Where files are missing or damaged there is an error, whatever the session says.
     reader = spark.read.schema(schema).options(ignoreCorruptFiles=False, ignoreMissingFiles=False)
-    events = reader.orc([f"{root}/{file.key}" for file, _ in part.data])
+    events = reader.orc([f"{root}/{file.key}" for file in part.data])
     return events.select("*", F.col("_metadata.file_path").alias(_FILE)).where(
         reduce(and_, [F.col(field.name) >= 0 for field in _ROOT])
         & (F.isnull(F.col(f"{ROW}.`{leaf.name}`")) >= F.lit(False))
@@ -154,30 +152,33 @@ def _width(column: Column) -> int:
 def _without(
     spark: SparkSession,
     rows: DataFrame,
-    deletes: Sequence[tuple[AcidFile, OrcTail]],
+    deletes: Sequence[DeleteFile],
     write_ids: ValidWriteIdList,
 ) -> DataFrame:
     """Leave out the rows that a visible delete event is for."""
-    tails = [tail for _, tail in deletes]
-    size = -(-len(deletes) // spark.sparkContext.defaultParallelism)
-    files = [file for file, _ in deletes]
+    files = [delete.file for delete in deletes]
+    size = -(-len(files) // spark.sparkContext.defaultParallelism)
     pieces = [_Deletes(tuple(files[i : i + size]), write_ids) for i in range(0, len(files), size)]
-    keys = _identity_keys(tails)
+    keys = _identity_keys(deletes)
     dead = run_tasks(spark, _read_deletes, pieces, StructType(list(_IDENTITY))).select(*keys)
-    if sum(tail.rows for tail in tails) <= _BROADCAST_DELETES:
+    if sum(delete.rows for delete in deletes) <= _BROADCAST_DELETES:
         dead = F.broadcast(dead)
     return rows.select("*", *keys).join(dead, dead.columns, "left_anti")
 
 
-def _identity_keys(tails: Sequence[OrcTail]) -> list[SparkColumn]:
+def _identity_keys(deletes: Sequence[DeleteFile]) -> list[SparkColumn]:
     """What rows and delete events are joined on: one long if the deleted identities fit.
 
     A hash join on one long is about four times as fast as one on the three columns. A row outside
     the range of deleted identities gets NULL, which equals nothing.
     """
-    ranges = [_range(tails, column_id) for column_id in IDENTITY_COLUMN_IDS]
-    known = [found for found in ranges if found is not None]
-    if len(known) < len(ranges) or math.prod(hi - lo + 1 for lo, hi in known) >= _LONGS:
+    by_column = list(zip(*(delete.ranges for delete in deletes), strict=True))
+    known = [
+        (min(low for low, _ in ranges), max(high for _, high in ranges))
+        for found in by_column
+        if len(ranges := [pair for pair in found if pair is not None]) == len(found)
+    ]
+    if len(known) < len(_IDENTITY) or math.prod(hi - lo + 1 for lo, hi in known) >= _LONGS:
         return [F.col(name).alias(f"{_MARK}{name}") for name in IDENTITY_COLUMNS]
     packed, inside = F.lit(0).cast("long"), F.lit(True)
     for name, (low, high) in zip(IDENTITY_COLUMNS, known, strict=True):
@@ -185,14 +186,6 @@ def _identity_keys(tails: Sequence[OrcTail]) -> list[SparkColumn]:
         packed = packed * F.lit(high - low + 1) + (value - F.lit(low))
         inside = inside & value.between(low, high)
     return [F.when(inside, packed).alias(f"{_MARK}identity")]
-
-
-def _range(tails: Sequence[OrcTail], column_id: int) -> tuple[int, int] | None:
-    found = [tail.integer_range(column_id) for tail in tails]
-    known = [pair for pair in found if pair is not None]
-    if len(known) < len(found):
-        return None
-    return min(low for low, _ in known), max(high for _, high in known)
 
 
 @dataclass(frozen=True, slots=True)
