@@ -106,7 +106,7 @@ def test_a_typed_error_comes_all_the_way_from_the_driver(
 def _napping(seconds: int) -> str:
     """A query that takes so long, and then gives the source's rows."""
     nap = f"reflect('java.lang.Thread', 'sleep', {seconds}000L)"
-    return f"SELECT id FROM (SELECT id, {nap} AS nap FROM source) WHERE nap IS NULL"
+    return f"SELECT id FROM (SELECT id, {nap} AS nap FROM source) WHERE nap = 'null'"
 
 
 def _wait_for_lock(warehouse: Warehouse, table: TableInfo) -> None:
