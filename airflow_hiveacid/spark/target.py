@@ -167,7 +167,12 @@ class Target:
     @property
     def files(self) -> dict[str, AcidFile]:
         """Every data file by the key that scanned rows carry."""
-        return {piece.file_key: piece.data for piece in self._pieces(())}
+        return {
+            _file_key(info, data): data
+            for info, state in zip(self.partitions, self.states, strict=True)
+            for bucket in bucket_files(state, self.write_ids)
+            for data in bucket.inserts
+        }
 
     def scan(self, wanted: Sequence[str]) -> DataFrame:
         """A frame of live rows: `PLACE`, the wanted data columns, all partition columns.
@@ -224,11 +229,7 @@ class Target:
         schema = StructType(
             [*where, *[StructField(text, StringType()) for text in texts], *struct_of(columns)]
         )
-        pieces = [
-            piece
-            for piece in self._pieces(tuple(c.name for c in columns), place)
-            if partitions is None or piece.partition in partitions
-        ]
+        pieces = self._pieces(tuple(c.name for c in columns), partitions, place)
         frame = run_tasks(self.spark, scan_piece, pieces, schema)
         return frame.select(
             *[field.name for field in where],
@@ -283,12 +284,17 @@ class Target:
         found = values.join(wanted, [c.name for c in columns], "left_semi")
         return dataclasses.replace(self, partitions=_numbered(found, self.partitions))
 
-    def _pieces(self, wanted: tuple[str, ...], place: str | None = None) -> list[ScanPiece]:
+    def _pieces(
+        self,
+        wanted: tuple[str, ...],
+        partitions: Collection[PartitionName] | None,
+        place: str | None,
+    ) -> list[ScanPiece]:
         return [
             ScanPiece(
                 partition=info.name,
                 partition_key=partition_text(info.name),
-                file_key=f"{info.name}/{data.key}",
+                file_key=_file_key(info, data),
                 data=data,
                 stripes=stripes,
                 deletes=bucket.deletes,
@@ -299,10 +305,16 @@ class Target:
                 place=place,
             )
             for info, state in zip(self.partitions, self.states, strict=True)
+            if partitions is None or info.name in partitions
             for bucket in bucket_files(state, self.write_ids)
             for data in bucket.inserts
             for stripes in _splits(data)
         ]
+
+
+def _file_key(info: PartitionInfo, data: AcidFile) -> str:
+    """Names a data file of the table; `orc_frame` makes the same from what Spark says."""
+    return f"{info.name}/{data.key}"
 
 
 def partitions_where(

@@ -113,14 +113,19 @@ def test_a_worker_claims_from_its_own_pool_only(client: MetastorePort, table: Ta
 
 
 def compaction(
-    client: MetastorePort, table: TableInfo, kind: CompactionType = MAJOR
+    client: MetastorePort,
+    table: TableInfo,
+    kind: CompactionType = MAJOR,
+    *,
+    value: str = "1",
+    job_key: str = "compact",
 ) -> AbstractContextManager[CompactionWork]:
     return compacting(
         client,
         table=table,
-        partition=month("1"),
+        partition=month(value),
         compaction_type=kind,
-        job_key="compact",
+        job_key=job_key,
         lock_timeout_s=5,
     )
 
@@ -178,23 +183,9 @@ def test_of_two_compactors_of_a_partition_one_works(
 ) -> None:
     with compaction(client, table) as first:
         assert first.refusal is None
-        with compacting(
-            client,
-            table=table,
-            partition=month("1"),
-            compaction_type=MAJOR,
-            job_key="another",
-            lock_timeout_s=5,
-        ) as second:
+        with compaction(client, table, job_key="another") as second:
             assert second.refusal == "another compactor is at work here"
-        with compacting(
-            client,
-            table=table,
-            partition=month("2"),
-            compaction_type=MAJOR,
-            job_key="another",
-            lock_timeout_s=5,
-        ) as neighbour:
+        with compaction(client, table, value="2", job_key="another") as neighbour:
             assert neighbour.refusal is None
     assert client.show_locks(table.ref) == ()
 
