@@ -14,7 +14,7 @@ AIRFLOW := .venv/bin/python
 SPARK := .venv-spark/bin/python
 PIP := -m pip --disable-pip-version-check
 
-.PHONY: help setup demo demo-stop test check judge bench promises stubs constraints clean
+.PHONY: help setup demo demo-shell demo-stop test check judge bench promises stubs constraints clean campaign
 
 help: ## these lines
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -22,12 +22,15 @@ help: ## these lines
 setup: .venv/ready .venv-spark/ready ## make .venv (Airflow) and .venv-spark (Spark)
 
 demo: setup ## a real metastore, Airflow and Spark: two weeks of flights, merged and compacted
-	$(AIRFLOW) -m demo run
+	$(AIRFLOW) -m demo run $(if $(DAYS),--days $(DAYS))
+
+demo-shell: ## after `make demo`: a shell with airflow, pyspark and the table, and three things to try
+	@if [ -x $(AIRFLOW) ]; then $(AIRFLOW) -m demo shell; else echo "make demo comes first"; fi
 
 demo-stop: ## end every process the demo started
 	@if [ -x $(AIRFLOW) ]; then $(AIRFLOW) -m demo stop; else echo "nothing was set up"; fi
 
-test: setup ## all tiers but bench
+test: setup build/oldest-spark/ready ## all tiers but bench
 	@tools/system_packages.sh test
 	@tools/run_tests.sh
 
@@ -46,6 +49,10 @@ judge: setup ## Hive's own engine and readers against what we write, and the rev
 
 bench: setup ## measure, and write build/bench.json; BENCH="--small" for a look, "--help" for more
 	$(SPARK) -m bench $(BENCH)
+
+campaign: setup ## real processes killed at random times for 90 minutes: nothing lost, doubled or half seen
+	@tools/system_packages.sh test
+	PYTHONPATH=tests $(SPARK) -m campaign $(CAMPAIGN)
 
 promises: ## which promise is proven by which test, from the last run
 	@$(or $(wildcard $(SPARK)),$(PYTHON)) tools/promises.py
@@ -70,6 +77,16 @@ clean: demo-stop ## remove what was built; the environments, too
 	$(AIRFLOW) $(PIP) install --quiet --constraint constraints.txt --upgrade pip
 	$(AIRFLOW) $(PIP) install --progress-bar off --constraint constraints.txt --editable '.[dev]' | tools/pip_lines.sh
 	$(AIRFLOW) $(PIP) check
+	@touch $@
+
+# The oldest PySpark that pyproject.toml allows, beside the other libraries of .venv-spark.
+OLDEST_SPARK := pyspark==3.5.9 py4j==0.10.9.7
+
+build/oldest-spark/ready: Makefile | .venv-spark/ready
+	@echo "making build/oldest-spark: $(OLDEST_SPARK) (350 MB, half a minute)"
+	rm -rf build/oldest-spark
+	$(SPARK) $(PIP) install --quiet --no-deps --target build/oldest-spark $(OLDEST_SPARK)
+	PYTHONPATH=build/oldest-spark $(SPARK) -c 'import pyspark; assert pyspark.__version__ == "3.5.9", pyspark'
 	@touch $@
 
 .venv-spark/ready: pyproject.toml constraints.txt

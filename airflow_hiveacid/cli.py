@@ -1,52 +1,41 @@
-"""The commands `scan` and `inspect`, which look at one directory without a metastore.
+"""The command line: look at Hive ACID tables, with a metastore or from their files alone.
 
+    python -m airflow_hiveacid inspect --table db.t --metastore thrift://localhost:9083
+    python -m airflow_hiveacid scan --table db.t
     python -m airflow_hiveacid scan --location DIR --write-ids 'db.t:5:9223372036854775807::' \
-        --schema 'struct<id:bigint,name:string>' --row-ids
-    python -m airflow_hiveacid inspect --location DIR --write-ids 'db.t:5:9223372036854775807::'
+        --schema 'struct<id:bigint,name:string>' --json
+    python -m airflow_hiveacid spark-environment /opt/hiveacid-spark
 
-Each command is a plain function from its options to lines of text; `add_commands` puts both under
-any parser of argparse. Results go to standard output; errors go to standard error, as one line that
-names the error's type, and end with 2, as argparse's own do. Imports what a command needs when it
-runs: a parser costs nothing.
+Takes options; prints tables for people and JSON for programs. Mistakes are one line on standard
+error, with the error's type, and end with 2, as argparse's own do. Imports what a command needs
+when it runs: a parser costs nothing.
 
 Example:
-    >>> parser().parse_args(["inspect", "--location", "/t", "--write-ids", "db.t:1::"]).location
-    '/t'
+    >>> parser().parse_args(["inspect", "--table", "db.t"]).table
+    'db.t'
 """
 
 from __future__ import annotations
 
 import argparse
-import io
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from airflow_hiveacid.format.errors import HiveAcidError, InvalidNameError
-from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.format.types import HiveType, PrimitiveType, StructType, parse_type
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.storage.inspect import InspectedEntry
+from airflow_hiveacid import cli_view
+from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
 
 Command = Callable[[argparse.Namespace], Iterator[str]]
 
+DEFAULT_LIMIT: Final = 50
 _BAD_INPUT: Final = 2
 _UNEXPECTED: Final = 1
 _INTERRUPTED: Final = 130
 _PIPE_CLOSED: Final = 141
-_WIDE: Final = 200
-_IDENTITY: Final = StructType(
-    (
-        ("writeid", PrimitiveType("bigint")),
-        ("bucketid", PrimitiveType("int")),
-        ("rowid", PrimitiveType("bigint")),
-    )
-)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,68 +48,114 @@ def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     top = argparse.ArgumentParser(
         prog="python -m airflow_hiveacid",
-        description="Look at Hive ACID tables without a metastore.",
+        description="Look at Hive ACID tables, and make the environment that Spark needs.",
     )
     add_commands(top.add_subparsers(required=True, metavar="COMMAND"))
     return top
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `scan` and `inspect` to a parser; `options.command` is then the function to `run`."""
+    """Add all commands to a parser; `options.command` is then the function to `run`."""
     scan = commands.add_parser(
         "scan",
-        help="print the live rows of one table or partition directory",
-        description="Print the live rows of one directory as JSON arrays, sorted by row identity.",
+        help="print the live rows of a table, a partition or a directory",
+        description=(
+            "Print live rows, sorted by row identity. With --table it reads in a transaction, as"
+            " Hive does: cleaners wait until it ends."
+        ),
     )
-    _add_snapshot(scan)
+    _add_view(scan)
     scan.add_argument(
         "--schema",
-        required=True,
         metavar="TYPE",
-        help="the data columns, as struct<id:bigint,name:string>",
+        help="with --location: the data columns, as struct<id:bigint,name:string>",
     )
     scan.add_argument(
         "--row-ids",
         action="store_true",
         help='put {"writeid":..,"bucketid":..,"rowid":..} in front of each row',
     )
+    scan.add_argument(
+        "--limit",
+        type=_limit,
+        metavar="N",
+        help=f"stop after so many rows; 0 for all (default: {DEFAULT_LIMIT}, with --json all)",
+    )
+    scan.add_argument("--json", action="store_true", help="print one JSON array a row")
     scan.set_defaults(command=scan_lines)
     inspect = commands.add_parser(
         "inspect",
-        help="show what every directory is to a reader",
-        description="Show every directory with its type, IDs, state, rows, bytes, and why.",
+        help="show what every directory of a table is to a reader, and why",
+        description=(
+            "Show every directory with its type, IDs, state, rows, bytes, and why. With --table it"
+            " takes a plain snapshot from the metastore and holds no transaction."
+        ),
     )
-    _add_snapshot(inspect)
-    inspect.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    _add_view(inspect)
+    inspect.add_argument("--json", action="store_true", help="print JSON instead of tables")
     inspect.set_defaults(command=inspect_lines)
+    spark = commands.add_parser(
+        "spark-environment",
+        help="make the environment whose spark-submit Airflow runs",
+        description=(
+            "Make a virtual environment with PySpark and what our applications need beside it."
+            " Airflow cannot hold them: its Spark provider brings pyspark-client, which overwrites"
+            " files of pyspark."
+        ),
+    )
+    spark.add_argument("directory", metavar="DIR", help="where; made if it is missing")
+    spark.add_argument("--pyspark", metavar="VERSION", help="such as 3.5.7; default: the newest")
+    spark.add_argument(
+        "--python", metavar="PROGRAM", default=sys.executable, help="default: this Python"
+    )
+    spark.set_defaults(command=spark_environment_lines)
 
 
-def _add_snapshot(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
+def _add_view(command: argparse.ArgumentParser) -> None:
+    what = command.add_mutually_exclusive_group(required=True)
+    what.add_argument("--table", metavar="DB.TABLE", help="a table of the metastore")
+    what.add_argument(
         "--location",
-        required=True,
         metavar="DIR",
-        help="directory of an unpartitioned table or of one partition; a path or a URI",
+        help=(
+            "a directory, without any metastore: an unpartitioned table's or one partition's; a"
+            " path or a URI"
+        ),
+    )
+    command.add_argument(
+        "--metastore",
+        metavar="URI",
+        help=(
+            "with --table: thrift://host:port, several separated by commas (default:"
+            f" ${cli_view.METASTORE_VARIABLE}, else {cli_view.DEFAULT_METASTORE})"
+        ),
+    )
+    command.add_argument(
+        "--partition", metavar="NAME", help="with --table: only this one, such as month=1/day=2"
     )
     command.add_argument(
         "--write-ids",
-        required=True,
         metavar="LIST",
-        help="which writes count, as Hive's text db.t:HWM:MINOPEN:OPEN,..:ABORTED,..",
+        help="with --location: which writes count, as Hive's text db.t:HWM:MINOPEN:OPEN,..:ABORTED",
     )
     command.add_argument(
         "--txns",
         metavar="LIST",
-        help="which compactions count, as Hive's text HWM:MINOPEN:OPEN:ABORTED; default: all",
+        help=(
+            "with --location: which compactions count, as Hive's text HWM:MINOPEN:OPEN:ABORTED"
+            " (default: all)"
+        ),
     )
 
 
 def run(command: Command, options: argparse.Namespace) -> int:
-    """Print what a command gives, line by line; every error ends in an exit status."""
+    """Print what a command gives, piece by piece; every error ends in an exit status."""
+    # What it would print beside our one line says the same.
+    logging.getLogger("thrift").addHandler(logging.NullHandler())
     try:
         for text in command(options):
             sys.stdout.write(text)
-        sys.stdout.flush()
+            sys.stdout.flush()
     except HiveAcidError as error:
         return _fail(f"{type(error).__name__}: {error}", _BAD_INPUT)
     except BrokenPipeError:
@@ -139,107 +174,94 @@ def _fail(message: str, status: int) -> int:
     return status
 
 
-# ---- scan ----------------------------------------------------------------------------------------
+# ---- commands ------------------------------------------------------------------------------------
 
 
 def scan_lines(options: argparse.Namespace) -> Iterator[str]:
-    """The live rows of `--location`, as lines of JSON; a batch of lines at a time.
+    """The live rows, as a table or as lines of JSON; of JSON a batch of lines at a time.
 
     Raises:
         HiveAcidError: an option is wrong, or what is there cannot be read.
     """
-    from airflow_hiveacid.storage.json_rows import json_lines  # noqa: PLC0415 - needs pyarrow
-    from airflow_hiveacid.storage.orc_timestamps import TimestampForm  # noqa: PLC0415
-    from airflow_hiveacid.storage.scan import scan  # noqa: PLC0415
+    from airflow_hiveacid import cli_output  # noqa: PLC0415 - needs pyarrow
 
-    fields = schema_fields(options.schema)
-    types: list[HiveType] = [field for _, field in fields]
-    batches = scan(
-        absolute(options.location),
-        [Column(name=name, type=str(field)) for name, field in fields],
-        *_snapshot(options),
-        with_identity=options.row_ids,
-        timestamps=TimestampForm.PAIR,
-    )
-    for batch in batches:
-        lines = json_lines(batch, [_IDENTITY, *types] if options.row_ids else types)
-        yield "".join(f"{line}\n" for line in lines)
-
-
-def schema_fields(text: str) -> tuple[tuple[str, HiveType], ...]:
-    """The columns of a `struct<...>` text.
-
-    Raises:
-        InvalidNameError: it is no struct type.
-    """
-    parsed = parse_type(text)
-    if not isinstance(parsed, StructType):
-        raise InvalidNameError(name=text, what="schema (expected struct<name:type,...>)")
-    return parsed.fields
-
-
-# ---- inspect -------------------------------------------------------------------------------------
+    _check(options, needed=("write_ids", "schema"))
+    default = 0 if options.json else DEFAULT_LIMIT
+    limit = default if options.limit is None else options.limit
+    with cli_view.looking(options, holds_files=True) as view:
+        rows = cli_output.json_rows(view, with_identity=options.row_ids, limit=limit)
+        if options.json:
+            for lines in rows:
+                yield "".join(f"{line}\n" for line in lines)
+        else:
+            found = [json.loads(line) for lines in rows for line in lines]
+            yield cli_output.rows_table(view, found, with_identity=options.row_ids, limit=limit)
 
 
 def inspect_lines(options: argparse.Namespace) -> Iterator[str]:
-    """What every directory of `--location` is, as a table or as JSON.
+    """What every directory is, as tables or as JSON.
 
     Raises:
         HiveAcidError: an option is wrong, or what is there cannot be read.
     """
-    from airflow_hiveacid.storage.inspect import inspect  # noqa: PLC0415 - needs pyarrow
+    from airflow_hiveacid import cli_output  # noqa: PLC0415 - needs rich
+    from airflow_hiveacid.storage.acid.read.inspect import inspect  # noqa: PLC0415 - needs pyarrow
 
-    entries = inspect(absolute(options.location), *_snapshot(options))
-    if options.json:
-        body = {"location": options.location, "entries": [asdict(entry) for entry in entries]}
-        yield f"{json.dumps(body, indent=2)}\n"
-    else:
-        yield _table(entries)
-
-
-def _table(entries: Sequence[InspectedEntry]) -> str:
-    from rich.console import Console  # noqa: PLC0415 - only people need it
-    from rich.table import Table  # noqa: PLC0415
-
-    table = Table("directory", "type", "write IDs", "state", "files", "rows", "bytes", "why")
-    for column in table.columns[4:7]:
-        column.justify = "right"
-    for entry in entries:
-        table.add_row(
-            entry.name,
-            entry.type,
-            _range(entry),
-            entry.state,
-            str(entry.files),
-            "?" if entry.rows is None else str(entry.rows),
-            str(entry.size_bytes),
-            entry.why,
-        )
-    text = io.StringIO()
-    terminal = sys.stdout.isatty()
-    console = Console(
-        file=text, force_terminal=terminal, width=None if terminal else _WIDE, markup=False
-    )
-    console.print(table)
-    return text.getvalue()
+    _check(options, needed=("write_ids",))
+    with cli_view.looking(options, holds_files=False) as view:
+        if not options.json:
+            yield f"{view.title}: write IDs {view.write_ids.text()}\n"
+        bodies = []
+        for place in view.places:
+            entries = inspect(place.location, view.write_ids, view.txns)
+            if options.json:
+                body = {"location": place.location, "entries": [asdict(e) for e in entries]}
+                bodies.append({"partition": str(place.partition), **body})
+            else:
+                yield cli_output.entries_table(place, entries)
+        if options.json:
+            whole = {"table": options.table, "write_ids": view.write_ids.text()}
+            yield f"{json.dumps({**whole, 'places': bodies}, indent=2)}\n"
 
 
-def _range(entry: InspectedEntry) -> str:
-    low, high = entry.least_write_id, entry.greatest_write_id
-    text = "" if high is None else f"..{high}" if low is None else f"{low}..{high}"
-    statement = "" if entry.statement_id is None else f" statement {entry.statement_id}"
-    return f"{text}{statement}"
+def spark_environment_lines(options: argparse.Namespace) -> Iterator[str]:
+    """Make the Spark environment, and say what to set.
+
+    Raises:
+        ConfigurationError: it cannot be made.
+    """
+    from airflow_hiveacid.spark_environment import make  # noqa: PLC0415 - as all here
+
+    yield from make(options.directory, python=options.python, pyspark=options.pyspark)
 
 
 # ---- options -------------------------------------------------------------------------------------
 
-
-def _snapshot(options: argparse.Namespace) -> tuple[ValidWriteIdList, ValidTxnList | None]:
-    txns = None if options.txns is None else ValidTxnList.parse(options.txns)
-    return ValidWriteIdList.parse(options.write_ids), txns
+_ONLY_WITH_TABLE: Final = ("metastore", "partition")
+_ONLY_WITH_LOCATION: Final = ("write_ids", "txns", "schema")
 
 
-def absolute(location: str) -> str:
-    """A location as it stands, or a relative path made absolute."""
-    is_relative = not location.startswith("/") and ":" not in location.partition("/")[0]
-    return os.path.abspath(location) if is_relative else location  # noqa: PTH100 - a text stays one
+def _check(options: argparse.Namespace, needed: Sequence[str]) -> None:
+    """Refuse options that do not go together: each would be passed over in silence."""
+    by_table = options.table is not None
+    other, strange = (
+        ("--table", _ONLY_WITH_LOCATION) if by_table else ("--location", _ONLY_WITH_TABLE)
+    )
+    for name in strange:
+        if getattr(options, name, None) is not None:
+            raise ConfigurationError(f"{_option(name)} does not go with {other}")
+    for name in () if by_table else needed:
+        if getattr(options, name) is None:
+            raise ConfigurationError(
+                f"{other} needs {_option(name)}; with --table the metastore knows it"
+            )
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _limit(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of rows")
+    return int(text)

@@ -37,9 +37,9 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.transaction import begin
-from airflow_hiveacid.spark.job import JobContext
-from airflow_hiveacid.spark.read import read_snapshot, read_table
-from airflow_hiveacid.storage.filesystem import list_table
+from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.spark.writing.job import JobContext
+from airflow_hiveacid.storage.stores.listing import list_table
 from bench.check import WrongRowsError
 from bench.data import COLUMNS, KEY, OPERATION
 from bench.records import OURS

@@ -1,13 +1,20 @@
-"""The example of the README: update the customers that are there, insert those that are not."""
+"""The first example of the README: make a table, and merge two customers into it."""
 
 from __future__ import annotations
 
-from airflow.sdk import DAG
+from airflow.sdk import DAG, Asset
 
+from airflow_hiveacid.operators.create_table import HiveAcidCreateTableOperator
 from airflow_hiveacid.operators.hive_acid import HiveAcidMergeOperator
 
 with DAG("merge_customers", schedule=None):
-    HiveAcidMergeOperator(
+    create = HiveAcidCreateTableOperator(
+        task_id="create",
+        table="demo.customers",
+        columns={"id": "bigint", "name": "string"},
+        create_database=True,
+    )
+    merge = HiveAcidMergeOperator(
         task_id="merge",
         table="demo.customers",
         source={"columns": ["id", "name"], "values": [[1, "Ada"], [2, "Grace"]]},
@@ -16,4 +23,6 @@ with DAG("merge_customers", schedule=None):
             {"when": "matched", "action": "update"},
             {"when": "not_matched", "action": "insert"},
         ],
+        outlets=[Asset("demo.customers")],
     )
+    create >> merge

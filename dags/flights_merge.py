@@ -8,8 +8,9 @@ D (updates) and its cancellations (deletes). Backfill it, after the bootstrap, w
         --max-active-runs 2 --reprocess-behavior failed
 
 Each day changes rows that the day before has inserted, so the order counts: `depends_on_past` keeps
-it, also when a day fails; the run of the next day may start early, but its merge waits. Running a
-day again is safe: the application finds its own mark in the table and answers what it did then.
+it, also when a day fails; the run of the next day may start early, but its merge waits. A retry
+never applies a day twice: the application finds its own mark in the table and answers what it did
+then. A day that is cleared is merged again; only of the last day are the rows the same afterwards.
 
 Needs the connections `hive_acid_default` and `spark_default`, and the variable `flights_changes`:
 the URI of the folder with the batches.
@@ -45,6 +46,8 @@ with DAG(
             "format": "parquet",
             "location": "{{ var.value.flights_changes }}/bootstrap.parquet",
         },
+        # Cleared, an INSERT would insert again.
+        on_rerun="skip",
     )
 
 with DAG(

@@ -1,12 +1,13 @@
-"""Knows the commands `run`, `stop` and `status` of the demonstration.
+"""Knows the commands `run`, `shell`, `stop` and `status` of the demonstration.
 
     python -m demo run [--days 14]
+    python -m demo shell
     python -m demo status
     python -m demo stop
 
 `run` ends with 0 when the table equals the truth, and leaves Airflow and the metastore running for
-a look around; `stop` ends them. Ctrl-C stops everything and ends with 130. `status` ends with 0
-while everything runs and 3 otherwise, as `systemctl` does.
+a look around; `shell` opens a shell that reaches them; `stop` ends them. Ctrl-C stops everything
+and ends with 130. `status` ends with 0 while everything runs and 3 otherwise, as `systemctl` does.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from demo.layout import DemoLayout
 from demo.pipeline import Pipeline, Plan
 from demo.report import Report, console
 from demo.servers import Servers
+from demo.shell import open_shell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _run(
                 Plan(days=options.days, compaction_cron=options.compaction_cron), servers, report
             )
+        case "shell":
+            return _shell(servers, report)
         case "stop":
             return _stop(servers, report)
         case _:
@@ -70,6 +74,17 @@ def _run(plan: Plan, servers: Servers, report: Report) -> int:
     return 0
 
 
+def _shell(servers: Servers, report: Report) -> int:
+    if not servers.are_running:
+        report.tell("nothing runs here yet; `make demo` starts it")
+        return _NOT_RUNNING
+    try:
+        return open_shell(servers, report)
+    except (DemoError, HiveAcidError) as error:
+        report.tell(f"FAILED: {error}")
+        return _FAILED
+
+
 def _stop(servers: Servers, report: Report) -> int:
     with report.step("stopping Airflow and the metastore"):
         count = servers.stop()
@@ -90,7 +105,9 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m demo", description="The demonstration.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="run | stop | status")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="run | shell | stop | status"
+    )
     run = commands.add_parser("run", help="merge, compact and compare; again: nothing to do")
     run.add_argument("--days", type=_days, default=_DAYS, help="days to merge (default: 14)")
     run.add_argument(
@@ -99,6 +116,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="CRON",
         help="when the compaction DAG looks (default: every two minutes)",
     )
+    commands.add_parser("shell", help="a shell with airflow, pyspark and the table within reach")
     commands.add_parser("stop", help="end every process of the demonstration")
     commands.add_parser("status", help="say what runs, and where")
     return parser

@@ -20,7 +20,7 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.transaction import begin
-from airflow_hiveacid.storage.scan import scan
+from airflow_hiveacid.storage.acid.read.scan import scan
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo

@@ -236,6 +236,7 @@ class Pipeline:
         self._report.tell(f"Airflow     {servers.airflow.url} (user {USER}, password in the file")
         self._report.tell(f"            {servers.layout.passwords})")
         self._report.tell(f"metastore   {servers.metastore.uri}")
+        self._report.tell("play on     make demo-shell")
         self._report.tell("stop        make demo-stop")
 
     # Following runs

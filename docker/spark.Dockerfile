@@ -11,5 +11,8 @@ RUN python3 -m venv /opt/spark-venv \
  && /opt/spark-venv/bin/pip install --no-cache-dir --constraint /opt/hiveacid/constraints.txt \
       --group /opt/hiveacid/pyproject.toml:spark-runtime
 
+# Hadoop's libraries want a name for the user that they run as.
+RUN useradd --uid 1000 --gid 0 --no-create-home spark
+
 ENV PYSPARK_PYTHON=/opt/spark-venv/bin/python PATH=/opt/spark-venv/bin:$PATH
 ENTRYPOINT ["spark-class"]

@@ -7,31 +7,36 @@ from typing import TYPE_CHECKING
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs import CleanSpec
-from airflow_hiveacid.spark.clean import Cleaner, CleaningOutcome
-from airflow_hiveacid.spark.target import partitions_of
+from airflow_hiveacid.spark.maintenance.clean import Cleaner, CleaningOutcome
+from airflow_hiveacid.spark.maintenance.side_by_side import each_partition
+from airflow_hiveacid.spark.reading.target import partitions_of
 from spark_apps.runtime import main
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_hiveacid.spark.job import JobContext
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.spark.writing.job import JobContext
 
 
 def clean(job: JobContext) -> JobResult:
-    """Clean every partition in turn, then the ledger."""
+    """Clean every partition, some at a time."""
     spec = job.job_of(CleanSpec)
     table = job.changeable_table(spec.target, "cleaning")
-    cleaner = Cleaner(client=job.client, table=table, spec=spec, on_step=job.on_step)
+
+    def cleaner(client: MetastorePort) -> Cleaner:
+        return Cleaner(client=client, table=table, spec=spec, on_step=job.on_step)
+
     partitions = partitions_of(job.client, table, spec.partition)
-    outcomes = [cleaner.clean(partition) for partition in partitions]
+    outcomes = each_partition(
+        job.client, table, partitions, lambda c, p: cleaner(c).clean(p), at_once=len(partitions)
+    )
     if table.is_partitioned and spec.partition is None:
-        outcomes.append(cleaner.clean_unregistered(partitions))
-    return _result(job, spec, outcomes, cleaner.forget_old_jobs())
+        outcomes.append(cleaner(job.client).clean_staging())
+    return _result(job, spec, outcomes)
 
 
-def _result(
-    job: JobContext, spec: CleanSpec, outcomes: Sequence[CleaningOutcome], old_jobs: int
-) -> JobResult:
+def _result(job: JobContext, spec: CleanSpec, outcomes: Sequence[CleaningOutcome]) -> JobResult:
     removed = [r for o in outcomes for r in o.removed]
     if spec.dry_run:
         status = JobStatus.PLANNED
@@ -45,7 +50,7 @@ def _result(
         partitions=tuple(o.partition for o in outcomes if o.partition and o.removed),
         files=len(removed),
         size_bytes=sum(r.size_bytes for r in removed),
-        details={"cleanings": [to_json(o) for o in outcomes], "old_ledger_entries": old_jobs},
+        details={"cleanings": [to_json(o) for o in outcomes]},
     )
 
 

@@ -6,21 +6,23 @@ not due, or is somebody else's, is said and left alone.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs import CompactSpec
-from airflow_hiveacid.spark.compact import CompactionOutcome, Compactor
-from airflow_hiveacid.spark.target import partitions_of
+from airflow_hiveacid.spark.maintenance.compact import CompactionOutcome, Compactor
+from airflow_hiveacid.spark.maintenance.side_by_side import each_partition
+from airflow_hiveacid.spark.reading.target import partitions_of
 from spark_apps.runtime import main
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.spark.job import JobContext
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.spark.writing.job import JobContext
 
 
 def compact(job: JobContext) -> JobResult:
@@ -28,25 +30,23 @@ def compact(job: JobContext) -> JobResult:
     spec = job.job_of(CompactSpec)
     table = job.changeable_table(spec.target, "compaction")
     partitions = partitions_of(job.client, table, spec.partition)
-    with ThreadPoolExecutor(job.spark.sparkContext.defaultParallelism) as pool:
-        outcomes = list(pool.map(lambda p: _compact_one(job, spec, table, p), partitions))
-    return _result(job, spec, table, outcomes)
 
-
-def _compact_one(
-    job: JobContext, spec: CompactSpec, table: TableInfo, partition: PartitionInfo
-) -> CompactionOutcome:
-    with job.client.clone() as client:
+    def compact_one(client: MetastorePort, partition: PartitionInfo) -> CompactionOutcome:
         return Compactor(
             spark=job.spark,
             client=client,
             table=table,
             spec=spec,
             job_key=job.spec.job_key,
+            attempt=AttemptId.parse(job.spec.attempt),
             lock_timeout_s=job.spec.lock_timeout_s,
             heartbeat_s=job.spec.heartbeat_s,
             on_step=job.on_step,
         ).compact(partition)
+
+    at_once = job.spark.sparkContext.defaultParallelism
+    outcomes = each_partition(job.client, table, partitions, compact_one, at_once=at_once)
+    return _result(job, spec, table, outcomes)
 
 
 def _result(

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.jobs.specs import DeleteSpec
-from airflow_hiveacid.spark.job import JobContext, run_change
-from airflow_hiveacid.spark.merge import change_events, plan_change
+from airflow_hiveacid.spark.statements.change import change_events, plan_change
+from airflow_hiveacid.spark.writing.job import Change, JobContext, run_change
 from spark_apps.runtime import main
 
 if TYPE_CHECKING:
@@ -21,10 +21,12 @@ def delete(job: JobContext) -> JobResult:
     program = plan_change(job.spark, table, spec)
     return run_change(
         job,
-        table,
-        frozenset({DataOperation.DELETE}),
-        lambda target, _rows: change_events(program, target),
-        partitions=job.partitions_touched(table, spec.where),
+        Change(
+            table=table,
+            operations=frozenset({DataOperation.DELETE}),
+            make_events=lambda target, _rows: change_events(program, target),
+            partitions=lambda: job.partitions_touched(table, spec.where, program.moment),
+        ),
     )
 
 

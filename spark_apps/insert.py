@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.jobs.specs import InsertMode, InsertSpec
-from airflow_hiveacid.spark.insert import fixed_partition, new_row_events, plan_insert
-from airflow_hiveacid.spark.job import JobContext, run_change
+from airflow_hiveacid.spark.statements.insert import fixed_partition, new_row_events, plan_insert
+from airflow_hiveacid.spark.writing.job import Change, JobContext, run_change
 from spark_apps.runtime import main
 
 if TYPE_CHECKING:
@@ -22,11 +22,13 @@ def insert(job: JobContext) -> JobResult:
     overwrite = spec.mode is InsertMode.OVERWRITE
     return run_change(
         job,
-        table,
-        frozenset({DataOperation.OVERWRITE if overwrite else DataOperation.INSERT}),
-        lambda _target, rows: new_row_events(program, rows()),
-        source=spec.source,
-        partitions=fixed_partition(table, spec),
+        Change(
+            table=table,
+            operations=frozenset({DataOperation.OVERWRITE if overwrite else DataOperation.INSERT}),
+            make_events=lambda _target, rows: new_row_events(program, rows()),
+            source=spec.source,
+            partitions=lambda: fixed_partition(table, spec),
+        ),
     )
 
 

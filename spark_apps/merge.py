@@ -1,7 +1,9 @@
 """MERGE INTO a full-ACID table.
 
-The statement is checked against both schemas; then `spark.job.run_change` opens the transaction,
-gets the statement's events from `merge_events`, has them written, published and committed.
+The statement is checked against both schemas. Where the source tells which partitions can be
+touched, it is read and kept now, so that only these are locked. Then `spark.job.run_change` opens
+the transaction, gets the statement's events from `merge_events`, has them written, published and
+committed.
 """
 
 from __future__ import annotations
@@ -10,11 +12,14 @@ from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.jobs.specs import MergeSpec
-from airflow_hiveacid.spark.job import JobContext, run_change
-from airflow_hiveacid.spark.merge import merge_events, plan_merge
+from airflow_hiveacid.spark.reading.access import nameable
+from airflow_hiveacid.spark.statements.merge import merge_events, plan_merge
+from airflow_hiveacid.spark.statements.reach import is_bounded, partitions_reached
+from airflow_hiveacid.spark.writing.job import Change, JobContext, run_change
 from spark_apps.runtime import main
 
 if TYPE_CHECKING:
+    from airflow_hiveacid.format.table import PartitionName
     from airflow_hiveacid.jobs.results import JobResult
 
 
@@ -22,13 +27,29 @@ def merge(job: JobContext) -> JobResult:
     """Run one MERGE as one transaction."""
     spec = job.job_of(MergeSpec)
     table = job.changeable_table(spec.target, "MERGE")
-    program = plan_merge(job.spark, table, spec, job.source_shape(spec.source))
+    source = job.source_shape(spec.source)
+    program = plan_merge(job.spark, table, spec, source)
+    # An ACID table is read under the job's snapshot, which comes with the locks.
+    looks_ahead = spec.source.table is None and is_bounded(program)
+    kept = program.moment.fixed_in(source).localCheckpoint() if looks_ahead else None
+
+    def reach() -> tuple[PartitionName, ...] | None:
+        if kept is None:
+            return None
+        names = partitions_reached(program, job.client.list_partitions(table), kept)
+        return None if names is None else nameable(names)
+
     return run_change(
         job,
-        table,
-        frozenset({DataOperation.UPDATE}),
-        lambda target, rows: merge_events(program, target, rows()),
-        source=spec.source,
+        Change(
+            table=table,
+            operations=frozenset({DataOperation.UPDATE}),
+            make_events=lambda target, rows: merge_events(
+                program, target, rows() if kept is None else kept
+            ),
+            source=spec.source,
+            partitions=reach,
+        ),
     )
 
 

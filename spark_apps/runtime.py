@@ -27,10 +27,12 @@ from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
 from airflow_hiveacid.jobs.results import ExitCode, JobError, JobResult, JobStatus, exit_code
 from airflow_hiveacid.jobs.specs import JobSpec
 from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.preflight import preflight
 from airflow_hiveacid.spark.failures import typed_failures
-from airflow_hiveacid.spark.job import JobContext
 from airflow_hiveacid.spark.session import open_session
-from airflow_hiveacid.storage.filesystem import open_location, write_bytes
+from airflow_hiveacid.spark.writing.job import JobContext
+from airflow_hiveacid.storage.stores.filesystem import write_bytes
+from airflow_hiveacid.storage.stores.locations import open_location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,14 +54,15 @@ def main(kind: str, story: Story, argv: list[str] | None = None) -> None:
     name = parser.parse_args(argv).spec
     spark = open_session(f"hiveacid-{kind}")
     try:
-        code = _run(spark, story, name)
+        code = run_spec(spark, story, name)
     finally:
         spark.stop()
     if code is not ExitCode.OK:
         sys.exit(int(code))
 
 
-def _run(spark: SparkSession, story: Story, spec_name: str) -> ExitCode:
+def run_spec(spark: SparkSession, story: Story, spec_name: str) -> ExitCode:
+    """Run one job description in a session, and answer; failures become answers."""
     try:
         spec = read_spec(spec_name)
     except HiveAcidError as error:
@@ -69,6 +72,8 @@ def _run(spark: SparkSession, story: Story, spec_name: str) -> ExitCode:
     started = time.monotonic()
     try:
         with connect(spec.metastore) as client, typed_failures():
+            for finding in preflight(client):
+                log.warning("%s", finding)
             result = story(JobContext(spark=spark, spec=spec, client=client, on_step=stop_hook()))
         code = ExitCode.OK
     except Exception as error:  # noqa: BLE001 - the process edge: every failure becomes an answer

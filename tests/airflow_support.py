@@ -213,8 +213,11 @@ def _delta(write_id: WriteId) -> DeltaName:
 class StateStore(dict[str, Any]):
     """The task's state store: what Airflow keeps between the tries of one task instance."""
 
-    def set(self, key: str, value: object) -> None:
-        self[key] = value
+    def set(self, key: str, value: object, *, retention: object = None) -> None:
+        del retention  # nothing expires here
+        if value is None:
+            raise ValueError("Cannot set value as None")
+        self[key] = json.loads(json.dumps(value))
 
     def delete(self, key: str) -> None:
         self.pop(key, None)
@@ -230,6 +233,8 @@ def context_of(task_id: str = "task", *, try_number: int = 1, **more: object) ->
         task_id=task_id,
         map_index=-1,
         try_number=try_number,
+        max_tries=0,
+        task=SimpleNamespace(retries=0),
         stats_tags={},
     )
     return {"ti": ti, "outlet_events": OutletEventAccessors(), "ds": "2013-01-02", **more}
@@ -240,6 +245,7 @@ def run_task(operator: BaseOperator, context: dict[str, Any] | None = None) -> A
     from airflow.sdk.bases.operator import ExecutorSafeguard  # noqa: PLC0415
 
     seen = context or context_of(operator.task_id)
+    seen["ti"].task = operator
     operator.render_template_fields(seen)  # type: ignore[arg-type]
     token = ExecutorSafeguard.tracker.set(operator)
     try:

@@ -12,12 +12,17 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tools.promises import read_promises
 
 # The laboratory needs PySpark itself, which the Airflow environment does not hold.
 _LABORATORY: Final = ["spark_lab"] if any(importlib.metadata.distributions(name="pyspark")) else []
 pytest_plugins = ["airflow_hiveacid.local.pytest_plugin", *_LABORATORY]
+
+# A busy machine is no failure: how long an example took says nothing of what it proves.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 _HERE: Final = Path(__file__).resolve().parent
 _TIERS: Final = {

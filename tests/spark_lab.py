@@ -34,9 +34,9 @@ from airflow_hiveacid.jobs.specs import (
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client import MetastoreClient, connect
 from airflow_hiveacid.spark.failures import typed_failures
-from airflow_hiveacid.spark.job import JobContext
+from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.session import open_session
-from airflow_hiveacid.spark.target import resolve_target
+from airflow_hiveacid.spark.writing.job import JobContext
 from spark_apps.clean import clean
 from spark_apps.compact import compact
 from spark_apps.delete import delete
@@ -129,6 +129,7 @@ class Lab:
         job_key: str | None = None,
         on_step: Callable[[str], None] = lambda _step: None,
         lock_timeout_s: float = 20.0,
+        heartbeat_s: float | None = None,
     ) -> JobResult:
         """Run a job in this process, as its application would."""
         spec = JobSpec(
@@ -136,6 +137,7 @@ class Lab:
             metastore=self.endpoint,
             job=job,
             lock_timeout_s=lock_timeout_s,
+            heartbeat_s=heartbeat_s,
         )
         with connect(self.endpoint) as client, typed_failures():
             context = JobContext(spark=self.spark, spec=spec, client=client, on_step=on_step)

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.storage.orc_timestamps import PAIR_TYPE
-from airflow_hiveacid.storage.row_schema import row_type
+from airflow_hiveacid.storage.values.column_types import row_type
+from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

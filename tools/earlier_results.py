@@ -1,8 +1,9 @@
-"""Knows how one pytest run counts the results of an earlier one as its own.
+"""Knows how one pytest run counts the results of earlier ones as its own.
 
-The tests need two environments, hence two pytest processes; a person wants one closing line. With
-`-p tools.earlier_results --earlier FILE` the results in that JUnit file appear in this run's
-summary: failures and skips with their reasons, counts in the last line, and a failed status.
+The tests need several environments, hence several pytest processes; a person wants one closing
+line. With `-p tools.earlier_results --earlier NAME=FILE`, which may be given again, the results in
+that JUnit file appear in this run's summary: failures and skips with their reasons, counts in the
+last line, and a failed status.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 
 import pytest
 
-_EARLIER: Final = pytest.StashKey["EarlierRun"]()
+_EARLIER: Final = pytest.StashKey["dict[str, EarlierRun]"]()
 _SKIP_PLACES: Final = 3
 
 
@@ -44,17 +45,23 @@ class EarlierRun:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds `--earlier`."""
-    parser.addoption("--earlier", type=Path, help="JUnit file of a run to count as well")
+    parser.addoption(
+        "--earlier",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help="JUnit file of a run to count as well",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Reads the file before a test runs: a missing one is an error, not an empty run."""
-    file: Path | None = config.getoption("--earlier")
-    if file is None:
-        return
-    if not file.is_file():
-        raise pytest.UsageError(f"{file} is missing: the earlier run broke off")
-    config.stash[_EARLIER] = read(file)
+    runs = config.stash[_EARLIER] = {}
+    for given in config.getoption("--earlier"):
+        name, _, path = given.partition("=")
+        if not Path(path).is_file():
+            raise pytest.UsageError(f"{path} is missing: the earlier run broke off")
+        runs[name] = read(Path(path))
 
 
 def read(file: Path) -> EarlierRun:
@@ -103,21 +110,24 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     """Adds the earlier reports to those that the closing lines are made of."""
-    earlier = config.stash.get(_EARLIER, None)
-    if earlier is None:
+    runs = config.stash.get(_EARLIER, {})
+    if not runs:
         return
-    here = sum(len(terminalreporter.stats.get(kind, ())) for kind in earlier.reports)
-    for kind, reports in earlier.reports.items():
-        if reports:
-            terminalreporter.stats.setdefault(kind, []).extend(reports)
-    terminalreporter.section("both environments")
-    terminalreporter.line(f"Spark environment:   {earlier.summary}")
-    terminalreporter.line(f"Airflow environment: {here} tests; the last line counts both")
+    kinds = next(iter(runs.values())).reports
+    here = sum(len(terminalreporter.stats.get(kind, ())) for kind in kinds)
+    terminalreporter.section("all environments")
+    for name, earlier in runs.items():
+        for kind, reports in earlier.reports.items():
+            if reports:
+                terminalreporter.stats.setdefault(kind, []).extend(reports)
+        terminalreporter.line(f"{name}: {earlier.summary}")
+    terminalreporter.line(f"this one: {here} tests; the last line counts all")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fails this run when the earlier one failed."""
-    earlier = session.config.stash.get(_EARLIER, None)
-    if earlier is not None and earlier.is_bad and session.exitstatus == pytest.ExitCode.OK:
+    """Fails this run when an earlier one failed."""
+    runs = session.config.stash.get(_EARLIER, {})
+    is_bad = any(earlier.is_bad for earlier in runs.values())
+    if is_bad and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes airflow_hiveacid/storage/gen/orc_acid_pb2.py and .pyi from ../orc_acid.proto.
+# Writes airflow_hiveacid/storage/orc/gen/orc_acid_pb2.py and .pyi from ../orc_acid.proto.
 #
 # The compiler is old on purpose (protoc 25): its output runs on every protobuf from 4.25 on, since it
 # carries no check of the run-time version. A cluster brings its own protobuf, and code from a newer
@@ -16,5 +16,5 @@ trap 'rm -rf "$work"' EXIT
 cd "$root"
 # The mapped path is the name in protobuf's process-wide pool, so it must be one that nobody else uses.
 "$work/venv/bin/python" -m grpc_tools.protoc \
-    --proto_path=airflow_hiveacid/storage/gen=airflow_hiveacid/storage \
-    --python_out=. --pyi_out=. airflow_hiveacid/storage/gen/orc_acid.proto
+    --proto_path=airflow_hiveacid/storage/orc/gen=airflow_hiveacid/storage/orc \
+    --python_out=. --pyi_out=. airflow_hiveacid/storage/orc/gen/orc_acid.proto

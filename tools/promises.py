@@ -3,8 +3,9 @@
     python tools/promises.py [--all]
 
 Reads the lines of docs/promises.md and the JUnit files that `make test` left below build/, where
-each test's promises stand as properties. Prints one line per promise that is due, then a summary.
-Ends with 1 when a test of a promise that is due failed.
+each test's promises stand as properties. Prints every promise that is due with the tests that
+prove it, then a summary. Ends with 1 unless each of them has a test that passed and none that
+failed.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import sys
 import xml.etree.ElementTree as ET  # the files were written by pytest
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _ROOT: Final = Path(__file__).resolve().parent.parent
 _ROW: Final = re.compile(r"^\| ([A-Z]\d+) \| (.+?) \| ([\d.]*) ?\|$")
-_WORST_FIRST: Final = ("failed", "skipped", "passed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +42,23 @@ class Evidence:
 
     @property
     def result(self) -> str:
-        """The worst outcome of its tests; skipped tests prove nothing."""
+        """One failure spoils it, one success proves it; skipped tests prove nothing."""
         outcomes = set(self.tests.values())
-        for outcome in _WORST_FIRST:
+        for outcome in ("failed", "passed", "skipped"):
             if outcome in outcomes:
                 return outcome
         return "no test"
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """The tests by name; the cases of one test share a line, with their number."""
+        cases: dict[tuple[str, str], int] = {}
+        for name, outcome in sorted(self.tests.items()):
+            key = (name.partition("[")[0], outcome)
+            cases[key] = cases.get(key, 0) + 1
+        for (name, outcome), count in cases.items():
+            more = f" ({count} cases)" if count > 1 else ""
+            yield name + more + ("" if outcome == "passed" else f" {outcome.upper()}")
 
 
 def read_promises(file: Path) -> list[Promise]:
@@ -53,7 +67,7 @@ def read_promises(file: Path) -> list[Promise]:
     return [Promise(id=row[1], text=row[2], since=row[3]) for row in rows if row]
 
 
-def read_evidence(files: list[Path]) -> dict[str, Evidence]:
+def read_evidence(files: Iterable[Path]) -> dict[str, Evidence]:
     """Returns the evidence by promise from JUnit files; a test may prove several."""
     found: dict[str, Evidence] = {}
     for file in files:
@@ -72,30 +86,45 @@ def _outcome(case: ET.Element) -> str:
     return "skipped" if case.find("skipped") is not None else "passed"
 
 
-def main() -> int:
+def unproven(promises: Iterable[Promise], evidence: Mapping[str, Evidence]) -> list[Promise]:
+    """Returns the promises that are due and not proven."""
+    due = (p for p in promises if p.since)
+    return [p for p in due if evidence.get(p.id, Evidence()).result != "passed"]
+
+
+def report(
+    promises: Sequence[Promise], evidence: Mapping[str, Evidence], *, everything: bool = False
+) -> Iterator[str]:
+    """Yields the lines to print: promises that are due or have tests, or all; then the summary."""
+    for promise in promises:
+        proof = evidence.get(promise.id, Evidence())
+        if promise.since or proof.tests or everything:
+            yield f"{promise.id:4} {promise.since or 'later':6} {proof.result:8} {promise.text}"
+            yield from (f"{'':21}{line}" for line in proof.lines)
+    due = [p for p in promises if p.since]
+    missing = unproven(promises, evidence)
+    yield (
+        f"{len(due) - len(missing)} of {len(due)} promises that are due are proven;"
+        f" {len(promises)} in all"
+    )
+    if missing:
+        yield f"open: {' '.join(p.id for p in missing)}"
+
+
+def main(arguments: Sequence[str] | None = None, *, root: Path = _ROOT) -> int:
     """Prints the table and returns the exit status."""
     parser = argparse.ArgumentParser(description="What was proven in the last run of the tests.")
     parser.add_argument("--all", action="store_true", help="also promises still to come")
-    options = parser.parse_args()
-    files = sorted((_ROOT / "build").glob("junit-*.xml"))
+    options = parser.parse_args(arguments)
+    files = sorted((root / "build").glob("junit-*.xml"))
     if not files:
         print("no results below build/: run `make test` first", file=sys.stderr)
         return 1
-    promises = read_promises(_ROOT / "docs" / "promises.md")
+    promises = read_promises(root / "docs" / "promises.md")
     evidence = read_evidence(files)
-    shown = [p for p in promises if p.since or p.id in evidence or options.all]
-    print(f"{'row':4} {'since':6} {'tests':>5} {'result':8} promise")
-    for promise in shown:
-        proof = evidence.get(promise.id, Evidence())
-        count = len(proof.tests)
-        print(f"{promise.id:4} {promise.since:6} {count:5} {proof.result:8} {promise.text}")
-    due = [p for p in promises if p.since]
-    proven = [p for p in due if evidence.get(p.id, Evidence()).result == "passed"]
-    print(f"{len(proven)} of {len(due)} promises that are due are proven; {len(promises)} in all")
-    open_rows = " ".join(p.id for p in due if p not in proven)
-    if open_rows:
-        print(f"open: {open_rows}")
-    return 1 if any(evidence.get(p.id, Evidence()).result == "failed" for p in due) else 0
+    for line in report(promises, evidence, everything=options.all):
+        print(line)
+    return 1 if unproven(promises, evidence) else 0
 
 
 if __name__ == "__main__":

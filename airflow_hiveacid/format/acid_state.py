@@ -2,10 +2,11 @@
 
 Takes a listing of one root, the write IDs a reader may see and the transactions it may see; gives
 every directory with its files and what it is for that reader: live, obsolete, aborted or invisible.
-The choice itself is `selection`'s. Must not know file contents: whether a file lacks the ACID
-columns is only a guess from its name here.
+The choice itself is `selection`'s. Must not know file contents.
 
 Example:
+    >>> from airflow_hiveacid.format.directories import FileEntry, Listing
+    >>> from airflow_hiveacid.format.snapshot import ValidWriteIdList
     >>> listing = Listing(
     ...     location="/t",
     ...     files=(
@@ -27,6 +28,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid.format.directories import AcidDirectory, FileEntry, Listing, UnknownEntry
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.names import (
     COMPACTED_FORMAT,
@@ -49,112 +51,15 @@ from airflow_hiveacid.format.selection import (
     select,
     walk_order,
 )
-from airflow_hiveacid.format.snapshot import RangeVisibility, ValidTxnList, ValidWriteIdList
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from airflow_hiveacid.format.ids import WriteId
+    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+
 
 # AcidMetaDataFile.DataFormat of Hive 4; 3.1 knows the first only.
 _DATA_FORMATS: Final = frozenset({COMPACTED_FORMAT, "truncated", "dropped"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileEntry:
-    """One file of a listing; `path` is relative to the root, components separated by `/`.
-
-    `modified_s` is seconds since 1970 UTC, None where the file system does not say.
-    """
-
-    path: str
-    size_bytes: int
-    modified_s: float | None = None
-
-    @property
-    def name(self) -> str:
-        """The last component of the path."""
-        return self.path.rpartition("/")[2]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
-    """Everything below one table or partition root, hidden names included.
-
-    `directories` are relative paths and hold the empty ones too. `metadata` maps a directory's name
-    to the `dataFormat` of the `_metadata_acid` file in it, for those that have one.
-    """
-
-    location: str
-    files: tuple[FileEntry, ...]
-    directories: tuple[str, ...] = ()
-    metadata: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AcidDirectory:
-    """One base, delta or delete delta, as found and as judged.
-
-    `text` is the name on disk, which may be padded otherwise than `str(name)`. `files` are data
-    files with bytes in them, by path; in a base they include names that no rule knows, since Hive
-    reads them as data. `side_files` are the `_flush_length` files. `visibility` says whether rows
-    must be asked one by one (SOME) or not (ALL). `is_resolved` is False while a write ID in the
-    name is open or above the watermark. `superseded_by` names the live directory that made this one
-    obsolete. `modified_s` is the newest change of any file inside, hidden ones included.
-    """
-
-    name: BaseName | DeltaName
-    text: str
-    files: tuple[FileEntry, ...]
-    side_files: tuple[FileEntry, ...] = ()
-    is_compacted: bool = False
-    is_resolved: bool = True
-    visibility: RangeVisibility = RangeVisibility.ALL
-    status: DirectoryStatus = DirectoryStatus.LIVE
-    why: str = "live"
-    superseded_by: str | None = None
-    modified_s: float | None = None
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the data files."""
-        return sum(f.size_bytes for f in self.files)
-
-    @property
-    def is_base(self) -> bool:
-        """Whether this is a base."""
-        return isinstance(self.name, BaseName)
-
-    @property
-    def is_delete(self) -> bool:
-        """Whether this is a delete delta."""
-        return isinstance(self.name, DeltaName) and self.name.is_delete
-
-    @property
-    def high(self) -> WriteId:
-        """The highest write ID that the name covers, inclusive."""
-        return self.name.write_id if isinstance(self.name, BaseName) else self.name.high
-
-    @property
-    def may_be_raw(self) -> bool:
-        """Whether the files may lack the ACID columns, as after LOAD DATA; opening one tells.
-
-        Delete deltas, compactors' bases and deltas of several write IDs never do (isRawFormat).
-        """
-        if isinstance(self.name, DeltaName):
-            if self.name.is_delete or self.name.low != self.name.high:
-                return False
-        elif self.is_compacted:
-            return False
-        return any(isinstance(parse_file_name(f.name), OriginalFileName) for f in self.files)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnknownEntry:
-    """A file or directory that plays no part, and why."""
-
-    path: str
-    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,6 +219,7 @@ class _Found:
 
     def directory(self, found: FoundBase | FoundDelta, verdict: Verdict) -> AcidDirectory:
         files = self.inside.get(found.text, [])
+        streamed = _streamed(files, found.name)
         data: list[FileEntry] = []
         side: list[FileEntry] = []
         for file in files:
@@ -322,7 +228,7 @@ class _Found:
             if file.name.endswith(FLUSH_LENGTH_SUFFIX):
                 side.append(file)
                 continue
-            why = _why_ignored(file, found.name)
+            why = _why_ignored(file, found.name, is_streamed=file.path in streamed)
             if why is None:
                 data.append(file)
             else:
@@ -355,13 +261,22 @@ def _is_below_hidden(file: FileEntry) -> bool:
     return any(map(is_hidden, file.path.split("/")))
 
 
-def _why_ignored(file: FileEntry, name: BaseName | DeltaName) -> str | None:
+def _streamed(files: Sequence[FileEntry], name: BaseName | DeltaName) -> frozenset[str]:
+    """The files that a side file goes with; delete deltas have none (OrcRecordUpdater)."""
+    if isinstance(name, BaseName) or name.is_delete:
+        return frozenset()
+    sides = (f.path for f in files if f.path.endswith(FLUSH_LENGTH_SUFFIX))
+    return frozenset(side.removesuffix(FLUSH_LENGTH_SUFFIX) for side in sides)
+
+
+def _why_ignored(file: FileEntry, name: BaseName | DeltaName, *, is_streamed: bool) -> str | None:
     """Why a file inside a directory is no data, or None if it is."""
     between = file.path.split("/")[1:-1]
     if any(parse_directory_name(component) is not None for component in between):
         # Left by a rename onto an existing directory; 3.1 and Trino pass over it (HIVE-25600).
         return "it lies in a base or delta directory inside another one"
-    if file.size_bytes == 0:
+    # HDFS lists what a writer streams into by the length of its closed blocks.
+    if file.size_bytes == 0 and not is_streamed:
         return "it is empty"
     if isinstance(name, BaseName):
         return None  # Hive reads whatever lies in a base (ParsedBase.getFiles)

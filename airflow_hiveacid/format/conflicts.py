@@ -5,7 +5,7 @@ lock is asked for; the metastore itself applies these rules, and the tables let 
 lock, say beforehand what will happen, and check it.
 
 Example:
-    >>> lock_type_for(DataOperation.UPDATE, MetastoreGeneration.V4)
+    >>> lock_type_for(DataOperation.UPDATE)
     <LockType.SHARED_WRITE: 'shared_write'>
     >>> may_share(LockType.SHARED_WRITE, LockType.SHARED_WRITE, MetastoreGeneration.V3)
     False
@@ -19,13 +19,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.format.errors import MetastoreVersionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-
-class ConflictPolicy(enum.Enum):
-    """Whose rules decide. HIVE: inserts never conflict, the first of overlapping changes wins."""
-
-    HIVE = "hive"
+    from collections.abc import Mapping
 
 
 class MetastoreGeneration(enum.Enum):
@@ -81,14 +75,12 @@ _XW, _X = LockType.EXCL_WRITE, LockType.EXCLUSIVE
 # hive.txn.xlock.write asks for: updates then queue up, where here the first to commit wins
 # (commit_txn checks that when exclWriteEnabled is false). EXCLUSIVE for an overwrite, since an
 # insert of Hive's holds SHARED_READ only, and its rows would vanish without a word.
-_LOCK_TYPES: Final[Mapping[ConflictPolicy, Mapping[DataOperation, LockType]]] = {
-    ConflictPolicy.HIVE: {
-        DataOperation.SELECT: _R,
-        DataOperation.INSERT: _R,
-        DataOperation.UPDATE: _W,
-        DataOperation.DELETE: _W,
-        DataOperation.OVERWRITE: _X,
-    }
+_LOCK_TYPES: Final[Mapping[DataOperation, LockType]] = {
+    DataOperation.SELECT: _R,
+    DataOperation.INSERT: _R,
+    DataOperation.UPDATE: _W,
+    DataOperation.DELETE: _W,
+    DataOperation.OVERWRITE: _X,
 }
 
 # Requested lock -> held locks that it does not wait for (TxnHandler.checkLock; LockTypeComparator).
@@ -114,29 +106,9 @@ _CONFLICTS: Final[Mapping[MetastoreGeneration, frozenset[tuple[DataOperation, Da
 }
 
 
-def lock_type_for(
-    operation: DataOperation,
-    generation: MetastoreGeneration,
-    policy: ConflictPolicy = ConflictPolicy.HIVE,
-) -> LockType:
-    """The lock to ask for before doing this to a transactional table."""
-    wanted = _LOCK_TYPES[policy][operation]
-    _known(wanted, generation)
-    return wanted
-
-
-def strongest(lock_types: Iterable[LockType]) -> LockType:
-    """The one that excludes most, for an object that several operations of one job touch.
-
-    Raises:
-        ValueError: there is none at all.
-    """
-    return max(lock_types, key=list(LockType).index)
-
-
-def holds_shared_write(lock_types: Iterable[LockType]) -> bool:
-    """Whether commit must ask for a look for conflicts: a shared write lock kept none away."""
-    return LockType.SHARED_WRITE in lock_types
+def lock_type_for(operation: DataOperation) -> LockType:
+    """The lock to ask for before doing this to a transactional table; every generation has it."""
+    return _LOCK_TYPES[operation]
 
 
 def may_share(

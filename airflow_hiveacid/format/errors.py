@@ -7,10 +7,13 @@
     |  |- InvalidNameError             not a table, partition or directory name
     |  |- TableNotFoundError           |- PartitionNotFoundError
     |  |- NotTransactionalError        |- InsertOnlyTableError       |- SortedTableError
-    |  |- UnsupportedTableError
+    |  |- UnsupportedTableError        |- TableDiffersError
     |  |- UnknownColumnError           |- PartitionColumnUpdateError |- BucketColumnUpdateError
-    |  |- TypeMismatchError            |- ExpressionError            |- SourceNotFoundError
-    |  `- MergeCardinalityError        two source rows for one target row
+    |  |- TypeMismatchError            |- StructFieldsError          |- ExpressionError
+    |  |- SourceUnreadableError
+    |  |- MergeCardinalityError        two source rows for one target row
+    |  |- RerunRefusedError            the job was done before
+    |  `- StatementChangedError        the job was done before, with another statement
     |- MetastoreError
     |  |- MetastoreUnavailableError    retryable
     |  |- MetastoreVersionError        the server cannot do what is needed
@@ -18,13 +21,19 @@
     |- TransactionError
     |  |- TransactionAbortedError      retryable: reaped or killed
     |  |- WriteConflictError           retryable: another writer committed first
+    |  |- OvertakenError               retryable: somebody replaced what was to be written
+    |  |- TableChangedError            retryable: another definition since the statement was checked
     |  |- LockNotAcquiredError         retryable: waited long enough
     |  |- FencedError                  a newer copy of this task has taken over
+    |  |- EarlierRunUnknownError       nobody can tell whether an earlier try was committed
     |  `- CommitStateUnknownError      the answer to commit was lost; nothing may be undone
     |- StorageError
+    |  |- LocationNotFoundError        retryable: dropped or moved a moment ago
+    |  |- SourceNotFoundError          retryable: it may be late
     |  |- LocationPermissionError      |- DirectoryExistsError
     |  |- CorruptFileError             |- DanglingDeleteError
     |  |- NotEnoughHistoryError        |- UnsupportedFileError
+    |- PartitionsFailedError           retryable: some partitions could not be maintained
     `- JobFailedError                  the Spark application ended without a typed error
 
 Every error carries its data in fields and its text in `str(error)`: what is wrong with which table,
@@ -33,6 +42,11 @@ again.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class HiveAcidError(Exception):
@@ -157,6 +171,18 @@ class UnsupportedTableError(_TableError):
     """The table is of a kind this release does not handle; the message says what to do."""
 
 
+class TableDiffersError(_TableError):
+    """A table that was to be made exists already, with another shape."""
+
+    def __init__(self, *, table: object, differences: tuple[str, ...]) -> None:
+        self.differences = differences
+        super().__init__(
+            table=table,
+            detail=f"exists already and is not what was asked for: {'; '.join(differences)}. It was"
+            " not touched; change the request, or drop the table",
+        )
+
+
 class UnknownColumnError(_TableError):
     """A column was named that the table does not have."""
 
@@ -201,6 +227,24 @@ class TypeMismatchError(_TableError):
         )
 
 
+class StructFieldsError(_TableError):
+    """A struct value has other fields than the column that it goes to."""
+
+    def __init__(
+        self, *, table: object, path: str, missing: tuple[str, ...], unknown: tuple[str, ...]
+    ) -> None:
+        self.path, self.missing, self.unknown = path, missing, unknown
+        wrong = [
+            *([f"lacks {', '.join(missing)}"] if missing else []),
+            *([f"has {', '.join(unknown)}, which the column does not"] if unknown else []),
+        ]
+        super().__init__(
+            table=table,
+            detail=f"the struct for {path!r} {' and '.join(wrong)}; structs are stored by the names"
+            " of their fields, so name each field of the column once",
+        )
+
+
 class ExpressionError(_TableError):
     """A condition or expression cannot be resolved."""
 
@@ -209,8 +253,8 @@ class ExpressionError(_TableError):
         super().__init__(table=table, detail=f"cannot use the expression {expression!r}: {reason}")
 
 
-class SourceNotFoundError(InputError):
-    """The source of an insert or merge does not exist or cannot be read."""
+class SourceUnreadableError(InputError):
+    """The source of an insert or merge is not what it was said to be: another format or query."""
 
     def __init__(self, *, source: str, reason: str) -> None:
         self.source, self.reason = source, reason
@@ -226,6 +270,34 @@ class MergeCardinalityError(_TableError):
             table=table,
             detail=f"{count} target row(s) are matched by more than one source row (first:"
             f" {example}); nothing was written. Make the source unique on the join keys",
+        )
+
+
+class RerunRefusedError(_TableError):
+    """The job has been done before, and the user asked for an error in that case."""
+
+    def __init__(self, *, table: object, job_key: str, txn_id: int, when: str) -> None:
+        self.job_key, self.txn_id, self.when = job_key, txn_id, when
+        super().__init__(
+            table=table,
+            detail=f"{job_key} was done by transaction {txn_id} at {when} and on_rerun is 'fail'."
+            " Nothing was written; with on_rerun='apply' a cleared task applies its change again",
+        )
+
+
+class StatementChangedError(_TableError):
+    """The job has been done before under this key, but as another statement."""
+
+    def __init__(
+        self, *, table: object, job_key: str, txn_id: int, when: str, differing: tuple[str, ...]
+    ) -> None:
+        self.job_key, self.txn_id, self.when = job_key, txn_id, when
+        self.differing = differing
+        super().__init__(
+            table=table,
+            detail=f"transaction {txn_id} did {job_key} at {when} with another"
+            f" {', '.join(differing)}, so this is no mere repetition. Nothing was written."
+            " Clear the task, with on_rerun=apply, to apply the new statement as well",
         )
 
 
@@ -273,6 +345,28 @@ class WriteConflictError(TransactionError, RetryableError):
         )
 
 
+class OvertakenError(TransactionError, RetryableError):
+    """Somebody who began later changed what this transaction was to read or to add to."""
+
+    def __init__(self, *, table: object, txn_id: int, why: str) -> None:
+        self.table, self.txn_id, self.why = str(table), txn_id, why
+        super().__init__(
+            f"table {table}: transaction {txn_id} was overtaken: {why}. None of its changes are"
+            " visible; run it again"
+        )
+
+
+class TableChangedError(TransactionError, RetryableError):
+    """The table's definition changed between the check of the statement and its locks."""
+
+    def __init__(self, *, table: object, what: str) -> None:
+        self.table, self.what = str(table), what
+        super().__init__(
+            f"table {table}: its {what} changed while the job began. Nothing was written; run it"
+            " again"
+        )
+
+
 class LockNotAcquiredError(TransactionError, RetryableError):
     """A lock was not granted within its bound; the waiting request was taken back."""
 
@@ -309,6 +403,37 @@ class CommitStateUnknownError(TransactionError):
         )
 
 
+class LocationNotFoundError(StorageError, RetryableError):
+    """A table's or partition's directory is not there: dropped meanwhile, or a wrong path."""
+
+    def __init__(self, *, location: str) -> None:
+        self.location = location
+        super().__init__(
+            f"location {location} does not exist; was its table or partition dropped or moved a"
+            " moment ago? If not, check the path"
+        )
+
+
+class SourceNotFoundError(StorageError, RetryableError):
+    """The source of an insert or merge is not there, or holds no files yet."""
+
+    def __init__(self, *, source: str, reason: str) -> None:
+        self.source, self.reason = source, reason
+        super().__init__(f"source {source}: {reason}")
+
+
+class EarlierRunUnknownError(TransactionError):
+    """An earlier try of this job may have been committed, and nothing is left that tells."""
+
+    def __init__(self, *, table: object, job_key: str, txn_id: int, when: str) -> None:
+        self.table, self.job_key, self.txn_id, self.when = str(table), job_key, txn_id, when
+        super().__init__(
+            f"table {table}: transaction {txn_id} of {job_key} was about to commit at {when}; what"
+            " it published is gone, compacted after a commit or cleaned after an abort. Nothing was"
+            " written. Look whether the change is in the table; clear the task to apply it (again)"
+        )
+
+
 class LocationPermissionError(StorageError):
     """The location may not be read or written."""
 
@@ -323,7 +448,10 @@ class DirectoryExistsError(StorageError):
     def __init__(self, *, path: str) -> None:
         self.path = path
         super().__init__(
-            f"{path} exists already; it was not touched. Is another compactor at work?"
+            f"{path} exists already; it was not touched. Another compactor may be at work; or, if"
+            " this is a transaction's own directory, write IDs have begun anew over old files: the"
+            " metastore was restored from a backup, or the table made again over an old location."
+            " Then move the old files away"
         )
 
 
@@ -360,6 +488,18 @@ class UnsupportedFileError(StorageError):
     def __init__(self, *, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
         super().__init__(f"{path} cannot be handled: {reason}")
+
+
+class PartitionsFailedError(RetryableError):
+    """Maintenance of some partitions failed; the others are done and need not be repeated."""
+
+    def __init__(self, *, table: object, failed: Mapping[str, str], of: int) -> None:
+        self.table, self.failed, self.of = str(table), dict(failed), of
+        lines = "".join(f"\n  {name}: {why}" for name, why in self.failed.items())
+        super().__init__(
+            f"table {table}: {len(self.failed)} of {of} partitions failed; the others are done and"
+            f" need not be repeated. Failed:{lines}"
+        )
 
 
 class JobFailedError(HiveAcidError):

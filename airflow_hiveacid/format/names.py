@@ -38,6 +38,8 @@ COMPACTED_FORMAT: Final = "compacted"
 MINIMUM_BASE: Final = WriteId(-LONG_MAX - 1)
 """Long.MIN_VALUE: the base of an old compaction that had only originals; always valid."""
 
+# No file system of Hadoop's has longer ones, and Python reads no number of thousands of digits.
+_LONGEST_NAME: Final = 255
 _DIRECTORY_PREFIXES: Final = ("base_", "delta_", "delete_delta_")
 _BASE: Final = re.compile(r"base_(-?[0-9]+)(?:_v([0-9]+))?\Z")
 _DELTA: Final = re.compile(r"(delete_)?delta_([0-9]+)_([0-9]+)(?:_([0-9]+))?(?:_v([0-9]+))?\Z")
@@ -143,6 +145,8 @@ def parse_directory_name(name: str) -> DirectoryName | None:
         >>> print(parse_directory_name("delete_delta_2_4_v17"))
         delete_delta_0000002_0000004_v0000017
     """
+    if len(name) > _LONGEST_NAME:
+        return None
     try:
         return _parse_base(name) or _parse_delta(name)
     except InvalidNameError:
@@ -183,6 +187,8 @@ def parse_file_name(name: str) -> FileName | None:
         >>> parse_file_name("000001_0_copy_2")
         OriginalFileName(bucket_id=1, copy=2, attempt_id=0)
     """
+    if len(name) > _LONGEST_NAME:
+        return None
     match = _BUCKET_FILE.match(name)
     if match is not None:
         attempt = None if match[2] is None else int(match[2])

@@ -179,11 +179,9 @@ def _judge_compacted_base(
     verdict = replace(verdict, is_resolved=write_ids.is_resolved(first, write_id))
     if not write_ids.is_valid_base(write_id):
         return verdict.invisible(_why_hidden(first, write_id, write_ids))
-    visibility = write_ids.range_visibility(first, write_id)
-    if visibility is RangeVisibility.NONE:
-        # Everything up to here was aborted; the compactor has dropped it, which each row confirms.
-        visibility = RangeVisibility.SOME
-    return replace(verdict, visibility=visibility)
+    # Nothing up to here was open when it was made, so that its compactor has dropped the rows of
+    # every write ID that was aborted (CompactorWriteIdList): none of them needs to be asked.
+    return verdict
 
 
 def _judge_overwrite(verdict: Verdict, write_id: WriteId, write_ids: ValidWriteIdList) -> Verdict:

@@ -12,24 +12,32 @@ Example:
 from __future__ import annotations
 
 import enum
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self
 
 from airflow_hiveacid.format.errors import InvalidNameError
+from airflow_hiveacid.format.id_lists import (
+    count_within,
+    fields_of,
+    holds,
+    joined,
+    lowest,
+    minimum_of,
+    number_in,
+    numbers_in,
+    printed_minimum,
+    sorted_disjoint,
+)
 from airflow_hiveacid.format.ids import LONG_MAX, TxnId, WriteId
 from airflow_hiveacid.format.table import TableRef
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 _TXN_FIELDS: Final = 4
 _WRITE_ID_FIELDS: Final = 5
 _NO_TABLE: Final = "null"
-# A range in a text longer than this is a mistake, not a snapshot; it would fill the memory.
-_LONGEST_RANGE: Final = 10_000_000
-
-_Id = TypeVar("_Id", bound=int)
 
 
 class RangeVisibility(enum.Enum):
@@ -57,10 +65,10 @@ class ValidTxnList:
     min_open: TxnId | None = None
 
     def __post_init__(self) -> None:
-        opened, aborted = _sorted_disjoint(self.open, self.aborted, what="transaction list")
+        opened, aborted = sorted_disjoint(self.open, self.aborted, what="transaction list")
         object.__setattr__(self, "open", opened)
         object.__setattr__(self, "aborted", aborted)
-        object.__setattr__(self, "min_open", _lowest(self.min_open, opened))
+        object.__setattr__(self, "min_open", lowest(self.min_open, opened))
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -73,12 +81,12 @@ class ValidTxnList:
         """
         if not text.strip():
             return cls(high_watermark=TxnId(LONG_MAX))
-        fields = _fields(text, at_least=2, at_most=_TXN_FIELDS, what="transaction list")
+        fields = fields_of(text, at_least=2, at_most=_TXN_FIELDS, what="transaction list")
         return cls(
-            high_watermark=TxnId(_number(fields[0], text)),
-            min_open=_minimum(TxnId(_number(fields[1], text))),
-            open=tuple(TxnId(i) for i in _numbers(fields[2], text)),
-            aborted=tuple(TxnId(i) for i in _numbers(fields[3], text)),
+            high_watermark=TxnId(number_in(fields[0], text)),
+            min_open=minimum_of(TxnId(number_in(fields[1], text))),
+            open=tuple(TxnId(i) for i in numbers_in(fields[2], text)),
+            aborted=tuple(TxnId(i) for i in numbers_in(fields[3], text)),
         )
 
     def text(self) -> str:
@@ -88,19 +96,20 @@ class ValidTxnList:
             >>> ValidTxnList(high_watermark=TxnId(9), open=(TxnId(4),)).text()
             '9:4:4:'
         """
-        return f"{self.high_watermark}:{_printed(self.min_open)}:{_join(self.open, self.aborted)}"
+        minimum = printed_minimum(self.min_open)
+        return f"{self.high_watermark}:{minimum}:{joined(self.open, self.aborted)}"
 
     def is_visible(self, txn_id: TxnId) -> bool:
         """Whether the transaction has committed for this reader."""
         return (
             txn_id <= self.high_watermark
-            and not _holds(self.open, txn_id)
-            and not _holds(self.aborted, txn_id)
+            and not holds(self.open, txn_id)
+            and not holds(self.aborted, txn_id)
         )
 
     def is_aborted(self, txn_id: TxnId) -> bool:
         """Whether the reader knows that the transaction was aborted."""
-        return _holds(self.aborted, txn_id)
+        return holds(self.aborted, txn_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,10 +128,10 @@ class ValidWriteIdList:
     min_open_write_id: WriteId | None = None
 
     def __post_init__(self) -> None:
-        opened, aborted = _sorted_disjoint(self.open, self.aborted, what="write ID list")
+        opened, aborted = sorted_disjoint(self.open, self.aborted, what="write ID list")
         object.__setattr__(self, "open", opened)
         object.__setattr__(self, "aborted", aborted)
-        object.__setattr__(self, "min_open_write_id", _lowest(self.min_open_write_id, opened))
+        object.__setattr__(self, "min_open_write_id", lowest(self.min_open_write_id, opened))
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -135,13 +144,13 @@ class ValidWriteIdList:
         """
         if not text.strip():
             return cls(table=None, high_watermark=WriteId(LONG_MAX))
-        fields = _fields(text, at_least=3, at_most=_WRITE_ID_FIELDS, what="write ID list")
+        fields = fields_of(text, at_least=3, at_most=_WRITE_ID_FIELDS, what="write ID list")
         return cls(
             table=None if fields[0] == _NO_TABLE else TableRef.parse(fields[0]),
-            high_watermark=WriteId(_number(fields[1], text)),
-            min_open_write_id=_minimum(WriteId(_number(fields[2], text))),
-            open=tuple(WriteId(i) for i in _numbers(fields[3], text)),
-            aborted=tuple(WriteId(i) for i in _numbers(fields[4], text)),
+            high_watermark=WriteId(number_in(fields[1], text)),
+            min_open_write_id=minimum_of(WriteId(number_in(fields[2], text))),
+            open=tuple(WriteId(i) for i in numbers_in(fields[3], text)),
+            aborted=tuple(WriteId(i) for i in numbers_in(fields[4], text)),
         )
 
     def text(self) -> str:
@@ -152,8 +161,8 @@ class ValidWriteIdList:
             'db.t:5:9223372036854775807::'
         """
         name = _NO_TABLE if self.table is None else str(self.table)
-        minimum = _printed(self.min_open_write_id)
-        return f"{name}:{self.high_watermark}:{minimum}:{_join(self.open, self.aborted)}"
+        minimum = printed_minimum(self.min_open_write_id)
+        return f"{name}:{self.high_watermark}:{minimum}:{joined(self.open, self.aborted)}"
 
     @property
     def exceptions(self) -> tuple[WriteId, ...]:
@@ -164,13 +173,13 @@ class ValidWriteIdList:
         """Whether a row whose current write ID is this one is visible (isWriteIdValid)."""
         return (
             write_id <= self.high_watermark
-            and not _holds(self.open, write_id)
-            and not _holds(self.aborted, write_id)
+            and not holds(self.open, write_id)
+            and not holds(self.aborted, write_id)
         )
 
     def is_aborted(self, write_id: WriteId) -> bool:
         """Whether the reader knows that the write was aborted (isWriteIdAborted)."""
-        return _holds(self.aborted, write_id)
+        return holds(self.aborted, write_id)
 
     def is_valid_base(self, write_id: WriteId) -> bool:
         """Whether a compactor's base up to this ID may be read: nothing up to it is open.
@@ -183,7 +192,7 @@ class ValidWriteIdList:
 
     def is_resolved(self, low: WriteId, high: WriteId) -> bool:
         """Whether no write ID of low..high (inclusive) is open or unknown to this reader."""
-        return high <= self.high_watermark and _count(self.open, low, high) == 0
+        return high <= self.high_watermark and count_within(self.open, low, high) == 0
 
     def lowest_open(self, low: WriteId, high: WriteId) -> WriteId | None:
         """The lowest open write ID of low..high (inclusive), or None."""
@@ -198,8 +207,8 @@ class ValidWriteIdList:
         """
         hidden = (
             max(0, high - max(self.high_watermark, low - 1))
-            + _count(self.open, low, min(high, self.high_watermark))
-            + _count(self.aborted, low, min(high, self.high_watermark))
+            + count_within(self.open, low, min(high, self.high_watermark))
+            + count_within(self.aborted, low, min(high, self.high_watermark))
         )
         return _range_answer(high - low + 1 - hidden, high - low + 1)
 
@@ -207,7 +216,7 @@ class ValidWriteIdList:
         """How many of the write IDs low..high (inclusive) are aborted (isWriteIdRangeAborted)."""
         if self.high_watermark < low:
             return RangeVisibility.NONE
-        return _range_answer(_count(self.aborted, low, high), high - low + 1)
+        return _range_answer(count_within(self.aborted, low, high), high - low + 1)
 
     def with_own(self, write_id: WriteId) -> ValidWriteIdList:
         """The list in which our own write is visible too, for a transaction reading what it wrote.
@@ -255,35 +264,8 @@ class CompactorWriteIdList(ValidWriteIdList):
         """
         if high > self.high_watermark:
             return RangeVisibility.NONE
-        has_aborted = _count(self.aborted, low, high) > 0
+        has_aborted = count_within(self.aborted, low, high) > 0
         return RangeVisibility.SOME if has_aborted else RangeVisibility.ALL
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanerWriteIdList(ValidWriteIdList):
-    """What a cleaner may judge: a reader's list cut at the write ID up to which it compacted.
-
-    A directory that reaches above the cut is none of its business (ValidCleanerWriteIdList).
-    """
-
-    @classmethod
-    def of(cls, write_ids: ValidWriteIdList, *, high_watermark: WriteId) -> Self:
-        """Cut a reader's list at the highest write ID of a compaction (inclusive)."""
-        high = min(write_ids.high_watermark, high_watermark)
-        return cls(
-            table=write_ids.table,
-            high_watermark=high,
-            open=tuple(w for w in write_ids.open if w <= high),
-            aborted=tuple(w for w in write_ids.aborted if w <= high),
-            min_open_write_id=write_ids.min_open_write_id,
-        )
-
-    def range_visibility(self, low: WriteId, high: WriteId) -> RangeVisibility:
-        """Like a reader's, but NONE for a range that reaches above the cut."""
-        if high > self.high_watermark:
-            return RangeVisibility.NONE
-        # Zero-argument super() fails in a class that dataclass(slots=True) has made anew.
-        return ValidWriteIdList.range_visibility(self, low, high)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,66 +294,7 @@ class Snapshot:
             ) from None
 
 
-def _sorted_disjoint(
-    opened: Iterable[int], aborted: Iterable[int], *, what: str
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    first, second = tuple(sorted(set(opened))), tuple(sorted(set(aborted)))
-    both = set(first).intersection(second)
-    if both:
-        raise InvalidNameError(name=str(sorted(both)), what=f"{what}: open and aborted at once")
-    return first, second
-
-
-def _lowest(given: int | None, opened: tuple[int, ...]) -> int | None:
-    candidates = [*opened[:1], *([] if given is None else [given])]
-    return min(candidates, default=None)
-
-
-def _holds(ids: tuple[int, ...], wanted: int) -> bool:
-    at = bisect_left(ids, wanted)
-    return at < len(ids) and ids[at] == wanted
-
-
-def _count(ids: tuple[int, ...], low: int, high: int) -> int:
-    return max(0, bisect_right(ids, high) - bisect_left(ids, low))
-
-
 def _range_answer(count: int, size: int) -> RangeVisibility:
     if count == 0:
         return RangeVisibility.NONE
     return RangeVisibility.ALL if count == size else RangeVisibility.SOME
-
-
-def _fields(text: str, *, at_least: int, at_most: int, what: str) -> list[str]:
-    fields = [field.strip() for field in text.strip().split(":")]
-    if not at_least <= len(fields) <= at_most:
-        raise InvalidNameError(name=text, what=f"{what} ({at_least} to {at_most} fields)")
-    return fields + [""] * (at_most - len(fields))
-
-
-def _number(field: str, text: str) -> int:
-    if not (field.isascii() and field.isdigit()) or int(field) > LONG_MAX:
-        raise InvalidNameError(name=text, what=f"list of IDs ({field!r} is no number)")
-    return int(field)
-
-
-def _numbers(field: str, text: str) -> Iterable[int]:
-    for item in field.split(",") if field else ():
-        low, dash, high = item.partition("-")
-        first = _number(low.strip(), text)
-        last = _number(high.strip(), text) if dash else first
-        if not 0 <= last - first < _LONGEST_RANGE:
-            raise InvalidNameError(name=text, what=f"list of IDs (range {item!r})")
-        yield from range(first, last + 1)
-
-
-def _minimum(value: _Id) -> _Id | None:
-    return None if value == LONG_MAX else value
-
-
-def _printed(minimum: int | None) -> int:
-    return LONG_MAX if minimum is None else minimum
-
-
-def _join(opened: tuple[int, ...], aborted: tuple[int, ...]) -> str:
-    return f"{','.join(map(str, opened))}:{','.join(map(str, aborted))}"

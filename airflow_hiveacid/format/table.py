@@ -139,6 +139,7 @@ class TableInfo:
     """Everything about one table that reading and writing it needs.
 
     `location` is a URI. `num_buckets` is 0 for an unbucketed table. `bucketing_version` is 1 or 2.
+    `table_id` tells it from a table that had its name before.
     """
 
     ref: TableRef
@@ -152,6 +153,7 @@ class TableInfo:
     bucketing_version: int = 2
     sort_columns: tuple[str, ...] = ()
     parameters: Mapping[str, str] = field(default_factory=dict)
+    table_id: str = ""
 
     @property
     def is_partitioned(self) -> bool:

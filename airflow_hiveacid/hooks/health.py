@@ -6,10 +6,15 @@ Blocking: a trigger calls it off the event loop. Reads listings only, never a da
 
 from __future__ import annotations
 
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial as bind
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import (
+    LocationNotFoundError,
     NotEnoughHistoryError,
     NotTransactionalError,
     PartitionNotFoundError,
@@ -17,21 +22,57 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.table import PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.client import connect
-from airflow_hiveacid.plan.thresholds import TableHealth
-from airflow_hiveacid.storage.filesystem import list_table
+from airflow_hiveacid.plan.thresholds import TableHealth, due
+from airflow_hiveacid.storage.stores.listing import list_table
 
 if TYPE_CHECKING:
+    from airflow_hiveacid.format.snapshot import ValidTxnList
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.plan.thresholds import CompactionPolicy, Finding
 
 _ATTEMPTS: Final = 3
+# A listing waits for the store, not for this machine; more of them at once would crowd a name node.
+_LISTINGS_AT_ONCE: Final = 16
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One look at a table: what was measured, and which of it is due."""
+
+    table: str
+    healths: tuple[TableHealth, ...]
+    due: tuple[Finding, ...]
+
+    def __str__(self) -> str:
+        if len(self.healths) == 1 and not self.healths[0].partition:
+            return f"{self.table}: {_numbers(self.healths[0])}"
+        worst = max(self.healths, key=lambda h: h.delta_count, default=None)
+        most = "" if worst is None else f"; most deltas in {worst.partition}: {_numbers(worst)}"
+        return f"{self.table}: {len(self.due)} of {len(self.healths)} partitions are due{most}"
+
+
+def look(
+    endpoint: MetastoreEndpoint, table: str, partition: str | None, policy: CompactionPolicy
+) -> Look:
+    """Measure a table once and judge it: the one predicate of sensors and their trigger.
+
+    Raises:
+        HiveAcidError: see `measure`.
+    """
+    healths = measure(endpoint, table, partition)
+    return Look(table=table, healths=healths, due=due(healths, policy))
 
 
 def measure(
     endpoint: MetastoreEndpoint, table: str, partition: str | None = None
 ) -> tuple[TableHealth, ...]:
     """Measure a table, or one partition of it.
+
+    A partition that is dropped meanwhile is left out, unless it is the one that was named.
 
     Args:
         endpoint: the metastore.
@@ -68,14 +109,40 @@ def _measure_once(
     places = _places(client, table, partition)
     txns = client.valid_txns()
     write_ids = CompactorWriteIdList.of(client.valid_write_ids([ref], txns)[ref])
-    return tuple(
-        TableHealth.of(
-            resolve(list_table(place.location), write_ids, txns),
-            table=str(ref),
-            partition=str(place.name),
-        )
-        for place in places
-    )
+    measure_one = bind(_health, str(ref), write_ids=write_ids, txns=txns)
+    with ThreadPoolExecutor(_LISTINGS_AT_ONCE, "hiveacid-listing") as pool:
+        found = tuple(pool.map(measure_one, places))
+    gone = [place for place, health in zip(places, found, strict=True) if health is None]
+    if gone:
+        _check_dropped(client, ref, partition, gone)
+    return tuple(health for health in found if health is not None)
+
+
+def _health(
+    table: str, place: PartitionInfo, *, write_ids: CompactorWriteIdList, txns: ValidTxnList
+) -> TableHealth | None:
+    """One directory's health; None if it is not there."""
+    try:
+        listing = list_table(place.location)
+    except LocationNotFoundError:
+        return None
+    return TableHealth.of(resolve(listing, write_ids, txns), table=table, partition=str(place.name))
+
+
+def _check_dropped(
+    client: MetastorePort, ref: TableRef, partition: str | None, gone: list[PartitionInfo]
+) -> None:
+    """Ask once more: a directory may be missing only where the metastore no longer names it.
+
+    Raises:
+        InputError: the table, or the partition that was named, is dropped.
+        LocationNotFoundError: the metastore still names it.
+    """
+    named = {place.location for place in _places(client, client.get_table(ref), partition)}
+    for place in gone:
+        if place.location in named:
+            raise LocationNotFoundError(location=place.location)
+        _log.debug("%s %s was dropped while it was listed", ref, place.name)
 
 
 def _places(
@@ -87,3 +154,9 @@ def _places(
     if not found:
         raise PartitionNotFoundError(table=table.ref, partition=partition)
     return found
+
+
+def _numbers(health: TableHealth) -> str:
+    ratio = health.delta_ratio
+    share = "no base to compare with" if ratio is None else f"{100 * ratio:.1f} % of the base"
+    return f"{health.delta_count} delta directories, {share}"

@@ -12,6 +12,7 @@ Example:
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +24,7 @@ from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.hooks.connection import ConnectionFields, MetastoreSettings, parse_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hmsclient import HMSClient
 
@@ -42,6 +43,15 @@ if TYPE_CHECKING:
     from airflow_hiveacid.plan.thresholds import TableHealth
 
 DEFAULT_CONNECTION: Final = "hive_acid_default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeTable:
+    """A table that is there now; `is_new` says whether it was made just now."""
+
+    ref: TableRef
+    is_new: bool
+    location: str
 
 
 class HiveAcidHook(BaseHook):
@@ -117,12 +127,66 @@ class HiveAcidHook(BaseHook):
 
     def test_connection(self) -> tuple[bool, str]:
         """What Airflow's Test button shows: whether the metastore can be used, or what is wrong."""
-        from airflow_hiveacid.hooks.preflight import inspect_metastore  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.metastore.preflight import preflight  # noqa: PLC0415 - brings Thrift
 
         try:
-            return True, inspect_metastore(self.endpoint())
+            with self.metastore() as client:
+                reached = (
+                    f"Reached a Hive {client.generation.value} metastore at"
+                    f" {', '.join(client.endpoint.uris)}; its transactions time out after"
+                    f" {client.txn_timeout_s:.0f} s."
+                )
+                warnings = [f" WARNING: {finding}." for finding in preflight(client)]
         except HiveAcidError as error:
             return False, f"{type(error).__name__}: {error}"
+        return True, "".join((reached, *warnings))
+
+    # ---- tables ----------------------------------------------------------------------------------
+
+    def create_table(  # noqa: PLR0913 - a table is that much
+        self,
+        table: str,
+        columns: Mapping[str, str],
+        *,
+        partition_columns: Mapping[str, str] | None = None,
+        bucket_columns: Sequence[str] = (),
+        num_buckets: int = 0,
+        location: str | None = None,
+        create_database: bool = False,
+    ) -> MadeTable:
+        """Make a full-ACID ORC table unless it is there; safe to repeat.
+
+        Args:
+            table: `db.table`.
+            columns: Hive types by column, in the table's order.
+            partition_columns: the same for partition columns.
+            bucket_columns: rows go into `num_buckets` files by their hash; none by default.
+            num_buckets: see there.
+            location: a URI; by default below the database's.
+            create_database: make the database, too, if it is missing.
+
+        Raises:
+            TableDiffersError: it is there with another shape; it is not touched.
+            InputError: a name or type is none of Hive's.
+            MetastoreCallError: there is no such database, or the server refuses the definition.
+        """
+        from airflow_hiveacid.metastore.new_table import define, ensure_table  # noqa: PLC0415 - brings Thrift
+
+        new = define(
+            table,
+            columns,
+            partition_columns=partition_columns,
+            bucket_columns=bucket_columns,
+            num_buckets=num_buckets,
+            location=location,
+        )
+        with self.metastore() as metastore:
+            if create_database:
+                metastore.create_database(new.ref.db)
+            is_new = ensure_table(metastore, new)
+            return MadeTable(
+                ref=new.ref, is_new=is_new, location=metastore.get_table(new.ref).location
+            )
 
     # ---- transactions ----------------------------------------------------------------------------
 

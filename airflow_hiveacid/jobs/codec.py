@@ -4,7 +4,7 @@ Takes dataclasses built of str, int, float, bool, None, enums, tuples, string-ke
 other such dataclasses; gives plain JSON values. Knows nothing of the jobs themselves.
 
 Example:
-    >>> read_object('{"version": 1, "kind": "clean"}', reader=Side.APPLICATION)
+    >>> read_object('{"version": 2, "kind": "clean"}', reader=Side.APPLICATION)
     {'kind': 'clean'}
 """
 
@@ -22,7 +22,7 @@ from airflow_hiveacid.format.errors import ContractVersionError
 JsonValue = None | bool | int | float | str | list[Any] | dict[str, Any]
 """What `json.loads` gives; inner values are JSON values too."""
 
-CONTRACT_VERSION: Final = 1
+CONTRACT_VERSION: Final = 2
 """Raised by one whenever a field is added, dropped or changes its meaning."""
 
 _T = TypeVar("_T")
@@ -67,7 +67,7 @@ def read_object(text: str, *, reader: Side) -> dict[str, Any]:
     """
     try:
         data = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise misfit(reader, "the document", f"JSON, found {error}") from error
     if not isinstance(data, dict):
         raise misfit(reader, "the document", f"an object, found {type(data).__name__}")

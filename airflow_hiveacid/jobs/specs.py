@@ -16,14 +16,17 @@ Example:
 from __future__ import annotations
 
 import enum
+import hashlib
 import json
 from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
 from dataclasses import dataclass, field
 from typing import Final, Self
 
+from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import ContractVersionError
 from airflow_hiveacid.jobs.codec import (
     CONTRACT_VERSION,
+    JsonValue,
     Side,
     from_json,
     read_object,
@@ -183,20 +186,55 @@ JOB_KINDS: Final[Mapping[str, type[Job]]] = {
 }
 
 
+class OnRerun(enum.Enum):
+    """What a job does that was done before and whose task was cleared after that success.
+
+    A retry is not meant: it never applies a change twice.
+    """
+
+    APPLY = "apply"
+    SKIP = "skip"
+    FAIL = "fail"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
     """One job, whole: what to do, where the metastore is, and under which key it counts once.
 
     `job_key` is `dag_id/run_id/task_id/map_index`, without the try number: a retry carries the
-    same. `result_uri` is where the application writes its `JobResult`; None writes none.
+    same. `generation` grows when this very task is cleared after a success. `attempt` is this
+    submission's own name (`format.attempts`). `ledger_retention_s` is how long it is remembered
+    that the job was done. `result_uri` is where the application writes its `JobResult`; None writes
+    none.
     """
 
     job_key: str
     metastore: MetastoreEndpoint
     job: Job
+    generation: int = 0
+    attempt: str = field(default_factory=lambda: str(AttemptId.new()))
+    on_rerun: OnRerun = OnRerun.APPLY
+    ledger_retention_s: float = 30 * 86400.0
     lock_timeout_s: float = 300.0
     heartbeat_s: float | None = None
     result_uri: str | None = None
+
+    @property
+    def statement(self) -> dict[str, str]:
+        """A digest of each part of the job; two jobs with the same digests do the same.
+
+        Example:
+            >>> job = DeleteSpec(target="db.t", where="id = 1")
+            >>> metastore = MetastoreEndpoint(uris=("thrift://hms:9083",))
+            >>> sorted(JobSpec(job_key="k", metastore=metastore, job=job).statement)
+            ['kind', 'target', 'where']
+        """
+        parts = to_json(self.job)
+        if not isinstance(parts, dict):
+            raise TypeError("a job is an object")
+        if isinstance(source := parts.pop("source", None), dict):
+            parts |= {f"source.{name}": value for name, value in source.items()}
+        return {name: _digest(value) for name, value in {"kind": self.kind, **parts}.items()}
 
     @property
     def kind(self) -> str:
@@ -219,7 +257,7 @@ class JobSpec:
         """
         data = read_object(text, reader=Side.APPLICATION)
         kind, job = data.pop("kind", None), data.pop("job", None)
-        if kind not in JOB_KINDS:
+        if not isinstance(kind, str) or kind not in JOB_KINDS:
             raise ContractVersionError(
                 found=CONTRACT_VERSION,
                 supported=CONTRACT_VERSION,
@@ -231,6 +269,10 @@ class JobSpec:
             job=from_json(JOB_KINDS[kind], job, reader=Side.APPLICATION, path="job"),
             job_key=envelope.job_key,
             metastore=envelope.metastore,
+            generation=envelope.generation,
+            attempt=envelope.attempt,
+            on_rerun=envelope.on_rerun,
+            ledger_retention_s=envelope.ledger_retention_s,
             lock_timeout_s=envelope.lock_timeout_s,
             heartbeat_s=envelope.heartbeat_s,
             result_uri=envelope.result_uri,
@@ -243,6 +285,15 @@ class _Envelope:
 
     job_key: str
     metastore: MetastoreEndpoint
+    generation: int
+    attempt: str
+    on_rerun: OnRerun
+    ledger_retention_s: float
     lock_timeout_s: float
     heartbeat_s: float | None
     result_uri: str | None
+
+
+def _digest(value: JsonValue) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -10,7 +10,6 @@ Example:
 
 from __future__ import annotations
 
-import getpass
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -32,6 +31,7 @@ from airflow_hiveacid.metastore.gen.tables.ttypes import (
     StorageDescriptor,
     Table,
 )
+from airflow_hiveacid.metastore.process_user import process_user
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -116,6 +116,8 @@ def table_info(table: Struct) -> TableInfo:
         bucketing_version=int(parameters.get("bucketing_version", _OLDEST_BUCKETING)),
         sort_columns=tuple(order.col.lower() for order in storage.sortCols or ()),
         parameters=parameters,
+        # 3.1 has no number for a table, and no alteration changes the time of its making.
+        table_id=f"{table.createTime}.{table.id or 0}",
     )
 
 
@@ -137,7 +139,7 @@ def whole_table(table: TableInfo) -> tuple[PartitionInfo, ...]:
 
 def table_struct(new: NewTable) -> Table:
     """Make the Table struct of a new table."""
-    owner = new.owner or getpass.getuser()
+    owner = new.owner or process_user()
     return Table(
         tableName=new.ref.name,
         dbName=new.ref.db,
@@ -181,4 +183,4 @@ def _columns(fields: Sequence[Struct] | None) -> tuple[Column, ...]:
 
 
 def _fields(columns: Sequence[Column]) -> list[FieldSchema]:
-    return [FieldSchema(name=c.name.lower(), type=c.type, comment="") for c in columns]
+    return [FieldSchema(name=c.name.lower(), type=c.type) for c in columns]

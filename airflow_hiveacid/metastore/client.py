@@ -20,6 +20,7 @@ from airflow_hiveacid.metastore.queue_calls import QueueCalls
 from airflow_hiveacid.metastore.transaction_calls import TransactionCalls
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from hmsclient import HMSClient
@@ -69,6 +70,10 @@ class MetastoreClient(CatalogCalls, TransactionCalls, LockCalls, QueueCalls):
         stubs know no write IDs.
         """
         return self._connection.hms()
+
+    def be_patient(self, left_s: Callable[[], float] | None) -> None:
+        """See MetastorePort."""
+        self._connection.be_patient(left_s)
 
     def clone(self, *, call_timeout_s: float | None = None) -> Self:
         """See MetastorePort."""

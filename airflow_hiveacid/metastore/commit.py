@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     HiveAcidError,
+    MetastoreCallError,
     MetastoreError,
     TransactionAbortedError,
 )
@@ -59,8 +60,7 @@ def commit(
         CommitStateUnknownError: it may be committed or not; nothing may be undone.
     """
     try:
-        # Always with conflict detection: our writers share their locks.
-        client.commit_txn(txn_id, shared_write=True)
+        client.commit_txn(txn_id)
     except MetastoreError as error:
         # An "internal error" is no answer either: it may have come after the database's commit.
         _log.warning("the answer to commit was lost txn_id=%s: %s", txn_id, error)
@@ -74,16 +74,23 @@ def fate_of(client: MetastorePort, txn_id: TxnId, write_ids: Mapping[TableRef, W
         MetastoreError: the metastore did not answer, or not clearly.
     """
     txns = client.valid_txns()
-    if not write_ids:
-        if txn_id in txns.open:
-            return Fate.OPEN
-        return Fate.ABORTED if txns.is_aborted(txn_id) else Fate.COMMITTED
-    lists = client.valid_write_ids(write_ids, txns)
+    if txn_id > txns.high_watermark:
+        raise MetastoreCallError(
+            method="get_open_txns", reason=f"it does not know transaction {txn_id}, which it opened"
+        )
+    # Not by the write IDs alone. 4.0.1 ends its list at the lowest that is not valid once the rows
+    # of all committed ones are cleaned away, and ours may be above that: open; or committed, while
+    # somebody who began later holds a lower one.
+    if txn_id in txns.open:
+        return Fate.OPEN
+    if txns.is_aborted(txn_id):
+        return Fate.ABORTED
+    lists = client.valid_write_ids(write_ids, txns) if write_ids else {}
     if any(write_id in lists[ref].open for ref, write_id in write_ids.items()):
         return Fate.OPEN
-    if all(lists[ref].is_visible(write_id) for ref, write_id in write_ids.items()):
-        return Fate.COMMITTED
-    return Fate.ABORTED
+    if any(write_id in lists[ref].aborted for ref, write_id in write_ids.items()):
+        return Fate.ABORTED
+    return Fate.COMMITTED
 
 
 def _settle(
@@ -115,7 +122,7 @@ def _settle_once(
     if fate is Fate.OPEN:
         # The request did not arrive. If it is still on its way, the server makes one of the two.
         try:
-            client.commit_txn(txn_id, shared_write=True)
+            client.commit_txn(txn_id)
         except TransactionAbortedError as error:
             # 3.1 forgets a committed transaction at once: "unknown" may mean the first one won.
             if fate_of(client, txn_id, write_ids) is not Fate.COMMITTED:

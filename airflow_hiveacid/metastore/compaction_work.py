@@ -39,6 +39,7 @@ from airflow_hiveacid.metastore.txn_values import TxnType
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from airflow_hiveacid.format.attempts import AttemptId
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.metastore.clock import Clock
@@ -59,22 +60,30 @@ _log = logging.getLogger(__name__)
 class CompactionWork:
     """An open compaction: what may be compacted is what `write_ids` shows. Mutable.
 
-    `claim` is None on 3.1. With a `refusal` (somebody else is at it) the transaction is over and
-    the body has nothing to do.
+    `snapshot` was taken with the compactors' lock in hand, so that it shows what the last one of
+    them has made; that of the transaction may be older. `claim` is None on 3.1. With a `refusal`
+    (somebody else is at it) the transaction is over and the body has nothing to do.
     """
 
     def __init__(self, client: MetastorePort, txn: Transaction, ref: TableRef) -> None:
         self._client = client
         self.txn = txn
-        self.write_ids = CompactorWriteIdList.of(txn.snapshot.write_ids(ref))
+        self.snapshot = txn.snapshot
+        self._ref = ref
         self.claim: ClaimedCompaction | None = None
         self.refusal: str | None = None
+
+    @property
+    def write_ids(self) -> CompactorWriteIdList:
+        """The write IDs that may be compacted."""
+        return CompactorWriteIdList.of(self.snapshot.write_ids(self._ref))
 
     def begin(self, worker: _QueueWorker, kind: CompactionType) -> None:
         """Claim the work; called by `compacting` alone."""
         if not worker.is_alone(self.txn.txn_id):
             self.refuse("another compactor is at work here")
             return
+        self.snapshot = self.txn.newest(self._ref)
         claim = worker.claim(kind)
         if isinstance(claim, _Taken):
             self.refuse(claim.why)
@@ -99,10 +108,12 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     partition: PartitionName | None,
     compaction_type: CompactionType,
     job_key: str,
+    attempt: AttemptId | None = None,
     lock_timeout_s: float,
     heartbeat_s: float | None = None,
     clock: Clock | None = None,
     on_step: Callable[[str], None] = lambda _: None,
+    on_lost: Callable[[], None] = lambda: None,
 ) -> Iterator[CompactionWork]:
     """Run a body as one compaction; when it raises, the entry is marked as failed.
 
@@ -117,6 +128,7 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     transaction = begin(
         client,
         job_key=job_key,
+        attempt=attempt,
         job_part=str(partition or ""),
         reads=[access],
         lock_timeout_s=lock_timeout_s,
@@ -124,6 +136,7 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
         txn_type=TxnType.COMPACTION,
         clock=clock,
         on_step=on_step,
+        on_lost=on_lost,
     )
     work: CompactionWork | None = None
     try:

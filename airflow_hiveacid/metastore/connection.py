@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import enum
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
@@ -53,7 +54,14 @@ _NO_FAULTS: Final[Faults] = {}
 # in the compiled protocol.
 _BROKEN: Final = (TTransportException, OSError, EOFError)
 
+_FIRST_PAUSE_S: Final = 0.2
+_LONGEST_PAUSE_S: Final = 5.0
+
 _log = logging.getLogger(__name__)
+
+
+def _impatient() -> float:
+    return 0.0
 
 
 class Repeat(enum.Enum):
@@ -95,6 +103,15 @@ class Connection:
         self._stubs: Struct = None
         self._hms: HMSClient | None = None
         self._generation: MetastoreGeneration | None = None
+        self._patience_s: Callable[[], float] = _impatient
+
+    def be_patient(self, left_s: Callable[[], float] | None) -> None:
+        """Wait for a server that does not answer for as long as `left_s` gives seconds; None: not.
+
+        What may be sent twice is sent again, with growing pauses; what may not waits only while
+        there is no connection on which it could have been sent.
+        """
+        self._patience_s = left_s or _impatient
 
     def call(
         self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS
@@ -163,6 +180,32 @@ class Connection:
                 _log.debug("closing a broken connection: %s", error)
 
     def _call(self, stubs: Callable[[], Struct], call: _Call) -> Struct:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            self._reach(stubs)
+            try:
+                return self._call_now(stubs, call)
+            except MetastoreUnavailableError as error:
+                if call.repeat is Repeat.NEVER or self._patience_s() <= pause_s:
+                    raise
+                _log.warning("%s; asking again in %.1f s", error, pause_s)
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    def _reach(self, stubs: Callable[[], Struct]) -> None:
+        """Wait for a connection, as long as there is patience."""
+        pause_s = _FIRST_PAUSE_S
+        while self._patience_s() > pause_s:
+            try:
+                stubs()
+            except MetastoreUnavailableError as error:
+                _log.warning("%s; connecting again in %.1f s", error, pause_s)
+            else:
+                return
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    def _call_now(self, stubs: Callable[[], Struct], call: _Call) -> Struct:
         attempts_left = 0 if call.repeat is Repeat.NEVER else len(self._addresses)
         while True:
             method = getattr(stubs(), call.method)

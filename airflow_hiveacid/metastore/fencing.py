@@ -8,13 +8,17 @@ the job ends them all.
 
 Why looking once, after one's own lock request, is enough: of two copies the one that asked for its
 lock second sees the other, unless that one has ended; and what it committed is in the snapshot,
-which is taken later. A copy that had to open a second transaction keeps its rank: the ID of its
-first one.
+which is taken later.
+
+The later try is the newer copy, also when it began first: a driver that waited in a cluster's queue
+may begin after the try that took its place. Within a try, the one whose first transaction is later.
+A copy that had to open a second transaction keeps its rank.
 
 Example:
-    >>> seal = Seal(job_key="dag/run/task/-1", first_txn_id=TxnId(7))
+    >>> attempt = AttemptId.parse("2-00c0ffee0123")
+    >>> seal = Seal(job_key="dag/run/task/-1", attempt=attempt, first_txn_id=TxnId(7))
     >>> seal.agent_info
-    'dag/run/task/-1#68777a37417a417682d8dd4cf3b70225.e3b0c44298fc@7'
+    'dag/run/task/-1#68777a37417a417682d8dd4cf3b70225.e3b0c44298fc@7~2-00c0ffee0123'
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid.format.attempts import ATTEMPT_PATTERN, AttemptId
 from airflow_hiveacid.format.errors import FencedError, MetastoreError
 from airflow_hiveacid.format.ids import TxnId
 
@@ -40,21 +45,30 @@ if TYPE_CHECKING:
 _LONGEST: Final = 128
 _DIGEST_CHARACTERS: Final = 32
 _PART_CHARACTERS: Final = 12
-_SEAL: Final = re.compile(r"#([0-9a-f]{32})\.([0-9a-f]{12})@(\d+)\Z")
+_SEAL: Final = re.compile(
+    r"#(?P<digest>[0-9a-f]{32})\.(?P<part>[0-9a-f]{12})@(?P<first>\d+)~"
+    rf"(?P<attempt>{ATTEMPT_PATTERN})\Z"
+)
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seal:
-    """What a copy of a job writes on its locks: the job key, also as a digest, and its rank.
+    """What a copy of a job writes on its locks: job key, also as a digest, rank and attempt.
 
     `part` tells the job's transactions apart that run side by side.
     """
 
     job_key: str
+    attempt: AttemptId
     part: str = ""
     first_txn_id: TxnId
+
+    @property
+    def rank(self) -> tuple[int, TxnId]:
+        """Copies end those of lower rank."""
+        return self.attempt.try_number, self.first_txn_id
 
     @property
     def digest(self) -> str:
@@ -69,7 +83,7 @@ class Seal:
     @property
     def agent_info(self) -> str:
         """The text on the lock: as much of the job key as there is room for, digest and rank."""
-        tail = f"#{self.digest}.{self.part_digest}@{self.first_txn_id}"
+        tail = f"#{self.digest}.{self.part_digest}@{self.first_txn_id}~{self.attempt}"
         # Some databases keep the column in a one-byte character set.
         readable = self.job_key.encode("ascii", "replace").decode("ascii")
         return readable[: _LONGEST - len(tail)] + tail
@@ -81,7 +95,13 @@ class Rival:
 
     txn_id: TxnId
     part_digest: str
+    attempt: AttemptId
     first_txn_id: TxnId
+
+    @property
+    def rank(self) -> tuple[int, TxnId]:
+        """See Seal."""
+        return self.attempt.try_number, self.first_txn_id
 
 
 def job_digest(job_key: str) -> str:
@@ -95,21 +115,32 @@ def copies_of(job_key: str, locks: Iterable[LockInfo]) -> tuple[Rival, ...]:
     found: dict[TxnId, Rival] = {}
     for lock in locks:
         match = _SEAL.search(lock.agent_info)
-        if match and match[1] == digest and lock.txn_id is not None:
+        if match and match["digest"] == digest and lock.txn_id is not None:
             found[lock.txn_id] = Rival(
-                txn_id=lock.txn_id, part_digest=match[2], first_txn_id=TxnId(int(match[3]))
+                txn_id=lock.txn_id,
+                part_digest=match["part"],
+                attempt=AttemptId.parse(match["attempt"]),
+                first_txn_id=TxnId(int(match["first"])),
             )
     return tuple(found[txn_id] for txn_id in sorted(found))
 
 
-def older(seal: Seal, copies: Iterable[Rival]) -> tuple[Rival, ...]:
-    """The copies that began before us: they have to end."""
-    return tuple(c for c in copies if c.first_txn_id < seal.first_txn_id)
+def older(seal: Seal, txn_id: TxnId, copies: Iterable[Rival]) -> tuple[Rival, ...]:
+    """The transactions that have to end: copies of lower rank, and what we began ourselves before.
+
+    The latter is left where the abort of a transaction was not answered.
+    """
+
+    def is_older(copy: Rival) -> bool:
+        is_own = copy.attempt == seal.attempt and copy.txn_id < txn_id
+        return copy.rank < seal.rank or is_own
+
+    return tuple(c for c in copies if is_older(c))
 
 
 def newer(seal: Seal, copies: Iterable[Rival]) -> tuple[Rival, ...]:
-    """The copies that began after us: we have to end."""
-    return tuple(c for c in copies if c.first_txn_id > seal.first_txn_id)
+    """The copies of higher rank: we have to end."""
+    return tuple(c for c in copies if c.rank > seal.rank)
 
 
 def find_copies(client: MetastorePort, seal: Seal, refs: Iterable[TableRef]) -> tuple[Rival, ...]:
@@ -129,7 +160,7 @@ def fence(client: MetastorePort, seal: Seal, txn_id: TxnId, refs: Iterable[Table
     ahead = newer(seal, copies)
     if ahead:
         raise FencedError(job_key=seal.job_key, txn_id=txn_id, newer_txn_id=ahead[-1].txn_id)
-    for rival in older(seal, copies):
+    for rival in older(seal, txn_id, copies):
         is_aborted = client.abort_txn(rival.txn_id)
         _log.warning(
             "an older copy of the job is %s job_key=%s txn_id=%s older_txn_id=%s",
@@ -162,11 +193,15 @@ def raise_if_fenced(
         ) from error
 
 
-def abort_job(client: MetastorePort, job_key: str) -> tuple[TxnId, ...]:
-    """Abort every transaction of a job that has locks, whoever runs it; answers which.
+def abort_job(
+    client: MetastorePort, job_key: str, attempt: AttemptId, refs: Iterable[TableRef]
+) -> tuple[TxnId, ...]:
+    """Abort the transactions of an attempt that is killed, and of earlier tries; answers which.
 
-    For whoever kills a task from outside. A transaction that has not yet asked for its locks cannot
-    be told from others; it ends when its heartbeats do.
+    For whoever kills a task from outside. Later tries are not touched: the order to kill may arrive
+    long after the task has begun anew. A transaction that has not yet asked for its locks cannot be
+    told from others; it ends when its heartbeats do.
     """
-    copies = copies_of(job_key, client.show_locks())
-    return tuple(copy.txn_id for copy in copies if client.abort_txn(copy.txn_id))
+    locks = [lock for ref in sorted(set(refs)) for lock in client.show_locks(ref)]
+    doomed = [c for c in copies_of(job_key, locks) if attempt.may_end(c.attempt)]
+    return tuple(copy.txn_id for copy in doomed if client.abort_txn(copy.txn_id))

@@ -1,8 +1,9 @@
 """Keeps one transaction alive, from a thread and a connection of its own.
 
 Takes a client that nobody else uses; beats at a steady interval until it is stopped or the server
-says that the transaction is gone, and remembers what it heard. It lives where the work lives: when
-the process dies or freezes, the beats stop, and the server aborts the transaction.
+says that the transaction is gone; that it remembers, and tells whoever wants to know. It lives
+where the work lives: when the process dies or freezes, the beats stop, and the server aborts the
+transaction.
 
 Example:
     heartbeat = Heartbeat(client.clone(call_timeout_s=10), txn_id, interval_s=10, clock=clock)
@@ -20,6 +21,8 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.format.errors import HiveAcidError, TransactionAbortedError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.metastore.clock import Clock
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -35,12 +38,19 @@ class Heartbeat:
     """The beats of one transaction. Mutable: it is a thread, and remembers the last answer."""
 
     def __init__(
-        self, client: MetastorePort, txn_id: TxnId, *, interval_s: float, clock: Clock
+        self,
+        client: MetastorePort,
+        txn_id: TxnId,
+        *,
+        interval_s: float,
+        clock: Clock,
+        on_lost: Callable[[], None] = lambda: None,
     ) -> None:
         self._client = client
         self._txn_id = txn_id
         self._interval_s = interval_s
         self._clock = clock
+        self._on_lost = on_lost
         self._stopped = threading.Event()
         self._lost: TransactionAbortedError | None = None
         self._confirmed_s = clock.monotonic()
@@ -74,10 +84,19 @@ class Heartbeat:
             began_s = self._clock.monotonic()
             is_heard = self._beat()
             if self._lost is not None:
+                self._tell()
                 break
             # From the start of the beat, so that a slow server does not stretch the interval.
             due_s = began_s + self._interval_s * (1.0 if is_heard else _HASTE)
         self._client.close()
+
+    def _tell(self) -> None:
+        if self._stopped.is_set():
+            return
+        try:
+            self._on_lost()
+        except Exception:  # noqa: BLE001 -- edge of a thread: nobody else could say it
+            _log.exception("cannot stop the work of txn_id=%s", self._txn_id)
 
     def _beat(self) -> bool:
         began_s = self._clock.monotonic()

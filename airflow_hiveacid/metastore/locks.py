@@ -132,7 +132,7 @@ def components_for(
     A write whose partitions are known locks them; else it locks the table and says that partitions
     follow. Reads lock the partitions they name, or the table.
     """
-    found = [c for a in reads for c in _read_components(a, generation)]
+    found = [c for a in reads for c in _read_components(a)]
     found += [c for a in writes for c in _write_components(a, generation)]
     return tuple(sorted(dict.fromkeys(found), key=_order))
 
@@ -148,14 +148,12 @@ def named_behind_table_lock(
     return tuple(a for a in writes if a.partitions and a.ref in through_table)
 
 
-def _read_components(
-    access: TableAccess, generation: MetastoreGeneration
-) -> Iterator[LockComponent]:
+def _read_components(access: TableAccess) -> Iterator[LockComponent]:
     transactional = access.table.kind is not TransactionalKind.NONE
     for partition in access.partitions or (None,):
         yield LockComponent(
             table=access.ref,
-            lock_type=lock_type_for(DataOperation.SELECT, generation),
+            lock_type=lock_type_for(DataOperation.SELECT),
             operation=DataOperation.SELECT,
             partition=partition if access.table.is_partitioned else None,
             is_transactional=transactional,
@@ -172,7 +170,7 @@ def _write_components(
         for operation in access.operations:
             yield LockComponent(
                 table=access.ref,
-                lock_type=lock_type_for(operation, generation),
+                lock_type=lock_type_for(operation),
                 operation=recorded_as(operation),
                 partition=partition,
                 is_dynamic_partition_write=access.table.is_partitioned and partition is None,

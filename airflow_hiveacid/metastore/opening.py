@@ -17,7 +17,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import ConfigurationError, TransactionAbortedError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    MetastoreUnavailableError,
+    TransactionAbortedError,
+)
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.table import TransactionalKind
@@ -36,6 +40,7 @@ from airflow_hiveacid.metastore.locks import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from airflow_hiveacid.format.attempts import AttemptId
     from airflow_hiveacid.format.table import TableRef
     from airflow_hiveacid.metastore.clock import Clock
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -43,7 +48,9 @@ if TYPE_CHECKING:
 
 # hive.txn.retrysnapshot.max.count of Hive 4.
 _MOST_REOPENINGS: Final = 5
-_SHORTEST_CALL_S: Final = 1.0
+# A beat that hangs must leave time for others before the server's patience is over.
+_BEAT_SHARE: Final = 0.25
+_SHORTEST_BEAT_S: Final = 0.25
 _ANONYMOUS: Final = "airflow-provider-hiveacid"
 
 _log = logging.getLogger(__name__)
@@ -54,6 +61,7 @@ class Plan:
     """What a transaction is for. See `transaction.begin` for the fields."""
 
     job_key: str | None
+    attempt: AttemptId
     job_part: str
     reads: tuple[TableAccess, ...]
     writes: tuple[TableAccess, ...]
@@ -63,6 +71,7 @@ class Plan:
     first_txn_id: TxnId | None
     clock: Clock
     on_step: Callable[[str], None]
+    on_lost: Callable[[], None]
 
     @property
     def written(self) -> tuple[TableRef, ...]:
@@ -91,7 +100,8 @@ class Plan:
 class Opened:
     """A transaction that has its locks and its snapshot.
 
-    `seal` is None for a job without a key. `undo` ends the heartbeats and aborts when it is closed.
+    `seal` is None for a job without a key. `undo` ends patience and heartbeats, and aborts, when it
+    is closed.
     `timeout_s` is the server's patience, known here also when the server can no longer be asked.
     """
 
@@ -120,6 +130,7 @@ def open_and_lock(client: MetastorePort, plan: Plan) -> Opened:
     deadline_s = plan.clock.monotonic() + plan.lock_timeout_s
     first_txn_id = plan.first_txn_id
     for reopening in range(_MOST_REOPENINGS + 1):
+        is_last = reopening == _MOST_REOPENINGS or plan.clock.monotonic() >= deadline_s
         before = _write_ids_of(client, plan.changed)
         txn_id = client.open_txn(plan.txn_type)
         first_txn_id = txn_id if first_txn_id is None else first_txn_id
@@ -131,8 +142,14 @@ def open_and_lock(client: MetastorePort, plan: Plan) -> Opened:
             timeout_s=timeout_s,
             interval_s=interval_s,
         )
-        opened = opening.run(deadline_s=deadline_s)
-        is_last = reopening == _MOST_REOPENINGS or plan.clock.monotonic() >= deadline_s
+        try:
+            opened = opening.run(deadline_s=deadline_s)
+        except MetastoreUnavailableError as error:
+            # A lock was asked for and nobody said whether it stands; it falls with its transaction.
+            if is_last:
+                raise
+            _log.warning("beginning anew txn_id=%s: %s", txn_id, error)
+            continue
         if is_last or not _is_overtaken(before, opened.snapshot):
             return opened
         _log.info("overtaken before the snapshot, beginning anew txn_id=%s", txn_id)
@@ -156,13 +173,18 @@ class _Opening:
             undo.callback(abort_quietly, self.client, self.txn_id)
             _log.info("opened txn_id=%s job_key=%s", self.txn_id, self.plan.job_key)
             heartbeat = Heartbeat(
-                self.client.clone(call_timeout_s=max(self.interval_s, _SHORTEST_CALL_S)),
+                self.client.clone(
+                    call_timeout_s=max(self.interval_s * _BEAT_SHARE, _SHORTEST_BEAT_S)
+                ),
                 self.txn_id,
                 interval_s=self.interval_s,
                 clock=self.plan.clock,
+                on_lost=self.plan.on_lost,
             )
             undo.callback(heartbeat.stop)
             heartbeat.start()
+            undo.callback(self.client.be_patient, None)
+            self.client.be_patient(lambda: self.timeout_s - heartbeat.silent_s)
             self.plan.on_step("opened")
             write_ids = self._allocate()
             lock_id = self._lock(timeout_s=max(0.0, deadline_s - self.plan.clock.monotonic()))
@@ -185,7 +207,10 @@ class _Opening:
         if self.plan.job_key is None:
             return None
         return Seal(
-            job_key=self.plan.job_key, part=self.plan.job_part, first_txn_id=self.first_txn_id
+            job_key=self.plan.job_key,
+            attempt=self.plan.attempt,
+            part=self.plan.job_part,
+            first_txn_id=self.first_txn_id,
         )
 
     @property

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from airflow_hiveacid.metastore.txn_values import TxnType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
     from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
@@ -117,8 +117,8 @@ class TransactionPort(Protocol):
     def open_txn(self, txn_type: TxnType = TxnType.DEFAULT) -> TxnId:
         """Open a transaction. When the answer is lost, one stays open until it times out."""
 
-    def commit_txn(self, txn_id: TxnId, *, shared_write: bool = True) -> None:
-        """Commit. `shared_write=False` tells 4.x that exclusive locks make a conflict impossible.
+    def commit_txn(self, txn_id: TxnId) -> None:
+        """Commit, with a look for conflicts.
 
         Never sent twice: after `MetastoreUnavailableError` it may have happened or not.
 
@@ -269,6 +269,12 @@ class MetastorePort(CatalogPort, TransactionPort, LockPort, QueuePort, Protocol)
 
     def config_value(self, name: str, default: str) -> str:
         """A setting of the server, `default` where it has none."""
+
+    def be_patient(self, left_s: Callable[[], float] | None) -> None:
+        """Outlast a server that is away: repeat what may be repeated while `left_s()` is above 0.
+
+        None: no longer. A clone has no patience of its own.
+        """
 
     def clone(self, *, call_timeout_s: float | None = None) -> Self:
         """A second connection to the same metastore, for another thread; its calls wait less."""

@@ -23,11 +23,14 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, recorded_as
 from airflow_hiveacid.format.errors import (
+    HiveAcidError,
     InsertOnlyTableError,
     NotTransactionalError,
     TransactionAbortedError,
+    WriteConflictError,
 )
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import TransactionalKind
@@ -69,6 +72,8 @@ class Transaction:
             access.ref: set(access.partitions or ()) for access in plan.writes
         }
         self._is_ended = False
+        self._unchanged: set[TableRef] = set()
+        self._take_backs: list[Callable[[], None]] = []
 
     @property
     def txn_id(self) -> TxnId:
@@ -86,15 +91,6 @@ class Transaction:
         return self._opened.snapshot
 
     @property
-    def snapshot_with_own(self) -> Snapshot:
-        """The same, and what this transaction has written itself."""
-        tables = {
-            ref: write_ids.with_own(self.write_ids[ref]) if ref in self.write_ids else write_ids
-            for ref, write_ids in self.snapshot.tables.items()
-        }
-        return Snapshot(txn_id=self.txn_id, txns=self.snapshot.txns, tables=tables)
-
-    @property
     def write_ids(self) -> Mapping[TableRef, WriteId]:
         """The write ID for each table written."""
         return MappingProxyType(dict(self._opened.write_ids))
@@ -103,6 +99,18 @@ class Transaction:
     def is_ended(self) -> bool:
         """Whether `abandon` was called."""
         return self._is_ended
+
+    @property
+    def lost(self) -> TransactionAbortedError | None:
+        """What the server said when it had given the transaction up, if a heartbeat heard it."""
+        return self._opened.heartbeat.lost
+
+    def on_abort(self, take_back: Callable[[], None]) -> None:
+        """Have this called once the transaction is known to be aborted; the last one first.
+
+        It is not called when nobody can tell what became of a commit. What it raises is logged.
+        """
+        self._take_backs.append(take_back)
 
     def step(self, name: str) -> None:
         """Say that the job has come to a border of its own."""
@@ -120,10 +128,21 @@ class Transaction:
             self.raise_why(heartbeat.lost)
         if heartbeat.silent_s >= self._opened.timeout_s:
             # Nothing was heard for so long that it may have been aborted without our knowing.
-            try:
-                self._client.heartbeat(self.txn_id)
-            except TransactionAbortedError as error:
-                self.raise_why(error)
+            self.confirm_alive()
+
+    def confirm_alive(self) -> None:
+        """Ask the server whether the work still counts. Raises as `ensure_alive`."""
+        try:
+            self._client.heartbeat(self.txn_id)
+        except TransactionAbortedError as error:
+            self.raise_why(error)
+
+    def newest(self, ref: TableRef) -> Snapshot:
+        """What is committed of a table now, beyond what this job sees."""
+        txns = self._client.valid_txns()
+        return Snapshot(
+            txn_id=self.txn_id, txns=txns, tables=self._client.valid_write_ids([ref], txns)
+        )
 
     def register_partitions(
         self,
@@ -152,19 +171,25 @@ class Transaction:
                 self.raise_why(error)
         self._written[ref].update(ordered)
 
+    def change_nothing(self, ref: TableRef) -> None:
+        """Say that the table stays as it is, so that nobody loses a conflict against this."""
+        self._unchanged.add(ref)
+
     def abandon(self) -> None:
         """Abort it and leave the body as if all were well: there turned out to be nothing to do."""
         self._is_ended = True
         self._opened.undo.close()
+        self._take_back()
 
     def settle(self) -> None:
         """Do what has to be done between the work and the commit."""
         self.ensure_alive()
         for access in self._plan.writes:
-            if access.table.is_partitioned and not self._written[access.ref]:
+            late = access.table.is_partitioned and not self._written[access.ref]
+            if late or access.ref in self._unchanged:
                 # 4.x noted the whole table when it was locked; nothing was written, so nothing may
-                # be left for a cleaner, which would look for a partition without a name
-                # (HIVE-21052).
+                # be left for conflicts, nor for a cleaner, which would look for a partition without
+                # a name (HIVE-21052).
                 self._client.add_dynamic_partitions(
                     self.txn_id, self.write_ids[access.ref], access.ref, (), DataOperation.UPDATE
                 )
@@ -183,9 +208,14 @@ class Transaction:
                 clock=self._plan.clock,
             )
         except TransactionAbortedError as error:
+            self._take_back()
             self.raise_why(error)
+        except WriteConflictError:
+            self._take_back()
+            raise
         finally:
             self._is_ended = True
+            self._client.be_patient(None)
             self._opened.heartbeat.stop()
         _log.info("committed txn_id=%s", self.txn_id)
         self._plan.on_step("committed")
@@ -194,6 +224,13 @@ class Transaction:
         """Abort after an error; called by `begin` alone."""
         if not self._is_ended:
             self.abandon()
+
+    def _take_back(self) -> None:
+        while self._take_backs:
+            try:
+                self._take_backs.pop()()
+            except HiveAcidError as error:
+                _log.warning("left behind by aborted txn_id=%s: %s", self.txn_id, error)
 
     def _forget_statistics(self, table: TableInfo) -> None:
         count = self._client.forget_statistics(
@@ -233,6 +270,7 @@ def begin(  # noqa: PLR0913 -- one keyword for each thing a transaction is made 
     client: MetastorePort,
     *,
     job_key: str | None,
+    attempt: AttemptId | None = None,
     job_part: str = "",
     reads: Sequence[TableAccess] = (),
     writes: Sequence[TableAccess] = (),
@@ -242,6 +280,7 @@ def begin(  # noqa: PLR0913 -- one keyword for each thing a transaction is made 
     first_txn_id: TxnId | None = None,
     clock: Clock | None = None,
     on_step: Callable[[str], None] = lambda _: None,
+    on_lost: Callable[[], None] = lambda: None,
 ) -> Iterator[Transaction]:
     """Run a body inside one transaction: commit when it returns, abort when it raises.
 
@@ -252,6 +291,7 @@ def begin(  # noqa: PLR0913 -- one keyword for each thing a transaction is made 
         client: Used by this thread alone until the body ends; the heartbeats use a clone.
         job_key: Names the task whatever its try; of several copies with the same key only the
             newest goes on. None: nobody looks.
+        attempt: Which doing of the task this is; None makes a new one.
         job_part: Tells transactions of one job apart that run side by side.
         reads: Tables read, apart from those written.
         writes: Tables written.
@@ -262,6 +302,8 @@ def begin(  # noqa: PLR0913 -- one keyword for each thing a transaction is made 
         clock: Time; None is this machine's.
         on_step: Told the name of each step in `STEPS` as soon as it is done, `body_done` right
             before the commit. What it raises aborts the transaction.
+        on_lost: Called, in another thread, as soon as a heartbeat hears that the server has given
+            the transaction up: nothing that the body still does can count.
 
     Raises:
         LockNotAcquiredError: the locks were not granted in time; nothing is left behind.
@@ -277,6 +319,7 @@ def begin(  # noqa: PLR0913 -- one keyword for each thing a transaction is made 
         raise ValueError("a transaction reads or writes at least one table")
     plan = Plan(
         job_key=job_key,
+        attempt=attempt or AttemptId.new(),
         job_part=job_part,
         reads=tuple(reads),
         writes=tuple(writes),
@@ -286,6 +329,7 @@ def begin(  # noqa: PLR0913 -- one keyword for each thing a transaction is made 
         first_txn_id=first_txn_id,
         clock=SystemClock() if clock is None else clock,
         on_step=on_step,
+        on_lost=on_lost,
     )
     txn = Transaction(client, plan, open_and_lock(client, plan))
     try:
@@ -296,6 +340,9 @@ def begin(  # noqa: PLR0913 -- one keyword for each thing a transaction is made 
         txn.roll_back()
         if isinstance(error, TransactionAbortedError):
             txn.raise_why(error)
+        if txn.lost is not None and isinstance(error, Exception):
+            # Whatever the body came to grief over, it was stopped because of this.
+            txn.raise_why(txn.lost)
         raise
     # Outside the try: a commit whose answer is lost must never be followed by an abort.
     if not txn.is_ended:

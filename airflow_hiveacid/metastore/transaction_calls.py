@@ -6,7 +6,6 @@ marks on the methods of Hive's TxnStore.
 
 from __future__ import annotations
 
-import getpass
 import logging
 import socket
 from typing import TYPE_CHECKING, Final
@@ -30,6 +29,7 @@ from airflow_hiveacid.metastore.gen.faults.ttypes import (
 )
 from airflow_hiveacid.metastore.gen.locks.ttypes import AddDynamicPartitions
 from airflow_hiveacid.metastore.gen.transactions import ttypes
+from airflow_hiveacid.metastore.process_user import process_user
 from airflow_hiveacid.metastore.txn_values import OpenTxn, TxnState, TxnType
 from airflow_hiveacid.metastore.wire import OPERATION_NUMBERS, seconds_of
 
@@ -71,9 +71,10 @@ class TransactionCalls:
         answer = self._connection.call("open_txns", request, repeat=Repeat.SAFE)
         return TxnId(answer.txn_ids[0])
 
-    def commit_txn(self, txn_id: TxnId, *, shared_write: bool = True) -> None:
+    def commit_txn(self, txn_id: TxnId) -> None:
         """See TransactionPort."""
-        request = ttypes.CommitTxnRequest(txnid=txn_id, exclWriteEnabled=not shared_write)
+        # Its default, true, would skip the look for conflicts: our writers share their locks.
+        request = ttypes.CommitTxnRequest(txnid=txn_id, exclWriteEnabled=False)
         faults: Faults = {
             TxnAbortedException: lambda text: _aborted_or_conflict(txn_id, text),
             NoSuchTxnException: lambda text: _aborted(txn_id, text),
@@ -206,7 +207,7 @@ class TransactionCalls:
 
 def user_name(connection: Connection) -> str:
     """Who we say we are: the endpoint's user, else the process's."""
-    return connection.endpoint.user or getpass.getuser()
+    return connection.endpoint.user or process_user()
 
 
 def _faults_of(txn_id: TxnId) -> Faults:

@@ -1,7 +1,8 @@
 """How an operator's rendered arguments become parts of a job: mappings in, checked values out.
 
 Operators take mappings and lists rather than our dataclasses because Airflow renders templates
-inside those. Every complaint names the argument.
+inside those. Every complaint names the argument. A constructor already checks what holds no
+template (`EarlyChecks`), so that a typo is an import error of the DAG, not a failure at night.
 
 Example:
     >>> merge_clause({"when": "matched", "action": "update"}, "clauses[0]").action
@@ -11,33 +12,115 @@ Example:
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final, TypeVar
 
-from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError, InputError
 from airflow_hiveacid.format.table import PartitionName, TableRef
+from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.jobs.specs import MergeAction, MergeClause, MergeWhen, SourceSpec
 
 _E = TypeVar("_E", bound=enum.Enum)
 
+_SHORTEST_RETENTION_S: Final = 3600.0
 
-def table_name(value: str) -> str:
+_TEMPLATE_MARKS: Final = ("{{", "{%", "{#")
+
+
+def is_settled(value: object) -> bool:
+    """Whether a value is what it will be when the task runs: plain, and without a template in it.
+
+    Example:
+        >>> is_settled({"when": "matched"}), is_settled(["{{ ds }}"])
+        (True, False)
+    """
+    match value:
+        case str():
+            return not any(mark in value for mark in _TEMPLATE_MARKS)
+        case Mapping():
+            return all(is_settled(entry) for entry in value.values())
+        case list() | tuple() | set() | frozenset():
+            return all(is_settled(entry) for entry in value)
+        case None | bool() | int() | float() | enum.Enum():
+            return True
+        case _:
+            return False  # another task's result, or whatever else comes later
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyChecks:
+    """Checks of one task's arguments while its DAG is read."""
+
+    task_id: str
+
+    def check(self, read: Callable[[Any, str], object], **given: object) -> None:
+        """Read those arguments that are settled, and drop what was read.
+
+        Raises:
+            ConfigurationError: one cannot be read; the message names task and argument.
+        """
+        for argument, value in given.items():
+            if is_settled(value):
+                try:
+                    read(value, argument)
+                except InputError as error:
+                    raise ConfigurationError(
+                        f"task {self.task_id!r}, argument {argument}: {error}"
+                    ) from error
+
+    def check_source(self, value: object) -> None:
+        """Check the keys of a source, and the values that are settled.
+
+        Raises:
+            ConfigurationError: a key is unknown, or a value has the wrong shape.
+        """
+        self.check(source_spec, source=_settled_part(SourceSpec, value))
+
+    def check_clauses(self, value: object) -> None:
+        """Check the keys of WHEN clauses, and the values that are settled.
+
+        Raises:
+            ConfigurationError: a key is unknown or missing, or a value has the wrong shape.
+        """
+        if not isinstance(value, list | tuple):
+            self.check(merge_clauses, clauses=value)
+            return
+        parts = [_settled_part(MergeClause, c, when="matched", action="update") for c in value]
+        self.check(merge_clauses, clauses=parts)
+
+
+def _settled_part(cls: type, value: object, **stand_ins: str) -> object:
+    """A mapping without the values that hold templates; its keys never do.
+
+    A required key keeps a value that passes. An unknown one stays, to be complained about.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    known = {f.name for f in fields(cls)}
+    return {
+        key: entry if is_settled(entry) else stand_ins.get(key)
+        for key, entry in value.items()
+        if is_settled(entry) or key in stand_ins or key not in known
+    }
+
+
+def table_name(value: str, argument: str = "table") -> str:
     """A full table name in the metastore's spelling.
 
     Raises:
         InvalidNameError: it is not `db.table`.
     """
-    return str(TableRef.parse(value))
+    return str(TableRef.parse(_text(value, argument)))
 
 
-def partition_name(value: str | None) -> str | None:
+def partition_name(value: str | None, argument: str = "partition") -> str | None:
     """A partition such as `month=1/day=2`; blank text, as a template may leave it, is None.
 
     Raises:
         InvalidNameError: a component has no `=`.
     """
-    text = (value or "").strip()
+    text = _text(value or "", argument).strip()
     return str(PartitionName.parse(text)) if text else None
 
 
@@ -77,6 +160,20 @@ def assignments(value: object, argument: str) -> dict[str, str]:
     return {_text(k, argument): _text(v, f"{argument}[{k!r}]") for k, v in value.items()}
 
 
+def column_types(value: object, argument: str) -> dict[str, str]:
+    """Columns and their Hive types, in the table's order.
+
+    Raises:
+        InputError: it is no mapping of texts, or a type is none of Hive's.
+    """
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{argument} must map columns to Hive types, found {value!r}")
+    given = {_text(k, argument): _text(v, f"{argument}[{k!r}]") for k, v in value.items()}
+    for type_text in given.values():
+        parse_type(type_text)
+    return given
+
+
 def choice(cls: type[_E], value: str | _E, argument: str) -> _E:
     """A member of an enumeration, by its value.
 
@@ -110,10 +207,25 @@ def number(value: float | str, argument: str) -> float:
     """
     try:
         found = float(value)
-    except ValueError:
+    except (TypeError, ValueError):
         found = float("nan")
     if not 0 <= found < float("inf"):
         raise ConfigurationError(f"{argument} must be a number of 0 or more, found {value!r}")
+    return found
+
+
+def retention(value: float | str, argument: str) -> float:
+    """How long a done job is remembered, in seconds; longer than a retry may wait.
+
+    Raises:
+        ConfigurationError: it is no number, or less than an hour.
+    """
+    found = number(value, argument)
+    if found < _SHORTEST_RETENTION_S:
+        raise ConfigurationError(
+            f"{argument} must be {_SHORTEST_RETENTION_S:.0f} or more, found {value!r}: a retry that"
+            " comes later would apply the change again"
+        )
     return found
 
 
@@ -131,6 +243,17 @@ def source_spec(value: object, argument: str = "source") -> SourceSpec:
     if given.get("values") is not None:
         given["values"] = tuple(tuple(row) for row in given["values"])
     return SourceSpec(**given)
+
+
+def merge_clauses(value: object, argument: str = "clauses") -> tuple[MergeClause, ...]:
+    """WHEN clauses, in their order.
+
+    Raises:
+        ConfigurationError: it is no list of mappings, or see `merge_clause`.
+    """
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise ConfigurationError(f"{argument} must be a list of mappings, found {value!r}")
+    return tuple(merge_clause(clause, f"{argument}[{i}]") for i, clause in enumerate(value))
 
 
 def merge_clause(value: object, argument: str) -> MergeClause:

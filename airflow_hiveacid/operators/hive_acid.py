@@ -1,11 +1,13 @@
 """The operators: one per job, each naming its arguments and building its spec, and nothing else.
 
-A constructor only assigns, since templates are not rendered yet; `build_job` reads the rendered
-arguments. Mappings and lists are used throughout because Airflow renders templates inside them.
+A constructor assigns, and checks what holds no template: a typo is an import error of its DAG.
+`build_job` reads the rendered arguments. Mappings and lists are used throughout because Airflow
+renders templates inside them.
 """
 
 from __future__ import annotations
 
+from functools import partial as bind
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.jobs.specs import (
@@ -19,13 +21,17 @@ from airflow_hiveacid.jobs.specs import (
     UpdateSpec,
 )
 from airflow_hiveacid.operators import arguments
+from airflow_hiveacid.operators.change import HiveAcidChangeOperator
+from airflow_hiveacid.operators.plan_text import cleaning_lines, compaction_lines
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from airflow_hiveacid.jobs.results import JobResult
 
-class HiveAcidMergeOperator(HiveAcidSparkOperator):
+
+class HiveAcidMergeOperator(HiveAcidChangeOperator):
     """MERGE a source into a table in one transaction.
 
     Args:
@@ -41,7 +47,7 @@ class HiveAcidMergeOperator(HiveAcidSparkOperator):
     """
 
     template_fields: Sequence[str] = (
-        *HiveAcidSparkOperator.template_fields,
+        *HiveAcidChangeOperator.template_fields,
         "table",
         "source",
         "keys",
@@ -71,6 +77,12 @@ class HiveAcidMergeOperator(HiveAcidSparkOperator):
         self.keys = keys
         self.clauses = clauses
         self.condition = condition
+        early = arguments.EarlyChecks(self.task_id)
+        early.check(arguments.table_name, table=table)
+        early.check_source(source)
+        early.check(arguments.names, keys=keys)
+        early.check_clauses(clauses)
+        early.check(arguments.condition, condition=condition)
 
     def build_job(self) -> MergeSpec:
         """The merge that the rendered arguments describe."""
@@ -78,15 +90,12 @@ class HiveAcidMergeOperator(HiveAcidSparkOperator):
             target=arguments.table_name(self.table),
             source=arguments.source_spec(self.source),
             keys=arguments.names(self.keys, "keys"),
-            clauses=tuple(
-                arguments.merge_clause(clause, f"clauses[{i}]")
-                for i, clause in enumerate(self.clauses)
-            ),
+            clauses=arguments.merge_clauses(self.clauses),
             condition=arguments.condition(self.condition, "condition"),
         )
 
 
-class HiveAcidInsertOperator(HiveAcidSparkOperator):
+class HiveAcidInsertOperator(HiveAcidChangeOperator):
     """INSERT INTO or INSERT OVERWRITE a table.
 
     Args:
@@ -98,7 +107,7 @@ class HiveAcidInsertOperator(HiveAcidSparkOperator):
     """
 
     template_fields: Sequence[str] = (
-        *HiveAcidSparkOperator.template_fields,
+        *HiveAcidChangeOperator.template_fields,
         "table",
         "source",
         "mode",
@@ -123,6 +132,11 @@ class HiveAcidInsertOperator(HiveAcidSparkOperator):
         self.mode = mode
         self.columns = columns
         self.partition = partition
+        early = arguments.EarlyChecks(self.task_id)
+        early.check(arguments.table_name, table=table)
+        early.check_source(source)
+        early.check(bind(arguments.choice, InsertMode), mode=mode)
+        early.check(arguments.names, columns=columns)
 
     def build_job(self) -> InsertSpec:
         """The insert that the rendered arguments describe."""
@@ -135,7 +149,7 @@ class HiveAcidInsertOperator(HiveAcidSparkOperator):
         )
 
 
-class HiveAcidUpdateOperator(HiveAcidSparkOperator):
+class HiveAcidUpdateOperator(HiveAcidChangeOperator):
     """UPDATE rows of a table.
 
     Args:
@@ -145,7 +159,7 @@ class HiveAcidUpdateOperator(HiveAcidSparkOperator):
     """
 
     template_fields: Sequence[str] = (
-        *HiveAcidSparkOperator.template_fields,
+        *HiveAcidChangeOperator.template_fields,
         "table",
         "assignments",
         "where",
@@ -168,6 +182,10 @@ class HiveAcidUpdateOperator(HiveAcidSparkOperator):
         self.table = table
         self.assignments = assignments
         self.where = where
+        early = arguments.EarlyChecks(self.task_id)
+        early.check(arguments.table_name, table=table)
+        early.check(arguments.assignments, assignments=assignments)
+        early.check(arguments.condition, where=where)
 
     def build_job(self) -> UpdateSpec:
         """The update that the rendered arguments describe."""
@@ -178,7 +196,7 @@ class HiveAcidUpdateOperator(HiveAcidSparkOperator):
         )
 
 
-class HiveAcidDeleteOperator(HiveAcidSparkOperator):
+class HiveAcidDeleteOperator(HiveAcidChangeOperator):
     """DELETE rows of a table.
 
     Args:
@@ -186,7 +204,7 @@ class HiveAcidDeleteOperator(HiveAcidSparkOperator):
         where: condition; None means every row, a blank text is refused.
     """
 
-    template_fields: Sequence[str] = (*HiveAcidSparkOperator.template_fields, "table", "where")
+    template_fields: Sequence[str] = (*HiveAcidChangeOperator.template_fields, "table", "where")
     template_fields_renderers: ClassVar[dict[str, str]] = {"conf": "json", "where": "sql"}
 
     def __init__(
@@ -199,6 +217,9 @@ class HiveAcidDeleteOperator(HiveAcidSparkOperator):
         super().__init__(**kwargs)
         self.table = table
         self.where = where
+        early = arguments.EarlyChecks(self.task_id)
+        early.check(arguments.table_name, table=table)
+        early.check(arguments.condition, where=where)
 
     def build_job(self) -> DeleteSpec:
         """The delete that the rendered arguments describe."""
@@ -247,6 +268,12 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator):
         self.delta_count = delta_count
         self.delta_ratio = delta_ratio
         self.plan_only = plan_only
+        early = arguments.EarlyChecks(self.task_id)
+        early.check(arguments.table_name, table=table)
+        early.check(arguments.partition_name, partition=partition)
+        early.check(bind(arguments.choice, CompactionChoice), choice=choice)
+        early.check(arguments.whole_number, delta_count=delta_count)
+        early.check(arguments.number, delta_ratio=delta_ratio)
 
     def build_job(self) -> CompactSpec:
         """The compaction that the rendered arguments describe."""
@@ -258,6 +285,10 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator):
             delta_ratio=arguments.number(self.delta_ratio, "delta_ratio"),
             plan_only=self.plan_only,
         )
+
+    def describe(self, result: JobResult) -> Sequence[str]:
+        """What is, or with `plan_only` would be, compacted: one line a partition."""
+        return compaction_lines(result.details)
 
 
 class HiveAcidCleanOperator(HiveAcidSparkOperator):
@@ -295,6 +326,10 @@ class HiveAcidCleanOperator(HiveAcidSparkOperator):
         self.retention_s = retention_s
         self.orphan_age_s = orphan_age_s
         self.plan_only = plan_only
+        early = arguments.EarlyChecks(self.task_id)
+        early.check(arguments.table_name, table=table)
+        early.check(arguments.partition_name, partition=partition)
+        early.check(arguments.number, retention_s=retention_s, orphan_age_s=orphan_age_s)
 
     def build_job(self) -> CleanSpec:
         """The cleaning that the rendered arguments describe."""
@@ -305,3 +340,7 @@ class HiveAcidCleanOperator(HiveAcidSparkOperator):
             orphan_age_s=arguments.number(self.orphan_age_s, "orphan_age_s"),
             dry_run=self.plan_only,
         )
+
+    def describe(self, result: JobResult) -> Sequence[str]:
+        """What is, or with `plan_only` would be, removed: one line a directory."""
+        return cleaning_lines(result.details)

@@ -1,19 +1,22 @@
-"""How a killed task leaves nothing running: its processes end, its transaction is aborted.
+"""How a killed task leaves nothing running: its transaction is aborted, its processes end.
 
-Called from a signal handler with five seconds to live, so every wait is short, a failure is logged
-and never raised, and nothing asks Airflow for a connection.
+In this order, since ending a driver in a cluster may take longer than the task has left: once the
+transaction is aborted, the driver cannot commit any more. Called from a signal handler with five
+seconds to live, so every wait is short, a failure is logged and never raised, and nothing asks
+Airflow for a connection.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import psutil  # type: ignore[import-untyped]  # comes with Airflow, without types
 
-from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.format.attempts import AttemptId
 
 if TYPE_CHECKING:
     import subprocess
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
 _CONNECT_S: Final = 1.0
 _CALL_S: Final = 2.0
+# Airflow sends SIGKILL after five seconds, and the processes have to be ended as well.
+_ABORT_S: Final = 3.0
 
 _log = logging.getLogger(__name__)
 
@@ -50,10 +55,19 @@ def stop_processes(process: subprocess.Popen[str] | None) -> Iterator[None]:
                 _log.debug("process %s has ended by itself", child.pid)
 
 
-def abort_job(spec: JobSpec) -> None:
-    """Abort the transactions of a job, whichever copy holds them; their locks tell them."""
+def abort_attempt(spec: JobSpec) -> None:
+    """Abort the transactions of this submission and of earlier tries; their locks tell them."""
+    abort = threading.Thread(target=_abort, args=(spec,), name="hiveacid-abort", daemon=True)
+    abort.start()
+    abort.join(_ABORT_S)
+    if abort.is_alive():
+        _log.warning("the metastore has not yet answered; ending the processes meanwhile")
+
+
+def _abort(spec: JobSpec) -> None:
+    from airflow_hiveacid.format.table import TableRef  # noqa: PLC0415 - nobody else here needs it
     from airflow_hiveacid.metastore.client import connect  # noqa: PLC0415 - brings Thrift
-    from airflow_hiveacid.metastore.fencing import abort_job as abort  # noqa: PLC0415 - as above
+    from airflow_hiveacid.metastore.fencing import abort_job  # noqa: PLC0415 - as above
 
     endpoint = replace(
         spec.metastore,
@@ -61,10 +75,11 @@ def abort_job(spec: JobSpec) -> None:
         call_timeout_s=min(_CALL_S, spec.metastore.call_timeout_s),
     )
     try:
+        attempt, table = AttemptId.parse(spec.attempt), TableRef.parse(spec.job.target)
         with connect(endpoint) as client:
-            for txn_id in abort(client, spec.job_key):
+            for txn_id in abort_job(client, spec.job_key, attempt, [table]):
                 _log.info("aborted txn_id=%s of killed job_key=%s", txn_id, spec.job_key)
-    except HiveAcidError as error:
+    except Exception as error:  # noqa: BLE001 - edge of a thread; the processes have to end anyhow
         _log.warning(
             "cannot abort the transaction of job_key=%s: %s. The metastore will, after its own"
             " time-out",

@@ -1,4 +1,4 @@
-"""What a Spark application's end means for the task: a result, or the exception Airflow acts on.
+"""What a Spark application's end means for the task: a result, or the error it failed with.
 
 Takes the result that the application left, its exit code and the failure of the submission; gives a
 `JobResult` or raises.
@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from airflow.sdk.exceptions import AirflowFailException
-
-from airflow_hiveacid.format.errors import JobFailedError
+from airflow_hiveacid.format.errors import InputError, JobFailedError
 from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
 
 if TYPE_CHECKING:
@@ -33,7 +31,7 @@ def judge(
         failure: what the Spark provider raised, if it did.
 
     Raises:
-        AirflowFailException: the application refused before it could read where its result goes.
+        InputError: the application refused before it could read where its result goes.
         HiveAcidError: the typed error of the job, or JobFailedError if it left none.
     """
     if result is None:
@@ -57,5 +55,14 @@ def _raise_without_result(
     message = f"the Spark application for {spec.kind} left no result{ended}; see the log above"
     if exit_code == ExitCode.BAD_INPUT:
         # It could not read its job, which names the result: another contract version, for one.
-        raise AirflowFailException(message) from failure
+        raise InputError(message) from failure
     raise JobFailedError(message) from failure
+
+
+def summary(result: JobResult) -> str:
+    """What a job came to, in one line."""
+    return (
+        f"{result.kind} of {result.table}: {result.status.value} rows={result.rows}"
+        f" write_ids={dict(result.write_ids)} files={result.files} bytes={result.size_bytes}"
+        f" seconds={result.seconds:.1f}"
+    )

@@ -55,7 +55,8 @@ class ResultFile:
             StorageError: it cannot be read.
         """
         # Arrow and its file systems cost every DAG parse 0.2 s if they are imported above.
-        from airflow_hiveacid.storage.filesystem import open_location, read_bytes  # noqa: PLC0415
+        from airflow_hiveacid.storage.stores.filesystem import read_bytes  # noqa: PLC0415
+        from airflow_hiveacid.storage.stores.locations import open_location  # noqa: PLC0415
 
         fs, path = open_location(self.uri)
         try:
@@ -75,10 +76,8 @@ class ResultFile:
         Raises:
             StorageError: it cannot be removed.
         """
-        from airflow_hiveacid.storage.filesystem import (  # noqa: PLC0415 - as above
-            delete_directory,
-            open_location,
-        )
+        from airflow_hiveacid.storage.stores.filesystem import delete_directory  # noqa: PLC0415 - as above
+        from airflow_hiveacid.storage.stores.locations import open_location  # noqa: PLC0415 - as above
 
         fs, path = open_location(self.uri.removesuffix(f"/{_NAME}"))
         delete_directory(fs, path)

@@ -16,39 +16,42 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Asset, conf
+from airflow.sdk import conf
 from airflow.sdk.exceptions import AirflowException
 
+from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
-    HiveAcidError,
+    EarlierRunUnknownError,
     JobFailedError,
+    StatementChangedError,
     StorageError,
 )
-from airflow_hiveacid.hooks.failures import raise_for_airflow
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.packager import application_path, cached_archive
 from airflow_hiveacid.jobs.specs import JobSpec
 from airflow_hiveacid.operators import arguments
-from airflow_hiveacid.operators.kill import abort_job, stop_processes
-from airflow_hiveacid.operators.outcome import judge
+from airflow_hiveacid.operators.kill import abort_attempt, stop_processes
+from airflow_hiveacid.operators.outcome import judge, summary
+from airflow_hiveacid.operators.outlets import describe_outlets
 from airflow_hiveacid.operators.result_file import ResultFile
+from airflow_hiveacid.operators.resumption import Resumable
+from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
+from airflow_hiveacid.operators.run_identity import generation_of, job_key, note_delivered
 from airflow_hiveacid.operators.spark_target import SparkTarget, spark_on_path
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator, Sequence
 
-    from airflow.sdk import Context
+    from airflow.sdk import Context, RetryPolicy
 
     from airflow_hiveacid.hooks.connection import MetastoreSettings
     from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs import Job
 
-RESULT_URI_KEY: Final = "hiveacid_result_uri"
-"""Where a resumable submission's result goes, in the task's state store."""
-
+_SPARK_CONNECTION: Final = "spark_default"
 _SIZING: Final = (
     "total_executor_cores",
     "executor_cores",
@@ -69,13 +72,16 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
 
     Args:
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
-        spark_conn_id: connection of type `spark`. It must exist.
+        spark_conn_id: connection of type `spark`, `spark_default` if none is named. It must exist.
+        conn_id: the same under the name that `SparkSubmitOperator` has for it.
         spark_bin_dir: directory of `spark-submit`; by default option `spark_bin_dir` of section
             `[hiveacid]`, then PATH.
         lock_timeout_s: longest wait for locks; by default the connection's.
         heartbeat_s: seconds between heartbeats; by default half the metastore's own time-out.
         result_dir: URI of a directory for results in cluster deploy mode; by default the
             connection's.
+        retry_policy: by default, input errors fail at once and all else is retried as `retries` and
+            `retry_delay` say; see `hive_acid_retry_policy` for delays by kind of error.
         driver_memory: like the other sizing arguments of `SparkSubmitOperator`, templated.
     """
 
@@ -93,11 +99,13 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         self,
         *,
         hive_acid_conn_id: str = HiveAcidHook.default_conn_name,
-        spark_conn_id: str = "spark_default",
+        spark_conn_id: str | None = None,
+        conn_id: str | None = None,
         spark_bin_dir: str | None = None,
         lock_timeout_s: float | str | None = None,
         heartbeat_s: float | None = None,
         result_dir: str | None = None,
+        retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
         name: str = "",
         total_executor_cores: int | str | None = None,
         executor_cores: int | str | None = None,
@@ -110,7 +118,17 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         deploy_mode: str | None = None,
         **kwargs: Any,  # noqa: ANN401 - passed on to the Spark provider's operator
     ) -> None:
-        super().__init__(conn_id=spark_conn_id, name=name, **kwargs)
+        super().__init__(
+            conn_id=spark_conn_id or conn_id or _SPARK_CONNECTION,
+            name=name,
+            retry_policy=retry_policy,
+            **kwargs,
+        )
+        if conn_id and spark_conn_id and conn_id != spark_conn_id:
+            raise ConfigurationError(
+                f"task {self.task_id!r}: conn_id is {conn_id!r} and spark_conn_id is"
+                f" {spark_conn_id!r}; they mean the same, so give one of them"
+            )
         self.hive_acid_conn_id = hive_acid_conn_id
         self.spark_bin_dir = spark_bin_dir
         self.lock_timeout_s = lock_timeout_s
@@ -127,6 +145,9 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         self.deploy_mode = deploy_mode
         self._spec: JobSpec | None = None
         self._is_killed = False
+        if lock_timeout_s is not None:
+            early = arguments.EarlyChecks(self.task_id)
+            early.check(arguments.number, lock_timeout_s=lock_timeout_s)
 
     @abstractmethod
     def build_job(self) -> Job:
@@ -140,44 +161,49 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         """Run the job and answer its result as JSON.
 
         Raises:
-            AirflowFailException: the input was refused; retrying cannot help.
+            InputError: the input was refused; the retry policy fails the task at once.
             HiveAcidError: the job failed; retrying may help and never applies a change twice.
         """
         try:
             result = self._run(context)
-        except HiveAcidError as error:
-            raise_for_airflow(error)
-        self.log.info(
-            "%s of %s: %s rows=%s write_ids=%s files=%d bytes=%d seconds=%.1f",
-            result.kind,
-            result.table,
-            result.status.value,
-            result.rows,
-            dict(result.write_ids),
-            result.files,
-            result.size_bytes,
-            result.seconds,
-        )
-        self._describe_outlets(context, result)
+        except (StatementChangedError, EarlierRunUnknownError):
+            # Told to look and to clear the task: that clear is a new order.
+            if self._spec is not None:
+                note_delivered(context, self._spec.generation)
+            raise
+        self.log.info("%s", summary(result))
+        for line in self.describe(result):
+            self.log.info("%s", line)
+        if self._spec is not None:
+            describe_outlets(self, context, self._spec, result)
+            note_delivered(context, self._spec.generation)
         return result.to_json()
 
+    def rerun_terms(self) -> dict[str, Any]:
+        """What of the job description says how a run is to be taken that was done before."""
+        return {}
+
+    def describe(self, result: JobResult) -> Sequence[str]:  # noqa: ARG002 - for subclasses
+        """What the log should say of a result beside the one line of numbers."""
+        return ()
+
     def on_kill(self) -> None:
-        """Stop the driver, then abort whatever transaction this job has open.
+        """Abort the transactions of this submission and of earlier ones, then stop the driver.
 
         Airflow calls this in a signal handler and kills the task a few seconds later, so nothing
         here asks Airflow for anything, and every wait is short.
         """
         self._is_killed = True
+        if self._spec is not None:
+            abort_attempt(self._spec)
         if self._hook is not None:
             with stop_processes(self._process()):
                 super().on_kill()
-        if self._spec is not None:
-            abort_job(self._spec)
 
     def submit_job(self, context: Context) -> str | None:
         """Note where the result will be, then submit; for submissions that can be resumed."""
         if self._spec is not None and (store := context.get("task_state_store")) is not None:
-            store.set(RESULT_URI_KEY, self._spec.result_uri)
+            Resumable(store).note(self._spec)
         return super().submit_job(context)
 
     def _run(self, context: Context) -> JobResult:
@@ -190,6 +216,8 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
             spec_file = directory / f"{spec.kind}-{uuid.uuid4().hex}.json"
             spec_file.write_text(spec.dump(), encoding="utf-8")
             self._spec = spec
+            if (notes := self._resumable(context, target)) is not None:
+                notes.leave_another(spec)
             with self._submission(target, spec, spec_file), spark_on_path(self._bin_dir()):
                 failure = self._submit(context)
             result = self._collect(context, target, failure)
@@ -199,6 +227,14 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
             ) from failure
         return judge(spec, result, exit_code=self._exit_code(target), failure=failure)
 
+    def _resumable(self, context: Context, target: SparkTarget) -> Resumable | None:
+        """The notes of a submission that a retry can take up again, if this is one."""
+        store = context.get("task_state_store") if target.is_cluster and self.durable else None
+        if store is None:
+            return None
+        # Where the Spark provider keeps a driver's ID, and that its pod has succeeded.
+        return Resumable(store, (self.external_id_key, self._K8S_DRIVER_STATUS_KEY))
+
     def _build_spec(
         self, context: Context, settings: MetastoreSettings, result_file: ResultFile
     ) -> JobSpec:
@@ -207,6 +243,9 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
             lock_timeout_s = arguments.number(self.lock_timeout_s, "lock_timeout_s")
         return JobSpec(
             job_key=job_key(context),
+            generation=generation_of(context),
+            attempt=str(AttemptId.new(context["ti"].try_number)),
+            **self.rerun_terms(),
             metastore=settings.endpoint,
             job=self.build_job(),
             lock_timeout_s=lock_timeout_s,
@@ -288,18 +327,15 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         self, context: Context, target: SparkTarget, failure: Exception | None
     ) -> JobResult | None:
         """Read what the job left; afterwards a cleared task may submit again."""
-        store = context.get("task_state_store") if target.is_cluster and self.durable else None
-        uri = (store.get(RESULT_URI_KEY) if store is not None else None) or (
-            self._spec and self._spec.result_uri
-        )
+        notes = self._resumable(context, target)
+        uri = (notes and notes.result_uri) or (self._spec and self._spec.result_uri)
         file = ResultFile(uri=str(uri))
         result = file.read()
         ended = result is not None or failure is None
-        if store is not None and ended:
+        if notes is not None and ended:
             # Without this, a task that is cleared after its success would be answered by the
             # driver of its last run instead of being submitted.
-            store.delete(self.external_id_key)
-            store.delete(RESULT_URI_KEY)
+            notes.forget()
         if target.is_cluster and ended:
             self._tidy(file)
         return result
@@ -317,31 +353,3 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
     def _exit_code(self, target: SparkTarget) -> int | None:
         process = self._process()
         return None if process is None or target.is_cluster else process.returncode
-
-    def _describe_outlets(self, context: Context, result: JobResult) -> None:
-        events = context["outlet_events"]
-        for outlet in self.outlets:
-            if isinstance(outlet, Asset):
-                events[outlet].extra.update(
-                    {
-                        "table": result.table,
-                        "status": result.status.value,
-                        "txn_id": result.txn_id,
-                        "write_id": result.write_ids.get(result.table),
-                        "rows": result.to_json()["rows"],
-                        "partitions": list(result.partitions),
-                    }
-                )
-
-
-def job_key(context: Context) -> str:
-    """What makes this task instance one job: the same for every try.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> ti = SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=-1, try_number=2)
-        >>> job_key({"ti": ti})
-        'd/r/t/-1'
-    """
-    ti = context["ti"]
-    return f"{ti.dag_id}/{ti.run_id}/{ti.task_id}/{ti.map_index}"

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from airflow_hiveacid.format.acid_state import AcidDirectory, AcidState
+    from airflow_hiveacid.format.acid_state import AcidState
+    from airflow_hiveacid.format.directories import AcidDirectory
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.snapshot import ValidTxnList
 

@@ -20,9 +20,10 @@ from airflow_hiveacid.jobs.specs import CompactionChoice
 from airflow_hiveacid.plan.thresholds import CompactionPolicy, decide
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
-    from airflow_hiveacid.format.acid_state import AcidDirectory, AcidState
+    from airflow_hiveacid.format.acid_state import AcidState
+    from airflow_hiveacid.format.directories import AcidDirectory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +84,19 @@ class NoCompaction:
     why: str
 
 
+ONLY_HIVE_4_READS: Final = "hiveacid.only.hive4.reads"
+"""Table parameter by which its owner says that no Trino and no Hive 3.1 reads it."""
+
+
+def only_hive_4_reads(parameters: Mapping[str, str]) -> bool:
+    """Whether every reader of the table knows what a `_v` suffix means.
+
+    Trino ignores it: between the two renames of a minor compaction with deletes it would see rows
+    twice or deleted rows again.
+    """
+    return parameters.get(ONLY_HIVE_4_READS, "").lower() == "true"
+
+
 def plan_compaction(
     state: AcidState,
     choice: CompactionChoice,
@@ -96,7 +110,8 @@ def plan_compaction(
         state: what a compactor sees: no open write ID at or below its high watermark.
         choice: what was asked for; AUTO asks the thresholds.
         policy: the thresholds.
-        can_hide_until_commit: whether results may carry a `_v` suffix (4.x metastores).
+        can_hide_until_commit: whether results may carry a `_v` suffix: a 4.x metastore, and readers
+            that know it (`only_hive_4_reads`).
     """
     deltas = (*state.deltas, *state.delete_deltas)
     if not deltas and not state.originals:
@@ -126,6 +141,35 @@ def plan_compaction(
     )
 
 
+def doubles_rows(plan: CompactionPlan, present: Collection[BaseName | DeltaName]) -> bool:
+    """Whether a published base of a dead compaction has to go again.
+
+    A compactor that was frozen while another took its place may publish late. Beside a base, a
+    delta that reaches higher is read whole, also what the base holds of it. The base goes only if
+    everything that it was made from is still in place: else it may be all that is left of a row.
+
+    Args:
+        plan: the dead compaction.
+        present: what is in the directory now.
+    """
+    if not plan.is_major or plan.state.originals:
+        return False
+    others = [name for name in present if name != BaseName(write_id=plan.high)]
+    deltas = [name for name in others if isinstance(name, DeltaName)]
+    is_doubled = any(d.low <= plan.high < d.high and not d.is_delete for d in deltas)
+
+    def is_in_place(name: BaseName | DeltaName) -> bool:
+        return name in others or any(
+            isinstance(name, DeltaName)
+            and d.is_delete == name.is_delete
+            and d.low <= name.low
+            and name.high <= d.high
+            for d in deltas
+        )
+
+    return is_doubled and all(is_in_place(d.name) for d in plan.inputs)
+
+
 def _kind(
     state: AcidState, choice: CompactionChoice, policy: CompactionPolicy
 ) -> tuple[bool | None, str]:
@@ -143,7 +187,10 @@ def _why_minor_cannot(state: AcidState, *, can_hide_until_commit: bool) -> str |
     if state.originals or any(d.may_be_raw for d in state.deltas):
         return "original files have no row identity of their own (HIVE-25915)"
     if state.deltas and state.delete_deltas and not can_hide_until_commit:
-        return "its two result directories could not become visible at once on this metastore"
+        return (
+            "its two result directories would not become visible at once to Hive 3.1 and Trino"
+            f" (if neither reads the table, on Hive 4 set {ONLY_HIVE_4_READS}=true)"
+        )
     return None
 
 

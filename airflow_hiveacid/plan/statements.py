@@ -134,14 +134,14 @@ def _update_assignments(table: TableInfo, clause: MergeClause, source: set[str])
     # UPDATE SET * leaves bucket and partition columns alone: they cannot change, and in a matched
     # row they are usually part of the key.
     fixed = set(table.bucket_columns)
-    return {c.name: f"s.`{c.name}`" for c in table.columns if c.name in source - fixed}
+    return {c.name: f"s.{quoted(c.name)}" for c in table.columns if c.name in source - fixed}
 
 
 def _insert_assignments(table: TableInfo, clause: MergeClause, source: set[str]) -> dict[str, str]:
     given = (
         {name.lower(): expression for name, expression in clause.set.items()}
         if clause.set is not None
-        else {name: f"s.`{name}`" for name in table.column_names if name in source}
+        else {name: f"s.{quoted(name)}" for name in table.column_names if name in source}
     )
     for name in given:
         require_column(table, name)
@@ -213,7 +213,7 @@ def resolve_insert(
         require_column(table, target)
         if target in given or target in fixed:
             raise ConfigurationError(f"INSERT into {table.ref} gives column {target!r} twice")
-        given[target] = f"`{name}`"
+        given[target] = quoted(name)
     for name, value in fixed.items():
         given[name] = "NULL" if value is None else sql_string(value)
     return {name: given.get(name, "NULL") for name in table.column_names}
@@ -227,6 +227,16 @@ def sql_string(text: str) -> str:
         "'it\\'s'"
     """
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def quoted(name: str) -> str:
+    """Quote a column's name for Spark SQL, whatever characters are in it.
+
+    Example:
+        >>> quoted("a.b`c")
+        '`a.b``c`'
+    """
+    return "`" + name.replace("`", "``") + "`"
 
 
 def require_column(table: TableInfo, name: str) -> None:

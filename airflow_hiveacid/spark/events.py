@@ -19,6 +19,7 @@ Columns of an event frame:
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -31,12 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow_hiveacid.format.table import PartitionName, TableInfo
-    from airflow_hiveacid.storage.orc_reader import AcidFile
+    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 
 DELETE_KIND: Final = 0
 INSERT_KIND: Final = 1
 IDENTITY: Final = ("originalTransaction", "bucket", "rowId")
 _IDENTITY_TYPES: Final = {"originalTransaction": "bigint", "bucket": "int", "rowId": "bigint"}
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-f]{4})|.)")
 GROUP: Final = ("_partition", "_kind", "_bucket")
 EVENT_COLUMNS: Final = (*GROUP, "_file", "_clause", *IDENTITY, "row")
 
@@ -70,7 +72,13 @@ def partition_key(table: TableInfo, value_of: Sequence[Column]) -> Column:
 
 def partition_text(name: PartitionName) -> str:
     """The `_partition` value of rows that are in a partition; `partition_key` makes the same."""
-    return json.dumps(list(name.values), separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(list(name.values), separators=(",", ":"), ensure_ascii=False)
+    return _ESCAPE.sub(_as_spark_writes_it, text)
+
+
+def _as_spark_writes_it(escape: re.Match[str]) -> str:
+    """Control characters in upper-case digits, or one partition would have two keys."""
+    return escape[0] if escape[1] is None else f"\\u{escape[1].upper()}"
 
 
 def delete_events(rows: DataFrame) -> DataFrame:

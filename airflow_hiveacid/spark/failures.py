@@ -11,6 +11,7 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from airflow_hiveacid.format.errors import CorruptFileError, HiveAcidError, StorageError, rebuild
@@ -25,9 +26,20 @@ _UNREAD: Final = re.compile(
     r"\[FAILED_READ_FILE\.(?P<why>\w+)\] Encountered error while reading file (?P<path>.+?)\.\s"
 )
 
+# How Spark's errors begin that PySpark does not know by type.
+_CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] ")
+
+SPARK_ERRORS: Final = (PySparkException, Py4JJavaError)
+"""What Spark's JVM raises, whether PySpark knows its type or not."""
+
 
 class _CarriedError(RuntimeError):
     """A typed error on its way out of a Python worker."""
+
+
+def carried(error: HiveAcidError) -> str:
+    """The marked line that stands for an error in the text of another one."""
+    return _MARK + json.dumps({"type": type(error).__name__, "message": str(error)})
 
 
 @contextmanager
@@ -36,8 +48,7 @@ def worker_errors() -> Iterator[None]:
     try:
         yield
     except HiveAcidError as error:
-        body = json.dumps({"type": type(error).__name__, "message": str(error)})
-        raise _CarriedError(_MARK + body) from error
+        raise _CarriedError(carried(error)) from error
 
 
 @contextmanager
@@ -48,8 +59,8 @@ def typed_failures() -> Iterator[None]:
     except Exception as error:
         text = str(error)
         if found := _LINE.search(text):
-            carried = json.loads(found.group(1))
-            raise rebuild(carried["type"], carried["message"]) from error
+            body = json.loads(found.group(1))
+            raise rebuild(body["type"], body["message"]) from error
         if found := _UNREAD.search(text):
             if found["why"] == "FILE_NOT_EXIST":
                 raise StorageError(f"{found['path']} is gone. Nothing was written") from error
@@ -63,8 +74,22 @@ def _cause(text: str) -> str:
     return f"its rows cannot be decoded ({causes[-1] if causes else 'Spark does not say why'})"
 
 
+def condition_of(error: BaseException) -> str:
+    """Spark's name for what is wrong, such as `UNRESOLVED_COLUMN.WITH_SUGGESTION`; may be empty."""
+    if not isinstance(error, PySparkException):
+        found = _CONDITION.search(reason_of(error))
+        return found[1] if found else ""
+    # PySpark 3.5 calls it an error class; 4 has both names and warns of the old one.
+    ask = getattr(error, "getCondition", None) or error.getErrorClass
+    return str(ask() or "")
+
+
 def reason_of(error: BaseException) -> str:
     """The part of a Spark error that a person wants to read: its first line."""
-    text = error.getMessage() if isinstance(error, PySparkException) else str(error)
+    # PySpark 3.5 has no getMessage; there the text begins with it.
+    ask = getattr(error, "getMessage", None)
+    text = ask() if isinstance(error, PySparkException) and ask else str(error)
+    if isinstance(error, Py4JJavaError):
+        text = text.partition("\n: ")[2]  # after the name of the Java object that was called
     first = (text or str(error)).strip().splitlines()
     return first[0] if first else type(error).__name__

@@ -1,11 +1,13 @@
 """The Spark session our applications run in, and the settings that make its results exact.
 
-Nothing here tunes: sizes and parallelism are the submitter's business.
+Nothing here tunes: sizes and parallelism are the submitter's business. What a statement means is
+not: it is the same on every cluster, whatever its `spark-defaults.conf` holds.
 """
 
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import Final
 
 from pyspark import SparkConf
@@ -13,16 +15,38 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.errors import ConfigurationError
 
+log = logging.getLogger("hiveacid")
+
 _SETTINGS: Final = {
     # An overflow or an impossible cast is an error, never a silent NULL.
     "spark.sql.ansi.enabled": "true",
+    "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    # Nothing of a source is passed over in silence.
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    # Names are Hive's, which knows no case.
+    "spark.sql.caseSensitive": "false",
     # A Hive timestamp is a wall-clock value; expressions that turn it into an instant use one zone.
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    # Wall-clock values of a source stay such. Nanoseconds are the business of `nanoseconds`: what
+    # Spark's microseconds cannot hold is refused, never cut.
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    # A char comes without its padding; both sides of a comparison with a literal are padded then.
+    "spark.sql.readSideCharPadding": "false",
+    "spark.sql.preserveCharVarcharTypeInfo": "false",
     # Arrow is how rows reach the writers; a batch is the unit of memory in a Python worker.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Nanoseconds of a source are cut, not refused: Spark holds microseconds.
-    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    "spark.sql.execution.arrow.useLargeVarTypes": "false",
 }
+# Settings of these kinds change what an expression means; Spark's defaults are what we test.
+_MEANINGS: Final = (
+    "spark.sql.legacy.",
+    "spark.sql.ansi.",
+    "spark.sql.parser.",
+    "spark.sql.function.",
+)
 _NEEDED: Final = ("pandas", "pyarrow", "google.protobuf", "thrift", "hmsclient")
 
 
@@ -44,6 +68,18 @@ def open_session(app_name: str) -> SparkSession:
     if SparkConf().get("spark.app.name") is None:
         builder = builder.appName(app_name)
     spark = builder.getOrCreate()
+    _give_up_other_meanings(spark)
     for key, value in _SETTINGS.items():
         spark.conf.set(key, value)
     return spark
+
+
+def _give_up_other_meanings(spark: SparkSession) -> None:
+    for key, value in spark.sql("SET").collect():
+        if (
+            key.startswith(_MEANINGS)
+            and _SETTINGS.get(key) != value
+            and spark.conf.isModifiable(key)
+        ):
+            log.warning("%s=%s is not used: statements mean the same everywhere", key, value)
+            spark.conf.unset(key)

@@ -6,6 +6,7 @@ executors get them by pickle, and run the same snapshot again if a task is retri
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,6 +20,21 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _T = TypeVar("_T")
+
+
+@contextmanager
+def job_group(spark: SparkSession, name: str) -> Iterator[Callable[[], None]]:
+    """Put what this thread runs in the block into one group; gives what cancels it.
+
+    Tasks are not interrupted, since HDFS takes an interrupted client for a dead node (HDFS-1208).
+    """
+    context = spark.sparkContext
+    context.setJobGroup(name, f"hiveacid {name}")
+    try:
+        yield partial(context.cancelJobGroup, name)
+    finally:
+        for key in ("spark.jobGroup.id", "spark.job.description"):
+            context.setLocalProperty(key, None)
 
 
 def run_tasks(

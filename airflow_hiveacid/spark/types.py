@@ -1,12 +1,13 @@
 """Which Spark type a Hive type is read as, and which Spark values a Hive column takes.
 
 Hive's timestamp has no time zone, so it is TIMESTAMP_NTZ here: wall-clock values stay what they
-are in any session time zone. char and varchar are strings with a bound on their length.
+are in any session time zone. char and varchar are strings with a bound on their length; a char
+comes without its padding, which is what Hive's own functions, joins and LIKE see of it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import (
     ArrayType,
@@ -35,6 +36,7 @@ from airflow_hiveacid.format.errors import UnsupportedTableError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import SparkSession
 
     from airflow_hiveacid.format.table import Column, TableInfo
@@ -52,6 +54,16 @@ _PRIMITIVES: dict[str, DataType] = {
     "date": DateType(),
     "timestamp": TimestampNTZType(),
     "timestamp with local time zone": TimestampType(),
+}
+
+
+# Where Spark itself keeps the type of a char column (CharVarcharUtils).
+_CHAR: Final = "__CHAR_VARCHAR_TYPE_STRING"
+# By setting: its default, and what it has to be.
+_PADS_BOTH_SIDES: Final = {
+    "spark.sql.readSideCharPadding": ("true", "false"),
+    "spark.sql.legacy.charVarcharAsString": ("false", "false"),
+    "spark.sql.legacy.noCharPaddingInPredicate": ("false", "false"),
 }
 
 
@@ -89,6 +101,33 @@ def struct_of(columns: Sequence[Column]) -> StructType:
 def table_struct(table: TableInfo) -> StructType:
     """The Spark struct of a table's rows: data columns, then partition columns."""
     return struct_of((*table.columns, *table.partition_columns))
+
+
+def named(spark: SparkSession, column: Column, values: SparkColumn) -> SparkColumn:
+    """Values under their column's name; a char also ignores the blanks that literals end in.
+
+    Hive strips both sides of such a comparison, Spark pads both to the column's length, in a
+    session that does so for a value without padding. In others the char is a plain string, and no
+    literal that ends in a blank equals it.
+    """
+    is_char = isinstance(hive.parse_type(column.type), hive.CharType)
+    if is_char and all(spark.conf.get(k, v) == w for k, (v, w) in _PADS_BOTH_SIDES.items()):
+        return values.alias(column.name, metadata={_CHAR: column.type})
+    return values.alias(column.name)
+
+
+def exact_type(hive_type: hive.HiveType) -> str | None:
+    """The Spark type as which a text is compared with such values, where Spark would take double.
+
+    As wide as its integer digits allow, so that digits beyond the column's scale still count.
+    """
+    match hive_type:
+        case hive.DecimalType(precision=precision, scale=scale):
+            return f"decimal({hive.MAX_PRECISION},{hive.MAX_PRECISION - precision + scale})"
+        case hive.PrimitiveType(name="float"):
+            return "float"
+        case _:
+            return None
 
 
 def fits(spark: SparkSession, value: DataType, column: DataType) -> bool:

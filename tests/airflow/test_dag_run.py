@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
     from sqlalchemy import Select
 
-    from airflow_support import FakeSpark, Warehouse
+    from airflow_support import Connections, FakeSpark, Warehouse
 
 _DAG = """
 from datetime import timedelta
@@ -40,19 +40,56 @@ with DAG("{dag_id}", schedule=None):
 """
 
 
-def _run(airflow_home: Path, dag_id: str, **parts: str) -> DagRun:
+_NOTHING_DONE = """
+from airflow.sdk import DAG, Asset
+from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
+
+with DAG("{dag_id}", schedule=None):
+    HiveAcidDeleteOperator.partial(
+        task_id="mapped", table="db.t", spark_bin_dir="{bin_dir}",
+        outlets=[Asset(name="{dag_id}", uri="hive://hms:10000/db/{dag_id}")],
+    ).expand(where=["a = 1"])
+    HiveAcidDeleteOperator(
+        task_id="plain", table="db.t", where="a = 1", spark_bin_dir="{bin_dir}",
+        outlets=[Asset(name="{dag_id}", uri="hive://hms:10000/db/{dag_id}")],
+    )
+"""
+
+_WRONG_TABLE = """
+from datetime import timedelta
+from airflow.sdk import DAG
+from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
+from airflow_hiveacid.sensors.hive_acid import HiveAcidCompactionNeededSensor
+
+with DAG("{dag_id}", schedule=None, default_args=dict(retries=2, retry_delay=timedelta(0))):
+    for name, more in dict(poke=dict(), reschedule=dict(mode="reschedule"), deferrable=dict(
+        deferrable=True
+    )).items():
+        HiveAcidCompactionNeededSensor(
+            task_id=name, table="{table}", soft_fail=True, timeout=60, **more
+        )
+    HiveAcidCompactionNeededSensor(
+        task_id="connection", table="{table}", soft_fail=True, hive_acid_conn_id="nowhere"
+    )
+    HiveAcidDeleteOperator(task_id="operator", table="db.t", hive_acid_conn_id="nowhere")
+"""
+
+
+def _run(
+    airflow_home: Path, dag_id: str, *, source: str = _DAG, fails: bool = False, **parts: str
+) -> DagRun:
     """Run a DAG with `airflow dags test`: a process of its own, Airflow's own task runner."""
     from airflow.models.dagrun import DagRun  # noqa: PLC0415 - reads the environment of conftest
     from airflow.utils.session import create_session  # noqa: PLC0415
 
-    (airflow_home / "dags" / f"{dag_id}.py").write_text(_DAG.format(dag_id=dag_id, **parts))
+    (airflow_home / "dags" / f"{dag_id}.py").write_text(source.format(dag_id=dag_id, **parts))
     done = subprocess.run(
         [sys.executable, "-m", "airflow", "dags", "test", dag_id],
         check=False,
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
+    assert bool(done.returncode) is fails, done.stdout[-5000:] + done.stderr[-5000:]
     with create_session() as session:
         run = session.scalars(select(DagRun).where(DagRun.dag_id == dag_id)).one()
         session.expunge_all()
@@ -115,3 +152,38 @@ def test_a_run_returns_results_maps_over_findings_and_emits_the_write_id(
         f"whole/{run.run_id}/compact/1": "month=2",
     }
     assert spark.calls[0]["spec"]["job"]["where"] == f"day = '{run.run_id}'"
+
+
+def test_soft_fail_hides_no_wrong_table_and_no_wrong_connection(
+    airflow_home: Path, warehouse: Warehouse
+) -> None:
+    run = _run(
+        airflow_home,
+        "wrong_table",
+        source=_WRONG_TABLE,
+        fails=True,
+        table=f"{warehouse.db}.nowhere",
+    )
+    names = ("poke", "reschedule", "deferrable", "connection", "operator")
+    assert _states(run) == {(name, -1): "failed" for name in names}
+    # Two retries were left: the default policy knows that they could not help.
+    assert _tries(run) == dict.fromkeys(names, 1)
+
+
+def _tries(run: DagRun) -> dict[str, int]:
+    from airflow.models.taskinstance import TaskInstance as Row  # noqa: PLC0415
+
+    return dict(_rows(select(Row.task_id, Row.try_number).where(Row.run_id == run.run_id)))
+
+
+def test_a_task_that_changed_nothing_tells_nobody(
+    airflow_home: Path,
+    connections: Connections,  # noqa: ARG001 - sets the environment
+    spark: FakeSpark,
+) -> None:
+    from airflow.models.asset import AssetEvent as Row  # noqa: PLC0415
+
+    spark.tell(status="nothing_to_do")
+    run = _run(airflow_home, "quiet", source=_NOTHING_DONE, bin_dir=str(spark.bin_dir))
+    assert set(_states(run).values()) == {"success"}
+    assert _rows(select(Row.id).where(Row.source_dag_id == "quiet")) == []

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "dags"
-EXAMPLE = "merge_customers"
+EXAMPLE_FILES = ("readme", "compaction")
+EXAMPLES = ("merge_customers", "compact_customers")
 CHANGES = "file:///changes"
 
 
@@ -67,10 +68,10 @@ def rendered(dag: DAG, task_id: str, day: datetime) -> HiveAcidSparkOperator:
 
 def test_airflow_reads_every_example_without_an_error(dag_bag: DagBag) -> None:
     assert dag_bag.import_errors == {}
-    assert set(dag_bag.dags) == {*DAGS, EXAMPLE}
+    assert set(dag_bag.dags) == {*DAGS, *EXAMPLES}
 
 
-@pytest.mark.parametrize("dag_id", [*DAGS, EXAMPLE])
+@pytest.mark.parametrize("dag_id", [*DAGS, *EXAMPLES])
 def test_every_example_survives_serialisation(dag_bag: DagBag, dag_id: str) -> None:
     dag = dag_bag.dags[dag_id]
     again = serialised(dag)
@@ -181,9 +182,17 @@ def minutes_between(dag: DAG) -> float:
     return (second.run_after - first.run_after).total_seconds() / 60
 
 
-def test_the_readme_shows_the_example_as_it_is() -> None:
+def test_the_readme_shows_the_examples_as_they_are() -> None:
     readme = (REPOSITORY / "README.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    code = ast.parse((FOLDER / "example_readme.py").read_text())
-    del code.body[0]  # its docstring
-    assert ast.dump(code) in [ast.dump(ast.parse(block)) for block in blocks]
+    shown = [ast.dump(ast.parse(block)) for block in blocks]
+    examples = [ast.parse((FOLDER / f"example_{name}.py").read_text()) for name in EXAMPLE_FILES]
+    for code in examples:
+        del code.body[0]  # its docstring
+    assert shown == [ast.dump(code) for code in examples]
+
+
+def test_what_the_first_example_changes_wakes_the_second(dag_bag: DagBag) -> None:
+    (told,) = dag_bag.dags["merge_customers"].get_task("merge").outlets
+    (heard,) = dag_bag.dags["compact_customers"].timetable.asset_condition.objects
+    assert heard == told

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import shutil
+import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -7,20 +10,23 @@ from airflow.sdk import Connection
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import (
+    LocationNotFoundError,
     NotTransactionalError,
     PartitionNotFoundError,
     TableNotFoundError,
 )
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import PartitionName, TransactionalKind
+from airflow_hiveacid.hooks import health as health_module
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.storage.stores.listing import list_table
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from airflow_hiveacid.format.acid_state import Listing
+    from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.local.metastore import LocalMetastore
     from airflow_support import Connections, Warehouse
 
@@ -191,3 +197,66 @@ def test_a_table_without_transactions_has_no_health(warehouse: Warehouse, tmp_pa
     table = warehouse.table("t", kind=TransactionalKind.NONE, location=f"file:{tmp_path}")
     with pytest.raises(NotTransactionalError):
         HiveAcidHook().table_health(str(table.ref))
+
+
+@pytest.fixture
+def three(warehouse: Warehouse) -> TableInfo:
+    table = warehouse.table("t", partitioned=True)
+    for month in (1, 2, 3):
+        warehouse.delta(table, 5, f"month={month}")
+    return table
+
+
+def _dropping(warehouse: Warehouse, table: TableInfo) -> None:
+    warehouse.client.hms().drop_partition(table.ref.db, table.ref.name, ["2"], deleteData=True)
+
+
+def test_a_partition_dropped_while_it_is_listed_is_left_out(
+    warehouse: Warehouse, three: TableInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dropped = threading.Lock()
+
+    def listing(location: str) -> Listing:
+        if dropped.acquire(blocking=False):
+            _dropping(warehouse, three)
+        return list_table(location)
+
+    # One at a time, so that the first is looked at before the second is gone.
+    monkeypatch.setattr(health_module, "_LISTINGS_AT_ONCE", 1)
+    monkeypatch.setattr(health_module, "list_table", listing)
+    healths = HiveAcidHook().table_health(str(three.ref))
+    assert [h.partition for h in healths] == ["month=1", "month=3"]
+
+
+def test_a_partition_that_was_named_and_is_dropped_meanwhile_is_not_found(
+    warehouse: Warehouse, three: TableInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def listing(location: str) -> Listing:
+        _dropping(warehouse, three)
+        return list_table(location)
+
+    monkeypatch.setattr(health_module, "list_table", listing)
+    with pytest.raises(PartitionNotFoundError, match="month=2"):
+        HiveAcidHook().table_health(str(three.ref), "month=2")
+
+
+def test_a_directory_that_is_missing_though_the_metastore_names_it_may_come_back(
+    three: TableInfo,
+) -> None:
+    shutil.rmtree(Path(three.location.removeprefix("file:")) / "month=2")
+    with pytest.raises(LocationNotFoundError, match="month=2") as caught:
+        HiveAcidHook().table_health(str(three.ref))
+    assert caught.value.retryable
+
+
+def test_several_partitions_are_listed_at_once(
+    three: TableInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = threading.Barrier(3, timeout=60)
+
+    def listing(location: str) -> Listing:
+        together.wait()  # broken, and an error, unless all three are under way
+        return list_table(location)
+
+    monkeypatch.setattr(health_module, "list_table", listing)
+    assert len(HiveAcidHook().table_health(str(three.ref))) == 3

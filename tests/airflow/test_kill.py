@@ -7,12 +7,16 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
+from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import JobFailedError
+from airflow_hiveacid.metastore import fencing
 from airflow_hiveacid.metastore.fencing import Seal
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
 from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.operators import kill
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_support import run_task
 
@@ -22,9 +26,12 @@ if TYPE_CHECKING:
     from airflow_support import FakeSpark, Warehouse
 
 _JOB_KEY = "dag/scheduled__2013-01-02/task/-1"
+_EARLIER, _LATER = AttemptId(0, "0" * 12), AttemptId(2, "2" * 12)
 
 
-def _lock(warehouse: Warehouse, table: TableInfo, job_key: str) -> TxnId:
+def _lock(
+    warehouse: Warehouse, table: TableInfo, job_key: str, attempt: AttemptId = _EARLIER
+) -> TxnId:
     """What a driver of this job holds while it works."""
     txn_id = warehouse.client.open_txn()
     access = TableAccess(table=table, operations=frozenset({DataOperation.DELETE}))
@@ -32,7 +39,7 @@ def _lock(warehouse: Warehouse, table: TableInfo, job_key: str) -> TxnId:
         LockRequest(
             txn_id=txn_id,
             components=components_for([], [access], MetastoreGeneration.V4),
-            agent_info=Seal(job_key=job_key, first_txn_id=txn_id).agent_info,
+            agent_info=Seal(job_key=job_key, attempt=attempt, first_txn_id=txn_id).agent_info,
         )
     )
     return txn_id
@@ -51,6 +58,7 @@ def test_killing_the_task_aborts_its_transaction_and_no_other(
     table = warehouse.table("t")
     mine = _lock(warehouse, table, _JOB_KEY)
     other = _lock(warehouse, table, "dag/scheduled__2013-01-02/task/0")
+    later = _lock(warehouse, table, _JOB_KEY, _LATER)  # the order to kill may come late
     spark.tell(hangs=True)
     task = HiveAcidDeleteOperator(
         task_id="task", table=str(table.ref), spark_bin_dir=str(spark.bin_dir)
@@ -63,7 +71,10 @@ def test_killing_the_task_aborts_its_transaction_and_no_other(
         took_s.append(time.monotonic() - started)
 
     def send() -> None:
+        deadline = time.monotonic() + 120
         while not (spark.directory / "hanging.json").exists():
+            if time.monotonic() > deadline:
+                return  # the task has failed before, and says why
             time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGTERM)
 
@@ -79,10 +90,53 @@ def test_killing_the_task_aborts_its_transaction_and_no_other(
         signal.signal(signal.SIGTERM, before)
     assert not _is_open(warehouse, mine)
     assert _is_open(warehouse, other)
-    assert {lock.txn_id for lock in warehouse.client.show_locks(table.ref)} == {other}
+    assert _is_open(warehouse, later)
+    assert {lock.txn_id for lock in warehouse.client.show_locks(table.ref)} == {other, later}
     # Airflow sends SIGKILL five seconds later.
     assert took_s[0] < 5
     warehouse.client.abort_txn(other)
+    warehouse.client.abort_txn(later)
+
+
+@pytest.mark.promise("A6")
+def test_a_process_that_cannot_be_ended_does_not_keep_the_transaction(
+    spark: FakeSpark, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = warehouse.table("t")
+    mine = _lock(warehouse, table, _JOB_KEY)
+    task = HiveAcidDeleteOperator(
+        task_id="task", table=str(table.ref), spark_bin_dir=str(spark.bin_dir)
+    )
+    run_task(task)
+
+    def stuck(_: object) -> None:
+        raise RuntimeError("YARN does not answer")
+
+    monkeypatch.setattr(SparkSubmitOperator, "on_kill", stuck)
+    with pytest.raises(RuntimeError):
+        task.on_kill()
+    assert not _is_open(warehouse, mine)
+
+
+def test_a_metastore_that_does_not_answer_does_not_keep_the_processes(
+    spark: FakeSpark, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = HiveAcidDeleteOperator(
+        task_id="task",
+        table=str(warehouse.table("t").ref),
+        spark_bin_dir=str(spark.bin_dir),
+    )
+    run_task(task)
+    ended: list[object] = []
+
+    def end(task: object) -> None:
+        ended.append(task)
+
+    monkeypatch.setattr(SparkSubmitOperator, "on_kill", end)
+    monkeypatch.setattr(kill, "_ABORT_S", 0.2)
+    monkeypatch.setattr(fencing, "abort_job", lambda *_: time.sleep(2))
+    task.on_kill()
+    assert ended == [task]
 
 
 def test_killing_a_task_whose_transaction_has_ended_is_no_error(

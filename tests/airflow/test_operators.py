@@ -4,8 +4,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowFailException
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError, InvalidNameError
@@ -36,6 +36,8 @@ from airflow_hiveacid.operators.hive_acid import (
 from airflow_support import context_of, run_task
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
     from airflow_support import Connections, FakeSpark
 
@@ -155,14 +157,16 @@ def _spec(spark: FakeSpark) -> str:
 
 @pytest.mark.parametrize("where", ["", "  ", "{{ '' }}"])
 def test_a_condition_that_a_template_left_blank_does_not_mean_every_row(
-    where: str, connections: Connections, spark: FakeSpark
+    where: str,
+    connections: Connections,  # noqa: ARG001 - sets the environment
+    spark: FakeSpark,
 ) -> None:
-    connections.add("spark_default", "spark", host="local[1]")
-    task = HiveAcidDeleteOperator(
-        task_id="task", table="db.t", where=where, spark_bin_dir=str(spark.bin_dir)
-    )
-    with pytest.raises(AirflowFailException, match="where is blank"):
-        run_task(task)
+    with pytest.raises(ConfigurationError, match="where is blank"):
+        run_task(
+            HiveAcidDeleteOperator(
+                task_id="task", table="db.t", where=where, spark_bin_dir=str(spark.bin_dir)
+            )
+        )
     assert spark.calls == []
 
 
@@ -192,13 +196,85 @@ WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("operator", "arguments", "message"), WRONG)
-def test_a_wrong_argument_is_named(
+def test_a_wrong_argument_is_refused_while_its_dag_is_read(
     operator: type[HiveAcidSparkOperator], arguments: dict[str, Any], message: str
 ) -> None:
-    task = operator(task_id="task", **arguments)
+    with pytest.raises(ConfigurationError, match=f"task 'task', argument .*{message}"):
+        operator(task_id="task", **arguments)
+
+
+@pytest.mark.parametrize(("operator", "arguments", "message"), WRONG)
+def test_a_wrong_argument_that_a_template_gave_is_named_when_the_task_runs(
+    operator: type[HiveAcidSparkOperator], arguments: dict[str, Any], message: str
+) -> None:
+    task = operator(task_id="task", **dict.fromkeys(arguments, "{{ later }}"))
+    for name, value in arguments.items():
+        setattr(task, name, value)  # what rendering to native objects leaves
     with pytest.raises((ConfigurationError, InvalidNameError), match=message) as caught:
         task.build_job()
     assert isinstance(caught.value, InputError)
+
+
+@pytest.mark.parametrize(
+    ("clause", "message"),
+    [
+        ({"wen": "matched", "action": "delete", "condition": "{{ c }}"}, "has no key 'wen'"),
+        ({"when": "{{ w }}", "condition": "{{ c }}"}, "lacks 'action'"),
+        ({"when": "{{ w }}", "action": "upsert"}, "must be one of update, delete, insert"),
+        ({"when": "matched", "action": "update", "sett": "{{ s }}"}, "has no key 'sett'"),
+    ],
+)
+def test_a_typo_beside_a_template_is_found_while_the_dag_is_read(
+    clause: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=rf"task 'task', argument clauses: .*{message}"):
+        HiveAcidMergeOperator(task_id="task", **{**MERGE, "clauses": [clause]})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"on_rerun": "repeat"}, "on_rerun must be one of apply, skip, fail"),
+        ({"lock_timeout_s": "-1"}, "lock_timeout_s must be a number"),
+        ({"ledger_retention_s": "a month"}, "ledger_retention_s must be a number"),
+    ],
+)
+def test_what_every_operator_takes_is_checked_while_the_dag_is_read(
+    arguments: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"task 'task', argument .*{message}"):
+        HiveAcidDeleteOperator(task_id="task", table="db.t", **arguments)
+
+
+def test_a_source_may_be_the_result_of_another_task() -> None:
+    with DAG("d", schedule=None):
+        before = HiveAcidDeleteOperator(task_id="before", table="db.t")
+        task = HiveAcidMergeOperator(task_id="task", **{**MERGE, "source": before.output})
+    assert task.upstream_task_ids == {"before"}
+
+
+def test_a_typo_is_an_import_error_that_names_task_and_argument(tmp_path: Path) -> None:
+    (tmp_path / "typo.py").write_text(
+        "from airflow.sdk import DAG\n"
+        "from airflow_hiveacid.operators.hive_acid import HiveAcidCompactOperator\n"
+        "with DAG('typo', schedule=None):\n"
+        "    HiveAcidCompactOperator(task_id='nightly', table='db.t', choice='mayor')\n"
+    )
+    (error,) = DagBag(dag_folder=str(tmp_path)).import_errors.values()
+    assert "task 'nightly', argument choice: choice must be one of auto, minor, major" in error
+
+
+def test_conn_id_means_the_spark_connection() -> None:
+    for arguments in (
+        {"conn_id": "s"},
+        {"spark_conn_id": "s"},
+        {"conn_id": "s", "spark_conn_id": "s"},
+    ):
+        task = HiveAcidDeleteOperator(task_id="task", table="db.t", **arguments)
+        assert task._conn_id == "s"
+    assert HiveAcidDeleteOperator(task_id="task", table="db.t")._conn_id == "spark_default"
+    with pytest.raises(ConfigurationError, match="conn_id is 'a' and spark_conn_id is 'b'"):
+        HiveAcidDeleteOperator(task_id="task", table="db.t", conn_id="a", spark_conn_id="b")
 
 
 OPERATORS = sorted({c[0] for c in CASES}, key=lambda c: c.__name__)
@@ -215,8 +291,7 @@ def test_every_templated_field_is_an_argument_of_the_same_name(
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_the_constructor_only_assigns(operator: type[HiveAcidSparkOperator]) -> None:
-    # Templates are not rendered yet, so nothing may be judged: every text must pass.
+def test_the_constructor_judges_no_template(operator: type[HiveAcidSparkOperator]) -> None:
     arguments = next(c[1] for c in CASES if c[0] is operator)
     task = operator(task_id="task", **dict.fromkeys(arguments, "{{ later }}"))
     for name in arguments:

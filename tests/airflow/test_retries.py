@@ -8,7 +8,8 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
-from airflow_hiveacid.operators.retries import hive_acid_retry_policy
+from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, hive_acid_retry_policy
+from airflow_hiveacid.sensors.hive_acid import HiveAcidDeltaCountSensor
 
 
 def _decide(name: str) -> tuple[RetryAction, timedelta | None]:
@@ -27,6 +28,7 @@ def _decide(name: str) -> tuple[RetryAction, timedelta | None]:
         ("LockNotAcquiredError", 1),
         ("WriteConflictError", 2),
         ("TransactionAbortedError", 2),
+        ("LocationNotFoundError", 2),
         ("MetastoreUnavailableError", 3),
         ("CommitStateUnknownError", 3),
     ],
@@ -66,6 +68,29 @@ def test_every_error_that_calls_itself_retryable_is_retried() -> None:
 
 def test_what_nobody_explained_is_left_to_the_tasks_own_settings() -> None:
     assert _decide("JobFailedError")[0] is RetryAction.DEFAULT
+
+
+def test_every_operator_and_sensor_has_the_policy_with_the_tasks_own_delays() -> None:
+    error = errors.rebuild("LockNotAcquiredError", "text")
+    for task in (
+        HiveAcidDeleteOperator(task_id="t", table="db.t"),
+        HiveAcidDeltaCountSensor(task_id="s", table="db.t"),
+    ):
+        assert task.retry_policy is DEFAULT_RETRY_POLICY
+        decision = task.retry_policy.evaluate(error, 1, 3)
+        assert (decision.action, decision.retry_delay) == (RetryAction.RETRY, None)
+
+
+def test_a_mapped_task_has_it_too_and_default_args_may_replace_it() -> None:
+    own = ExceptionRetryPolicy(rules=[])
+    with DAG("d", schedule=None):
+        mapped = HiveAcidDeleteOperator.partial(task_id="m", table="db.t").expand(where=["a = 1"])
+    with DAG("e", schedule=None, default_args={"retry_policy": own}):
+        task = HiveAcidDeleteOperator(task_id="t", table="db.t")
+        sensor = HiveAcidDeltaCountSensor(task_id="s", table="db.t")
+    assert mapped.retry_policy is DEFAULT_RETRY_POLICY
+    assert task.retry_policy is own
+    assert sensor.retry_policy is own
 
 
 def test_the_policy_survives_serialisation() -> None:

@@ -7,21 +7,28 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import (
-    AirflowFailException,
     AirflowRescheduleException,
     AirflowSensorTimeout,
+    AirflowSkipException,
     TaskDeferred,
 )
 from airflow.serialization.serialized_objects import DagSerialization
 
-from airflow_hiveacid.format.errors import MetastoreUnavailableError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    MetastoreUnavailableError,
+    StorageError,
+    TableNotFoundError,
+)
+from airflow_hiveacid.hooks.health import Look
+from airflow_hiveacid.plan.thresholds import Exceeded, Finding, TableHealth, Threshold
 from airflow_hiveacid.sensors.hive_acid import (
     HiveAcidCompactionNeededSensor,
     HiveAcidDeltaCountSensor,
     HiveAcidDeltaRatioSensor,
 )
 from airflow_hiveacid.triggers.hive_acid import CompactionNeededTrigger
-from airflow_support import context_of, run_task
+from airflow_support import StateStore, context_of, run_task
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
@@ -150,8 +157,11 @@ def test_in_deferrable_mode_it_hands_over_to_the_trigger(quiet: TableInfo) -> No
         "delta_count": 2,
         "delta_ratio": None,
         "poke_interval_s": 7.0,
+        "exponential_backoff": False,
+        "max_wait_s": None,
+        "max_outage_s": 900.0,
     }
-    assert deferred.timeout == timedelta(seconds=60)
+    assert timedelta(seconds=50) < deferred.timeout <= timedelta(seconds=60)
     assert deferred.method_name == "execute_complete"
 
 
@@ -191,25 +201,135 @@ def test_a_table_that_does_not_exist_fails_the_task_at_once(
     warehouse: Warehouse, arguments: dict[str, Any]
 ) -> None:
     sensor = HiveAcidDeltaCountSensor(task_id="s", table=f"{warehouse.db}.nowhere", **arguments)
-    with pytest.raises(AirflowFailException, match="TableNotFoundError"):
+    with pytest.raises(TableNotFoundError, match="nowhere"):
         run_task(sensor)
 
 
 def test_a_table_dropped_while_the_trigger_waits_fails_the_task_at_once() -> None:
     sensor = HiveAcidDeltaCountSensor(task_id="s", table="db.t")
     event = {"error": {"type": "TableNotFoundError", "message": "table db.t: gone"}}
-    with pytest.raises(AirflowFailException, match="gone"):
+    with pytest.raises(TableNotFoundError, match="gone"):
         sensor.execute_complete(context_of(), event)  # type: ignore[arg-type]
 
 
-def test_a_metastore_that_is_down_may_be_tried_again(connections: Connections) -> None:
-    connections.add(
-        "hive_acid_default",
-        "hive_acid_metastore",
-        extra={"uris": "thrift://127.0.0.1:1", "connect_timeout_s": 1},
+# ---- polls that fail -----------------------------------------------------------------------------
+
+_DUE = Finding(
+    health=TableHealth(table="db.t", location="/t", deltas=2),
+    reached=(Exceeded(threshold=Threshold.DELTA_COUNT, measured=2, limit=2),),
+)
+_DOWN = MetastoreUnavailableError(uris=("thrift://hms:9083",), method="get_table", reason="refused")
+
+
+@pytest.fixture
+def answers(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> list[object]:  # noqa: ARG001 - sets the environment
+    """What looking at the table answers, one after the other: errors are raised."""
+    planned: list[object] = []
+
+    def look(*_: object) -> Look:
+        answer = planned.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        assert isinstance(answer, tuple)
+        return Look(table="db.t", healths=(), due=answer)
+
+    monkeypatch.setattr("airflow_hiveacid.hooks.health.look", look)
+    return planned
+
+
+def _polling(**arguments: Any) -> HiveAcidDeltaCountSensor:  # noqa: ANN401
+    return HiveAcidDeltaCountSensor(
+        task_id="s", table="db.t", **{"poke_interval": 0.01, **arguments}
     )
+
+
+@pytest.mark.parametrize("failure", [_DOWN, StorageError("cannot list /t: name node restarts")])
+def test_one_failed_poll_does_not_end_a_wait(answers: list[object], failure: Exception) -> None:
+    answers += [failure, (), failure, (_DUE,)]
+    assert run_task(_polling(max_outage_s=0))[0]["table"] == "db.t"
+
+
+def test_polls_that_fail_for_longer_than_the_bound_end_it(answers: list[object]) -> None:
+    answers += [_DOWN, _DOWN, (_DUE,)]
     with pytest.raises(MetastoreUnavailableError):
-        run_task(HiveAcidDeltaCountSensor(task_id="s", table="db.t"))
+        run_task(_polling(max_outage_s=0))
+    assert answers == [(_DUE,)]
+
+
+@pytest.mark.parametrize("arguments", [{"max_outage_s": None}, {"silent_fail": True}])
+def test_without_a_bound_they_never_do(answers: list[object], arguments: dict[str, Any]) -> None:
+    answers += [_DOWN] * 20 + [(_DUE,)]
+    assert run_task(_polling(**{"max_outage_s": 0, **arguments}))
+    assert answers == []
+
+
+def test_silent_fail_does_not_silence_wrong_settings(answers: list[object]) -> None:
+    answers += [TableNotFoundError(table="db.t"), (_DUE,)]
+    with pytest.raises(TableNotFoundError):
+        run_task(_polling(silent_fail=True))
+
+
+def test_in_reschedule_mode_the_outage_is_remembered_between_processes(
+    answers: list[object],
+) -> None:
+    context = {**_context(), "task_state_store": StateStore()}
+    answers += [_DOWN, (), _DOWN, _DOWN]
+    for _ in range(3):
+        with pytest.raises(AirflowRescheduleException):
+            run_task(_polling(mode="reschedule", max_outage_s=0), context)
+    with pytest.raises(MetastoreUnavailableError):
+        run_task(_polling(mode="reschedule", max_outage_s=0), context)
+
+
+def test_an_outage_of_an_earlier_try_is_forgotten(answers: list[object]) -> None:
+    context = {**_context(), "task_state_store": StateStore()}
+    answers += [_DOWN, _DOWN]
+    with pytest.raises(AirflowRescheduleException):
+        run_task(_polling(mode="reschedule", max_outage_s=0), context)
+    context["ti"].try_number = 2
+    with pytest.raises(AirflowRescheduleException):
+        run_task(_polling(mode="reschedule", max_outage_s=0), context)
+
+
+def test_a_first_poll_that_fails_is_waited_out_in_the_triggerer(answers: list[object]) -> None:
+    answers += [_DOWN]
+    with pytest.raises(TaskDeferred):
+        run_task(_polling(deferrable=True, max_outage_s=0))
+
+
+@pytest.mark.parametrize("deferrable", [False, True])
+@pytest.mark.parametrize(
+    ("soft_fail", "ending"), [(True, AirflowSkipException), (False, AirflowSensorTimeout)]
+)
+def test_soft_fail_makes_a_skip_of_a_time_out(
+    answers: list[object],
+    ending: type[Exception],
+    *,
+    soft_fail: bool,
+    deferrable: bool,
+) -> None:
+    answers += [()]
+    with pytest.raises(ending):
+        run_task(_polling(timeout=0, soft_fail=soft_fail, deferrable=deferrable))
+
+
+def test_never_fail_is_honoured_in_the_triggerer_too(answers: list[object]) -> None:
+    answers += [TableNotFoundError(table="db.t")]
+    with pytest.raises(AirflowSkipException):
+        run_task(_polling(never_fail=True, deferrable=True))
+
+
+def test_backoff_and_its_bound_are_handed_to_the_trigger(answers: list[object]) -> None:
+    answers += [()]
+    with pytest.raises(TaskDeferred) as caught:
+        run_task(_polling(deferrable=True, exponential_backoff=True, max_wait=300, max_outage_s=60))
+    trigger = caught.value.trigger
+    assert isinstance(trigger, CompactionNeededTrigger)
+    assert (trigger.exponential_backoff, trigger.max_wait_s, trigger.max_outage_s) == (
+        True,
+        300,
+        60,
+    )
 
 
 @pytest.mark.parametrize(
@@ -224,8 +344,11 @@ def test_a_metastore_that_is_down_may_be_tried_again(connections: Connections) -
 def test_a_threshold_that_cannot_mean_anything_is_refused(
     sensor: type[HiveAcidThresholdSensor], arguments: dict[str, Any]
 ) -> None:
-    with pytest.raises(AirflowFailException, match=next(iter(arguments))):
-        run_task(sensor(task_id="s", table="db.t", **arguments))
+    with pytest.raises(ConfigurationError, match=f"task 's'.*{next(iter(arguments))}"):
+        sensor(task_id="s", table="db.t", **arguments)
+    rendered = {name: f"{{{{ '{value}' }}}}" for name, value in arguments.items()}
+    with pytest.raises(ConfigurationError, match=next(iter(arguments))):
+        run_task(sensor(task_id="s", table="db.t", **rendered))
 
 
 def test_the_sensors_survive_serialisation() -> None:

@@ -12,23 +12,27 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from airflow.sdk import Asset
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk import Asset, RetryAction
 
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
+    ConfigurationError,
+    ContractVersionError,
     FencedError,
     HiveAcidError,
+    InputError,
     JobFailedError,
     LockNotAcquiredError,
     MergeCardinalityError,
     TableNotFoundError,
     WriteConflictError,
 )
+from airflow_hiveacid.jobs.codec import CONTRACT_VERSION
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs import JobSpec
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
-from airflow_hiveacid.operators.spark_app import RESULT_URI_KEY
+from airflow_hiveacid.operators.resumption import RESULT_URI_KEY
+from airflow_hiveacid.operators.run_identity import DELIVERED_KEY
 from airflow_support import METASTORE_URI, StateStore, context_of, run_task
 
 if TYPE_CHECKING:
@@ -160,7 +164,7 @@ def test_without_either_it_is_the_one_on_path(
 
 def test_a_directory_without_spark_submit_is_refused(spark: FakeSpark, tmp_path: Path) -> None:
     task = HiveAcidDeleteOperator(task_id="task", table="db.t", spark_bin_dir=str(tmp_path))
-    with pytest.raises(AirflowFailException, match="no spark-submit in"):
+    with pytest.raises(ConfigurationError, match="no spark-submit in"):
         run_task(task)
     assert spark.calls == []
 
@@ -169,7 +173,7 @@ def test_a_spark_submit_that_is_nowhere_is_an_error_that_says_what_to_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(AirflowFailException, match="Set spark_bin_dir"):
+    with pytest.raises(ConfigurationError, match="Set spark_bin_dir"):
         run_task(HiveAcidDeleteOperator(task_id="task", table="db.t"))
 
 
@@ -200,6 +204,37 @@ def test_an_asset_among_the_outlets_carries_the_write_id(spark: FakeSpark) -> No
     }
 
 
+_CLEARED = {DELIVERED_KEY: {"generation": 0, "max_tries": 1}}
+
+
+@pytest.mark.parametrize(
+    ("status", "on_rerun", "store", "tells"),
+    [
+        ("committed", "apply", {}, True),
+        ("committed", "skip", _CLEARED, True),
+        ("nothing_to_do", "apply", {}, False),
+        ("planned", "apply", {}, False),
+        # An earlier try has committed and was lost before it could tell: this one does.
+        ("already_done", "apply", {}, True),
+        ("already_done", "skip", {}, True),
+        ("already_done", "apply", _CLEARED, True),
+        # Cleared after a success, which has told.
+        ("already_done", "skip", _CLEARED, False),
+    ],
+)
+def test_consumers_are_told_of_changes_alone(
+    spark: FakeSpark, status: str, on_rerun: str, store: dict[str, object], *, tells: bool
+) -> None:
+    asset = Asset(name="flights", uri="hive://hms:10000/demo/flights")
+    spark.tell(status=status)
+    task = _delete(spark, outlets=[asset], on_rerun=on_rerun)
+    context = context_of(task_state_store=StateStore(store))
+    context["ti"].max_tries = 2
+    run_task(task, context)
+    assert task.outlets == ([asset] if tells else [])
+    assert bool(context["outlet_events"][asset].extra) is tells
+
+
 @pytest.mark.parametrize("status", ["already_done", "nothing_to_do", "planned"])
 def test_work_that_was_not_needed_is_a_success(spark: FakeSpark, status: str) -> None:
     spark.tell(status=status)
@@ -213,9 +248,11 @@ def test_refused_input_fails_the_task_at_once(
     spark: FakeSpark, error: type[HiveAcidError], exit_code: int
 ) -> None:
     spark.tell(error={"type": error.__name__, "message": "table x: no"}, exit_code=exit_code)
-    with pytest.raises(AirflowFailException, match="table x: no") as caught:
-        run_task(_delete(spark))
-    assert type(caught.value.__cause__) is error
+    task = _delete(spark)
+    with pytest.raises(error, match="table x: no") as caught:
+        run_task(task)
+    assert task.retry_policy is not None
+    assert task.retry_policy.evaluate(caught.value, 1, 3).action is RetryAction.FAIL
 
 
 @pytest.mark.parametrize(
@@ -225,16 +262,20 @@ def test_what_may_work_next_time_is_raised_as_itself(
     spark: FakeSpark, error: type[HiveAcidError]
 ) -> None:
     spark.tell(error={"type": error.__name__, "message": "try again"}, exit_code=20)
+    task = _delete(spark)
     with pytest.raises(error, match="try again") as caught:
-        run_task(_delete(spark))
-    assert not isinstance(caught.value, AirflowFailException)
+        run_task(task)
+    assert task.retry_policy is not None
+    assert task.retry_policy.evaluate(caught.value, 1, 3).action is RetryAction.RETRY
 
 
 def test_a_fenced_copy_does_not_try_again_and_fence_the_newer_one(spark: FakeSpark) -> None:
     spark.tell(error={"type": "FencedError", "message": "newer"}, exit_code=11)
-    with pytest.raises(AirflowFailException) as caught:
-        run_task(_delete(spark))
-    assert type(caught.value.__cause__) is FencedError
+    task = _delete(spark)
+    with pytest.raises(FencedError) as caught:
+        run_task(task)
+    assert task.retry_policy is not None
+    assert task.retry_policy.evaluate(caught.value, 1, 3).action is RetryAction.FAIL
 
 
 def test_a_typed_error_counts_even_if_the_process_ends_well(spark: FakeSpark) -> None:
@@ -259,7 +300,7 @@ def test_a_driver_that_ends_well_without_a_result_is_a_failure(spark: FakeSpark)
 
 def test_an_application_that_refuses_its_spec_is_not_run_again(spark: FakeSpark) -> None:
     spark.tell(answers=False, exit_code=10)
-    with pytest.raises(AirflowFailException, match="exit code 10"):
+    with pytest.raises(InputError, match="exit code 10"):
         run_task(_delete(spark))
 
 
@@ -277,7 +318,7 @@ def test_a_result_of_another_job_is_not_taken_for_ours(spark: FakeSpark) -> None
 
 def test_a_result_of_another_release_is_refused(spark: FakeSpark) -> None:
     spark.tell(version=0)
-    with pytest.raises(AirflowFailException, match="the application is older"):
+    with pytest.raises(ContractVersionError, match="the application is older"):
         run_task(_delete(spark))
 
 
@@ -310,13 +351,13 @@ def test_a_missing_spark_connection_is_an_error_and_not_yarn(
     spark: FakeSpark, connections: Connections
 ) -> None:
     connections.remove("spark_default")
-    with pytest.raises(AirflowFailException, match="no connection 'spark_default' for Spark"):
+    with pytest.raises(ConfigurationError, match="no connection 'spark_default' for Spark"):
         run_task(_delete(spark))
     assert spark.calls == []
 
 
 def test_a_missing_metastore_connection_is_named(spark: FakeSpark) -> None:
-    with pytest.raises(AirflowFailException, match="no connection 'nowhere'"):
+    with pytest.raises(ConfigurationError, match="no connection 'nowhere'"):
         run_task(_delete(spark, hive_acid_conn_id="nowhere"))
     assert spark.calls == []
 
@@ -325,7 +366,7 @@ def test_a_spark_connection_without_a_master_is_named(
     spark: FakeSpark, connections: Connections
 ) -> None:
     connections.add("spark_default", "spark")
-    with pytest.raises(AirflowFailException, match="'spark_default' has no host"):
+    with pytest.raises(ConfigurationError, match="'spark_default' has no host"):
         run_task(_delete(spark))
 
 
@@ -334,7 +375,7 @@ def test_masters_that_run_no_python_driver_in_the_cluster_are_refused(
     spark: FakeSpark, connections: Connections, master: str
 ) -> None:
     connections.add("spark_default", "spark", host=master, extra={"deploy-mode": "cluster"})
-    with pytest.raises(AirflowFailException, match="does not run Python drivers in cluster mode"):
+    with pytest.raises(ConfigurationError, match="does not run Python drivers in cluster mode"):
         run_task(_delete(spark))
 
 
@@ -385,7 +426,7 @@ def test_a_cluster_without_a_result_directory_is_refused_before_anything_runs(
     spark: FakeSpark, connections: Connections
 ) -> None:
     connections.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
-    with pytest.raises(AirflowFailException, match="result_dir"):
+    with pytest.raises(ConfigurationError, match="result_dir"):
         run_task(_delete(spark))
     assert spark.calls == []
 
@@ -462,7 +503,7 @@ def test_yarn_with_a_resource_manager_address_is_submitted_and_tracked(
     run_task(_delete(spark), context_of(task_state_store=store))
     assert "spark.yarn.submit.waitAppCompletion=false" in spark.call["arguments"]
     assert resource_manager.requests == [f"GET /ws/v1/cluster/apps/{_APPLICATION}"]
-    assert store == {}
+    assert set(store) == {DELIVERED_KEY}
 
 
 @pytest.mark.promise("A7")
@@ -489,7 +530,7 @@ def test_a_retry_finds_the_driver_of_a_lost_worker_and_its_result(
         JobResult.parse(
             json.dumps(
                 {
-                    "version": 1,
+                    "version": CONTRACT_VERSION,
                     "kind": "delete",
                     "job_key": spec.job_key,
                     "status": "committed",
@@ -511,14 +552,31 @@ def test_a_retry_finds_the_driver_of_a_lost_worker_and_its_result(
     returned = run_task(_delete(spark), context_of(try_number=2, task_state_store=store))
     assert returned["write_ids"] == {"demo.flights": 4}
     assert len(spark.calls) == 1
-    assert store == {}
+    assert set(store) == {DELIVERED_KEY}
+
+
+def test_a_retry_does_not_take_the_result_of_another_statement(
+    spark: FakeSpark, resource_manager: ResourceManager
+) -> None:
+    other = {"generation": 0, "statement": {"kind": "another"}}
+    store = StateStore(
+        spark_job_id="application_1_0001",
+        hiveacid_result_uri="file:/nowhere/result.json",
+        hiveacid_submission=other,
+    )
+    run_task(_delete(spark), context_of(try_number=2, task_state_store=store))
+    assert len(spark.calls) == 1
+    assert resource_manager.requests == [f"GET /ws/v1/cluster/apps/{_APPLICATION}"]
+    assert set(store) == {DELIVERED_KEY}
 
 
 def test_a_task_cleared_after_its_success_is_submitted_again(
     spark: FakeSpark, resource_manager: ResourceManager
 ) -> None:
-    store = StateStore()
+    # The Spark provider notes a pod's success, and would take a running driver for done by it.
+    store = StateStore(k8s_driver_status="Succeeded")
     run_task(_delete(spark), context_of(task_state_store=store))
+    assert set(store) == {DELIVERED_KEY}
     run_task(_delete(spark), context_of(task_state_store=store))
     assert len(spark.calls) == 2
     assert resource_manager.requests == [f"GET /ws/v1/cluster/apps/{_APPLICATION}"] * 2
@@ -538,7 +596,7 @@ def test_a_typed_error_of_a_driver_in_the_cluster_is_raised(
 def test_killing_the_task_kills_the_driver_in_the_cluster(
     spark: FakeSpark, resource_manager: ResourceManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_hiveacid.operators.spark_app.abort_job", lambda _: None)
+    monkeypatch.setattr("airflow_hiveacid.operators.spark_app.abort_attempt", lambda _: None)
     task = _delete(spark)
     run_task(task, context_of(task_state_store=StateStore()))
     task.on_kill()
@@ -567,7 +625,8 @@ def test_killing_the_task_ends_every_process_below_spark_submit(
 ) -> None:
     aborted: list[str] = []
     monkeypatch.setattr(
-        "airflow_hiveacid.operators.spark_app.abort_job", lambda spec: aborted.append(spec.job_key)
+        "airflow_hiveacid.operators.spark_app.abort_attempt",
+        lambda spec: aborted.append(spec.job_key),
     )
     spark.tell(hangs=True)
     task = _delete(spark)
@@ -597,7 +656,7 @@ def test_killing_the_task_ends_every_process_below_spark_submit(
 def test_a_task_killed_before_it_submits_does_not_submit(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_hiveacid.operators.spark_app.abort_job", lambda _: None)
+    monkeypatch.setattr("airflow_hiveacid.operators.spark_app.abort_attempt", lambda _: None)
     task = _delete(spark)
     task.on_kill()
     with pytest.raises(JobFailedError, match="the task was killed"):

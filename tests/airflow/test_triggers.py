@@ -26,6 +26,9 @@ _ARGUMENTS: dict[str, Any] = {
     "delta_count": 4,
     "delta_ratio": 0.2,
     "poke_interval_s": 7.0,
+    "exponential_backoff": True,
+    "max_wait_s": 70.0,
+    "max_outage_s": 60.0,
 }
 _HEALTHY = TableHealth(table="db.t", location="/t", base_bytes=1000)
 _DUE = TableHealth(table="db.t", location="/t", base_bytes=1000, deltas=9, delta_bytes=500)
@@ -120,15 +123,63 @@ def test_a_table_that_does_not_exist_is_told_as_itself(warehouse: Warehouse) -> 
         findings(event)
 
 
-def test_a_metastore_that_is_down_is_told_as_itself(connections: Connections) -> None:
-    connections.add(
-        "hive_acid_default",
-        "hive_acid_metastore",
-        extra={"uris": "thrift://127.0.0.1:1", "connect_timeout_s": 1},
+_DOWN = MetastoreUnavailableError(uris=("thrift://hms:9083",), method="get_table", reason="refused")
+
+
+@pytest.fixture
+def answers(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> list[object]:  # noqa: ARG001 - sets the environment
+    """What measuring answers, one after the other: errors are raised."""
+    planned: list[object] = []
+
+    def measure(*_: object) -> object:
+        answer = planned.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("airflow_hiveacid.hooks.health.measure", measure)
+    return planned
+
+
+def _quick(**arguments: Any) -> CompactionNeededTrigger:  # noqa: ANN401
+    return CompactionNeededTrigger(
+        table="db.t", delta_count=9, poke_interval_s=0.01, max_outage_s=0, **arguments
     )
-    event = asyncio.run(_first(CompactionNeededTrigger(table="db.t", delta_count=1)))
-    with pytest.raises(MetastoreUnavailableError, match=r"thrift://127\.0\.0\.1:1"):
+
+
+def test_one_failed_poll_does_not_end_the_wait(answers: list[object]) -> None:
+    answers += [_DOWN, (_HEALTHY,), _DOWN, (_DUE,)]
+    assert findings(asyncio.run(_first(_quick())))[0]["delta_count"] == 9
+
+
+def test_polls_that_fail_for_longer_than_the_bound_are_told_as_themselves(
+    answers: list[object],
+) -> None:
+    answers += [_DOWN, _DOWN, (_DUE,)]
+    event = asyncio.run(_first(_quick()))
+    with pytest.raises(MetastoreUnavailableError, match=r"thrift://hms:9083"):
         findings(event)
+
+
+def test_an_error_of_a_kind_that_nobody_planned_for_reaches_the_task(answers: list[object]) -> None:
+    # Raised in the triggerer, it would be a deferral error there, and `soft_fail` a skip.
+    answers += [ZeroDivisionError("oops")]
+    with pytest.raises(JobFailedError, match="ZeroDivisionError: oops"):
+        findings(asyncio.run(_first(_quick())))
+
+
+def test_backing_off_doubles_the_interval_up_to_its_bound() -> None:
+    trigger = CompactionNeededTrigger(**_ARGUMENTS)
+    assert [trigger.interval_s(polls) for polls in (0, 1, 2, 3, 4, 10**6)] == [
+        7,
+        14,
+        28,
+        56,
+        70,
+        70,
+    ]
+    steady = CompactionNeededTrigger(table="db.t", delta_count=1, poke_interval_s=7.0)
+    assert steady.interval_s(9) == 7
 
 
 def test_an_event_of_something_else_is_refused() -> None:

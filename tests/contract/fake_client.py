@@ -6,7 +6,12 @@ import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeVar
 
-from airflow_hiveacid.format.conflicts import LockState, MetastoreGeneration, recorded_as
+from airflow_hiveacid.format.conflicts import (
+    DataOperation,
+    LockState,
+    MetastoreGeneration,
+    recorded_as,
+)
 from airflow_hiveacid.format.errors import (
     MetastoreCallError,
     MetastoreVersionError,
@@ -14,7 +19,7 @@ from airflow_hiveacid.format.errors import (
     TransactionAbortedError,
 )
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
-from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import (
     PartitionInfo,
     PartitionName,
@@ -38,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
-    from airflow_hiveacid.format.conflicts import DataOperation
     from airflow_hiveacid.metastore.catalog import NewTable
 
 _P = ParamSpec("_P")
@@ -80,6 +84,10 @@ class FakeClient:
 
     def config_value(self, name: str, default: str) -> str:
         return self.server.settings.get(name, default)
+
+    def be_patient(self, left_s: Callable[[], float] | None) -> None:
+        """A fault of this server is over at the next call; nobody has to wait for its end."""
+        del left_s
 
     def clone(self, *, call_timeout_s: float | None = None) -> Self:
         del call_timeout_s
@@ -130,6 +138,7 @@ class FakeClient:
         struct.sd.location = (
             table.location or f"{self.server.databases[table.ref.db]}/{table.ref.name}"
         )
+        struct.id = self.server.next_table_id()
         info = catalog.table_info(struct)
         if self.generation is MetastoreGeneration.V4 and info.kind is TransactionalKind.NONE:
             info = replace(info, parameters={**info.parameters, "EXTERNAL": "TRUE"})
@@ -141,6 +150,8 @@ class FakeClient:
         del delete_data
         self._table(ref)
         del self.server.tables[ref], self.server.partitions[ref]
+        self.server.write_ids.pop(ref, None)
+        self.server.next_write_id.pop(ref, None)
 
     @served
     def set_table_parameters(self, ref: TableRef, parameters: Mapping[str, str | None]) -> None:
@@ -211,8 +222,8 @@ class FakeClient:
         return self.server.open(self.user, txn_type)
 
     @served
-    def commit_txn(self, txn_id: TxnId, *, shared_write: bool = True) -> None:
-        self.server.commit(txn_id, shared_write=shared_write)
+    def commit_txn(self, txn_id: TxnId) -> None:
+        self.server.commit(txn_id)
 
     @served
     def abort_txn(self, txn_id: TxnId) -> bool:
@@ -231,7 +242,10 @@ class FakeClient:
     def allocate_write_id(self, txn_id: TxnId, ref: TableRef) -> WriteId:
         self.server.alive(txn_id)
         known = self.server.write_ids.setdefault(ref, {})
-        return known.setdefault(txn_id, WriteId(len(known) + 1))
+        if txn_id not in known:
+            known[txn_id] = self.server.next_write_id.get(ref, WriteId(1))
+            self.server.next_write_id[ref] = WriteId(known[txn_id] + 1)
+        return known[txn_id]
 
     @served
     def valid_txns(self) -> ValidTxnList:
@@ -299,11 +313,22 @@ class FakeClient:
             for txn_id, write_id in self.server.write_ids.get(ref, {}).items()
             if txn_id <= txns.high_watermark
         }
+        last = WriteId(self.server.next_write_id.get(ref, WriteId(1)) - 1)
+        high = WriteId(max(known.values(), default=0)) or last
+        opened = tuple(w for t, w in known.items() if t in txns.open)
+        aborted = tuple(w for t, w in known.items() if t in txns.aborted)
+        minimum = min(opened, default=None)
+        invalid = (*opened, *aborted)
+        if self.generation is MetastoreGeneration.V4 and invalid and len(invalid) == len(known):
+            # Nothing valid is known any more: the list ends at the lowest that is not.
+            high = min(invalid)
+            opened, aborted = (w for w in opened if w == high), (w for w in aborted if w == high)
         return ValidWriteIdList(
             table=ref,
-            high_watermark=WriteId(max(known.values(), default=0)),
-            open=tuple(w for t, w in known.items() if t in txns.open),
-            aborted=tuple(w for t, w in known.items() if t in txns.aborted),
+            high_watermark=high,
+            open=tuple(opened),
+            aborted=tuple(aborted),
+            min_open_write_id=minimum,
         )
 
     # Locks
@@ -370,14 +395,13 @@ class FakeClient:
         is_v3 = self.generation is MetastoreGeneration.V3
         if is_v3 and pool is not None:
             raise MetastoreVersionError("3.1 has no pools")
-        waiting = (CompactionState.INITIATED, CompactionState.WORKING)
         for entry in self.server.queue.values():
-            if (entry.table, entry.partition) == (ref, partition) and entry.state in waiting:
+            if (entry.table, entry.partition) == (ref, partition) and self._is_in_the_way(entry):
                 return CompactionResponse(
                     entry_id=entry.entry_id if is_v3 else None,
                     accepted=False,
                     state=entry.state if is_v3 else CompactionState.REFUSED,
-                    message=None if is_v3 else f"already scheduled, id={entry.entry_id}",
+                    message=None if is_v3 else f"already {entry.state.value}, id={entry.entry_id}",
                 )
         entry_id = len(self.server.queue) + 1
         self.server.queue[entry_id] = CompactionEntry(
@@ -389,6 +413,13 @@ class FakeClient:
             pool=None if is_v3 else pool or _DEFAULT_POOL,
         )
         return CompactionResponse(entry_id=entry_id, accepted=True, state=CompactionState.INITIATED)
+
+    def _is_in_the_way(self, entry: CompactionEntry) -> bool:
+        """4.x also refuses to compact again, before it was cleaned, what nobody wrote to since."""
+        if entry.state is CompactionState.READY_FOR_CLEANING:
+            write_ids = self._write_ids(entry.table, self.valid_txns())
+            return entry.highest_write_id == CompactorWriteIdList.of(write_ids).high_watermark
+        return entry.state in (CompactionState.INITIATED, CompactionState.WORKING)
 
     @served
     def show_compactions(self, ref: TableRef | None = None) -> tuple[CompactionEntry, ...]:
@@ -416,6 +447,9 @@ class FakeClient:
 
     @served
     def update_compactor_state(self, claim: ClaimedCompaction, txn_id: TxnId) -> None:
+        # A line of TXN_COMPONENTS: an aborted compaction is not forgotten before it is cleaned.
+        written = Written(claim.table, claim.partition, DataOperation.SELECT)
+        self.server.alive(txn_id).components.add(written)
         self._change(
             claim,
             "update_compactor_state",

@@ -94,11 +94,13 @@ class FakeMetastore:
         self.partitions: dict[TableRef, dict[PartitionName, dict[str, str]]] = {}
         self.txns: dict[TxnId, Txn] = {}
         self.write_ids: dict[TableRef, dict[TxnId, WriteId]] = {}
+        self.next_write_id: dict[TableRef, WriteId] = {}
         self.locks: dict[LockId, Lock] = {}
         self.write_set: list[Committed] = []
         self.queue: dict[int, CompactionEntry] = {}
         self.min_history: dict[TxnId, dict[TableRef, WriteId]] = {}
         self.settings: dict[str, str] = {}
+        self._tables_made = 0
         self.faults: list[Fault] = []
         self.beats: list[tuple[TxnId, float]] = []
 
@@ -121,6 +123,20 @@ class FakeMetastore:
             for txn in self.txns.values():
                 if txn.state is TxnState.ABORTED and not txn.components:
                     txn.is_forgotten = True
+
+    def clean_write_ids(self) -> None:
+        """What 4.x does now and then: which transaction had a write ID is forgotten where it is
+        committed and older than all that are not (CleanTxnToWriteIdTableFunction)."""
+        with self.guard:
+            pending = [
+                txn.txn_id
+                for txn in self.txns.values()
+                if txn.state is not TxnState.COMMITTED and not txn.is_forgotten
+            ]
+            lowest = min(pending, default=len(self.txns) + 1)
+            for known in self.write_ids.values():
+                for txn_id in [t for t in known if t < lowest]:
+                    del known[txn_id]
 
     # Transactions
 
@@ -157,14 +173,13 @@ class FakeMetastore:
         for lock_id in held:
             del self.locks[lock_id]
 
-    def commit(self, txn_id: TxnId, *, shared_write: bool) -> None:
+    def commit(self, txn_id: TxnId) -> None:
         known = self.txns.get(txn_id)
         if known is not None and known.state is TxnState.COMMITTED and self._remembers(known):
             return
         txn = self.alive(txn_id)
         commit_id = TxnId(len(self.txns))
-        is_checked = shared_write or self.generation is MetastoreGeneration.V3
-        for written in txn.components if is_checked else ():
+        for written in txn.components:
             rival = self._rival(txn_id, written)
             if rival is not None:
                 self.end(txn, TxnState.ABORTED)
@@ -237,6 +252,10 @@ class FakeMetastore:
         )
 
     # Tables
+
+    def next_table_id(self) -> int | None:
+        self._tables_made += 1
+        return None if self.generation is MetastoreGeneration.V3 else self._tables_made
 
     def put_table(self, table: TableInfo) -> None:
         if table.ref in self.tables:

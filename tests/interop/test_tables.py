@@ -13,7 +13,7 @@ from airflow_hiveacid.jobs.specs import (
     MergeClause,
     MergeWhen,
 )
-from airflow_hiveacid.storage.filesystem import list_table
+from airflow_hiveacid.storage.stores.listing import list_table
 
 if TYPE_CHECKING:
     from judges.bare import BareReader
@@ -67,7 +67,6 @@ def agree(lab: Lab, judge: HiveJudge, readers: tuple[BareReader, ...]) -> None:
 
 @pytest.mark.promise("D12")
 @pytest.mark.promise("F1")
-@pytest.mark.promise("F3")
 @pytest.mark.promise("D9")
 @pytest.mark.parametrize("shape", list(SHAPES), ids=str)
 def test_hive_and_its_readers_agree_with_us_after_every_step(

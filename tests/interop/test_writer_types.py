@@ -12,14 +12,15 @@ from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
 from airflow_hiveacid.format.names import DeltaName, bucket_file
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.storage.orc_footer import KEY_INDEX, read_tail
-from airflow_hiveacid.storage.orc_writer import (
+from airflow_hiveacid.storage.acid.write.writer import (
     AcidFileWriter,
     WriterOptions,
     WrittenFile,
     delete_events,
     insert_events,
 )
+from airflow_hiveacid.storage.orc.footer import KEY_INDEX
+from airflow_hiveacid.storage.orc.tail import read_tail
 from writer_cases import CASES, NESTED, WriterCase, nanoseconds
 
 if TYPE_CHECKING:

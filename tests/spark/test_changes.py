@@ -92,6 +92,7 @@ def data_files(lab: Lab) -> dict[str, tuple[int, int, int]]:
     return found
 
 
+@pytest.mark.promise("F3")
 @pytest.mark.promise("T3")
 @pytest.mark.promise("T16")
 def test_before_the_commit_every_file_is_where_its_write_id_says_and_stays_there(lab: Lab) -> None:

@@ -1,16 +1,19 @@
-"""MERGE and compaction on a standalone cluster of separate processes: one master, two workers."""
+"""Jobs and reads on a standalone cluster of separate processes: one master, two workers."""
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_hiveacid.jobs.packager import build_archive
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs import CompactionChoice, CompactSpec
 from fault_cases import AFTER, BEFORE, COLUMNS, change
@@ -18,10 +21,10 @@ from spark_submit import SPARK_HOME, submit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from spark_lab import Lab
 
+_ROOT = Path(__file__).resolve().parents[2]
 _DEPLOY = "org.apache.spark.deploy"
 
 
@@ -85,3 +88,59 @@ def test_merge_and_major_compaction_run_on_separate_worker_processes(
     assert lab4.rows("t") == AFTER
     lab4.clean("t")
     assert {d for p in ("p=1", "p=3") for d in lab4.directories("t", p)} == {"base_0000002"}
+
+
+@pytest.mark.promise("T8")
+def test_a_read_task_that_is_lost_and_runs_again_reads_the_same_snapshot(
+    lab4: Lab, cluster: str, tmp_path: Path
+) -> None:
+    rows = [[i, i % 7] for i in range(40)]
+    lab4.table("t", {"id": "bigint", "v": "int"})
+    lab4.insert("t", [tuple(row) for row in rows], ["id", "v"])
+    lab4.delete("t", "id >= 30")
+    reader = start_reader(lab4, cluster, tmp_path)
+    try:
+        wait_for(reader, tmp_path / "begun")
+        lab4.update("t", {"v": "-1"})
+        lab4.compact("t", CompactionChoice.MAJOR)
+        lab4.clean("t")
+        (tmp_path / "changed").touch()
+        log, _ = reader.communicate(timeout=240)
+    finally:
+        reader.kill()
+        reader.wait()
+    assert reader.returncode == 0, log[-3000:]
+    for name in ("spark.killed", "spark.again", "arrow.killed", "arrow.again"):
+        assert (tmp_path / name).exists(), name
+    found = json.loads((tmp_path / "rows.json").read_text())
+    assert found == {"spark": rows[:30], "arrow": rows[:30]}
+    assert {v for _, v in lab4.rows("t")} == {-1}
+
+
+def start_reader(lab: Lab, master: str, folder: Path) -> subprocess.Popen[str]:
+    archive = build_archive(folder / "hiveacid.zip")
+    (uri,) = lab.endpoint.uris
+    driver = _ROOT / "tests" / "drivers" / "lost_read_tasks.py"
+    return subprocess.Popen(
+        [sys.executable, str(driver), uri, f"{lab.db}.t", str(archive), str(folder)],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(_ROOT),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_SUBMIT_ARGS": f"--master {master} --conf spark.ui.enabled=false"
+            " --conf spark.driver.host=127.0.0.1 --conf spark.driver.bindAddress=127.0.0.1"
+            " --driver-memory 768m --executor-memory 512m pyspark-shell",
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def wait_for(process: subprocess.Popen[str], file: Path) -> None:
+    give_up_s = time.monotonic() + 120.0
+    while not file.exists():
+        assert process.poll() is None, process.communicate()[0][-3000:]
+        assert time.monotonic() < give_up_s, f"no {file.name}"
+        time.sleep(0.1)

@@ -11,12 +11,11 @@ from airflow_hiveacid.jobs.specs import (
     CleanSpec,
     CompactionChoice,
     CompactSpec,
-    InsertSpec,
-    SourceSpec,
 )
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
-from airflow_hiveacid.spark.read import read_snapshot, read_table
-from airflow_hiveacid.spark.target import resolve_target
+from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
+from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.spark.reading.target import resolve_target
 
 if TYPE_CHECKING:
     from spark_lab import Lab
@@ -62,10 +61,9 @@ def test_a_major_compaction_keeps_rows_and_identities_in_one_base(lab: Lab) -> N
 
 
 @pytest.mark.promise("C1")
-@pytest.mark.promise("C2")
 @pytest.mark.promise("F6")
 def test_a_minor_compaction_makes_one_delta_and_one_delete_delta(lab4: Lab) -> None:
-    lab4.table("t", COLUMNS)
+    lab4.table("t", COLUMNS, parameters={ONLY_HIVE_4_READS: "true"})
     rows = history(lab4)
     before = identities(lab4)
     result = lab4.compact("t", CompactionChoice.MINOR)
@@ -190,16 +188,6 @@ def test_cleaning_waits_for_a_reader_and_the_reader_ends_with_its_old_rows(lab: 
     assert lab.rows("t") == [r for r in rows if int(str(r[0])) >= 10]
 
 
-@pytest.mark.promise("T21")
-def test_after_a_read_there_is_no_lock_and_no_open_transaction(lab: Lab) -> None:
-    lab.table("t", COLUMNS)
-    history(lab)
-    with read_snapshot(lab.endpoint, [f"{lab.db}.t"], job_key=f"{lab.db}/r") as snapshot:
-        assert lab.client.show_locks(lab.info("t").ref)
-        assert read_table(lab.spark, f"{lab.db}.t", snapshot).count() == 22
-    assert lab.client.show_locks(lab.info("t").ref) == ()
-
-
 @pytest.mark.promise("K8")
 def test_a_dry_run_lists_exactly_what_cleaning_then_removes(lab: Lab) -> None:
     lab.table("t", COLUMNS)
@@ -243,29 +231,3 @@ def test_a_clean_that_was_cut_off_is_finished_by_the_next(lab: Lab) -> None:
     lab.clean("t")
     assert lab.directories("t") == ["base_0000005"]
     assert lab.rows("t") == rows
-
-
-@pytest.mark.promise("T13")
-@pytest.mark.promise("C7")
-def test_aborted_rows_never_come_back_through_compaction_and_cleaning(lab: Lab) -> None:
-    lab.table("t", COLUMNS)
-    lab.insert("t", [(1, "a")], ["id", "name"])
-
-    class StopError(Exception):
-        pass
-
-    def stop(step: str) -> None:
-        if step == "published":
-            raise StopError
-
-    source = SourceSpec(values=((2, "b"),), columns=("id", "name"))
-    with pytest.raises(StopError):
-        lab.run(InsertSpec(target=f"{lab.db}.t", source=source), on_step=stop)
-    lab.insert("t", [(3, "c")], ["id", "name"])
-    expected = [(1, "a"), (3, "c")]
-    assert lab.rows("t") == expected
-    lab.compact("t", CompactionChoice.MINOR)
-    assert lab.rows("t") == expected
-    lab.compact("t", CompactionChoice.MAJOR)
-    lab.clean("t")
-    assert lab.rows("t") == expected

@@ -80,7 +80,6 @@ def test_of_overlapping_updates_the_first_to_commit_wins_and_the_others_say_so(
 
 
 @pytest.mark.promise("C8")
-@pytest.mark.promise("T23")
 def test_compaction_neither_blocks_writers_nor_loses_what_they_write_meanwhile(
     lab_pg: Lab,
 ) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs import (
     CompactionChoice,
@@ -86,13 +87,14 @@ def test_what_a_killed_driver_left_is_removed_by_cleaning(lab: Lab, tmp_path: Pa
             assert info.txn_id is not None
             lab.client.abort_txn(info.txn_id)
     assert len(list(lab.root("t").iterdir())) > 2
+    # Else 4.0.1 may end its list of write IDs at the first aborted one, and the rest has to wait.
+    lab.insert("t", [(3, "c")], ["id", "name"])
     lab.clean("t", orphan_age_s=0.0)
-    assert lab.directories("t") == ["delta_0000001_0000001_0000"]
+    assert lab.directories("t") == ["delta_0000001_0000001_0000", "delta_0000004_0000004_0000"]
     assert [p.name for p in lab.root("t").iterdir() if p.name.startswith("_tmp")] == []
-    assert lab.rows("t") == [(1, "a")]
+    assert lab.rows("t") == [(1, "a"), (3, "c")]
 
 
-@pytest.mark.promise("C3")
 @pytest.mark.parametrize("step", ["staged", "published", "marked"])
 def test_a_killed_compactor_changes_no_row_and_stops_no_other(
     lab4: Lab, tmp_path: Path, step: str
@@ -120,7 +122,8 @@ def check_killed_compactor(lab: Lab, tmp_path: Path, step: str) -> None:
     # A base is what its name says as soon as it is there: nothing is left to do.
     done = JobStatus.COMMITTED if step == "staged" else JobStatus.NOTHING_TO_DO
     assert again.status is done, again
-    abort_job(lab.client, key)  # as Airflow does when it kills a task
+    # as Airflow does when it kills a task
+    abort_job(lab.client, key, AttemptId.new(99), [lab.info("t").ref])
     lab.clean("t", orphan_age_s=0.0)
     assert len(lab.directories("t")) == 1
     assert lab.rows("t") == [(0, "a"), (2, "a")]

@@ -22,8 +22,8 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
 )
 from airflow_hiveacid.jobs.specs import CompactionChoice, InsertSpec, SourceSpec
-from airflow_hiveacid.spark.orc_fit import readable_part
-from airflow_hiveacid.spark.target import PLACE, Target, resolve_target
+from airflow_hiveacid.spark.reading.orc_fit import readable_part
+from airflow_hiveacid.spark.reading.target import PLACE, Target, resolve_target
 from judges.golden import GoldenCase, cases
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def test_identities_far_apart_are_joined_on_their_three_parts(
 ) -> None:
     (case,) = [c for c in GOLDEN if c.id == "4.0.1/updated_again"]
     target = golden_target(spark, case, tmp_path)
-    monkeypatch.setattr("airflow_hiveacid.spark.orc_frame._LONGS", 1)
+    monkeypatch.setattr("airflow_hiveacid.spark.reading.orc_frame._LONGS", 1)
     apart = dataclasses.replace(target)
     assert "__rowId" in apart.rows()._jdf.queryExecution().toString()
     assert texts(apart.rows()) == texts(target.rows())
@@ -250,7 +250,7 @@ def test_identities_far_apart_are_joined_on_their_three_parts(
 def test_beyond_so_many_partitions_or_in_another_session_our_reader_takes_over(
     lab4: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_hiveacid.spark.target._MOST_FRAMES", 2)
+    monkeypatch.setattr("airflow_hiveacid.spark.reading.target._MOST_FRAMES", 2)
     lab4.table("t", {"id": "bigint"}, partition={"p": "int"})
     lab4.insert("t", [(i, i % 4) for i in range(20)], ["id", "p"])
     rows = lab4.frame("t")

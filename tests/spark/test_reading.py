@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.spark.read import read_snapshot, read_table
+from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 
 if TYPE_CHECKING:
     from spark_lab import Lab
@@ -17,7 +17,6 @@ COLUMNS = {"id": "bigint", "v": "int"}
 
 @pytest.mark.promise("T9")
 @pytest.mark.promise("T10")
-@pytest.mark.promise("T8")
 def test_all_frames_of_one_snapshot_see_the_same_point_in_time(lab: Lab) -> None:
     for name in ("a", "b"):
         lab.table(name, COLUMNS)
@@ -34,7 +33,6 @@ def test_all_frames_of_one_snapshot_see_the_same_point_in_time(lab: Lab) -> None
     assert lab.rows("a") == [(1, 70), (2, 100)]
 
 
-@pytest.mark.promise("L1")
 def test_a_reader_holds_a_shared_lock_while_it_reads(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     with read_snapshot(lab.endpoint, [f"{lab.db}.t"], job_key=f"{lab.db}/r"):

@@ -1,42 +1,117 @@
-"""The server's own Cleaner goes on where our compaction stopped."""
+"""The server's own Cleaner goes on where our compaction stopped, and waits for our readers."""
 
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+import pytest
 
 from airflow_hiveacid.jobs.specs import CompactionChoice
 from airflow_hiveacid.local.metastore import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
+from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from spark_lab import make_lab
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
+    from spark_lab import Lab
 
 _PATIENCE_S = 90.0
+_SETTINGS = {
+    "by the lowest open transaction": {},
+    "by the history of each table": {"metastore.txn.use.minhistorywriteid": "true"},
+}
+OLD = [(0,), (1,), (2,)]
+DONE = CompactionState.SUCCEEDED
 
 
-def test_the_servers_cleaner_cleans_up_after_our_compaction(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+@pytest.fixture(scope="module", params=list(_SETTINGS))
+def cleaning(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[LocalMetastore, bool]]:
+    """A server that cleans, and whether it does so by the history of each table."""
+    data_dir: Path = tmp_path_factory.mktemp("cleaning")
+    settings = _SETTINGS[request.param]
     config = LocalMetastoreConfig(
-        version="4.0.1", data_dir=tmp_path, cleaner_on=True, ends_with_parent=True
+        version="4.0.1",
+        data_dir=data_dir,
+        cleaner_on=True,
+        ends_with_parent=True,
+        extra_settings={"metastore.compactor.cleaner.run.interval": "500ms", **settings},
     )
     with LocalMetastore(config) as server:
-        for lab in make_lab(spark, server):
-            lab.table("t", {"id": "bigint"})
-            for i in range(3):
-                lab.insert("t", [(i,)], ["id"])
-            lab.delete("t", "id = 1")
-            lab.compact("t", CompactionChoice.MAJOR)
-            deadline = time.monotonic() + _PATIENCE_S
-            states: set[CompactionState] = set()
-            while states != {CompactionState.SUCCEEDED} and time.monotonic() < deadline:
-                time.sleep(0.5)
-                states = {e.state for e in lab.client.show_compactions(lab.info("t").ref)}
-            assert states == {CompactionState.SUCCEEDED}
-            assert lab.directories("t") == ["base_0000004"]
-            assert lab.rows("t") == [(0,), (2,)]
+        yield server, bool(settings)
+
+
+@pytest.fixture
+def lab_cleaning(spark: SparkSession, cleaning: tuple[LocalMetastore, bool]) -> Iterator[Lab]:
+    yield from make_lab(spark, cleaning[0])
+
+
+def entry_of(lab: Lab, name: str) -> CompactionEntry:
+    (entry,) = lab.client.show_compactions(lab.info(name).ref)
+    return entry
+
+
+def was_tried(entry: CompactionEntry) -> bool:
+    """Whether the Cleaner took the entry up, well or badly."""
+    return entry.state is DONE or entry.error_message is not None
+
+
+def wait_until(lab: Lab, name: str, is_true: Callable[[CompactionEntry], bool]) -> None:
+    give_up_s = time.monotonic() + _PATIENCE_S
+    while not is_true(entry_of(lab, name)):
+        assert time.monotonic() < give_up_s, entry_of(lab, name)
+        time.sleep(0.2)
+
+
+def wait_until_cleaned(lab: Lab, name: str) -> None:
+    wait_until(lab, name, lambda entry: entry.state is DONE)
+    assert lab.directories(name) == ["base_0000002"]
+    assert lab.rows(name) == [(0,), (2,)]
+
+
+def change_and_compact(lab: Lab, name: str) -> None:
+    lab.delete(name, "id = 1")
+    lab.compact(name, CompactionChoice.MAJOR)
+
+
+@contextmanager
+def reading(lab: Lab, name: str) -> Iterator[DataFrame]:
+    with read_snapshot(lab.endpoint, [f"{lab.db}.{name}"], job_key=f"{lab.db}/{name}") as snapshot:
+        yield read_table(lab.spark, f"{lab.db}.{name}", snapshot)
+
+
+@pytest.mark.promise("T20")
+def test_the_servers_cleaner_waits_for_our_readers_and_cleans_up_after_us(
+    lab_cleaning: Lab, cleaning: tuple[LocalMetastore, bool]
+) -> None:
+    lab, (_, by_table) = lab_cleaning, cleaning
+    for name in ("first", "second", "free"):
+        lab.table(name, {"id": "bigint"})
+        lab.insert(name, OLD, ["id"])
+    with reading(lab, "second") as second:
+        with reading(lab, "first") as first:
+            change_and_compact(lab, "second")
+            change_and_compact(lab, "first")
+            change_and_compact(lab, "free")
+            if by_table:
+                # The round that takes this one up has passed the others over, which came before.
+                # (4.0.1 then fails over the open transactions of other tables; newer ones do not.)
+                wait_until(lab, "free", was_tried)
+            for name in ("first", "second"):
+                assert entry_of(lab, name).state is CompactionState.READY_FOR_CLEANING
+                assert not was_tried(entry_of(lab, name))
+            assert sorted(tuple(row) for row in first.collect()) == OLD
+        assert not was_tried(entry_of(lab, "second"))
+        assert sorted(tuple(row) for row in second.collect()) == OLD
+    for name in ("first", "second") if by_table else ("first", "second", "free"):
+        wait_until_cleaned(lab, name)

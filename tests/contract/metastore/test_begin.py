@@ -62,7 +62,6 @@ def test_the_steps_come_in_the_order_that_makes_them_safe(
     assert steps == ["opened", "allocated", "locked", "fenced", "snapshot", "mine", *STEPS[5:]]
 
 
-@pytest.mark.promise("T11")
 def test_a_body_that_returns_commits_and_leaves_no_lock(
     bench: Bench, client: MetastorePort
 ) -> None:
@@ -140,27 +139,6 @@ def test_the_snapshot_covers_all_tables_and_stays_as_it_was(
         assert now(client, one).is_visible(late.write_id)
         assert not txn.snapshot.write_ids(one.ref).is_visible(late.write_id)
         assert set(txn.snapshot.tables) == {one.ref, other.ref}
-
-
-@pytest.mark.promise("T24")
-def test_a_transaction_sees_its_own_writes_and_nobody_elses_new_ones(
-    bench: Bench, client: MetastorePort
-) -> None:
-    table = bench.table()
-    with begin(
-        client,
-        job_key="job",
-        writes=[access(table, INSERT)],
-        lock_timeout_s=5,
-        clock=bench.clock,
-    ) as txn:
-        mine = txn.write_ids[table.ref]
-        late = start(bench.client(), access(table, INSERT))
-        late.client.commit_txn(late.txn_id)
-        assert not txn.snapshot.write_ids(table.ref).is_visible(mine)
-        own = txn.snapshot_with_own.write_ids(table.ref)
-        assert own.is_visible(mine)
-        assert not own.is_visible(late.write_id)
 
 
 @pytest.mark.promise("T21")
@@ -356,7 +334,6 @@ def test_nothing_is_done_when_the_body_abandons(bench: Bench, client: MetastoreP
     assert client.show_locks(table.ref) == ()
 
 
-@pytest.mark.promise("T13")
 def test_a_transaction_that_somebody_aborted_cannot_commit(
     bench: Bench, client: MetastorePort
 ) -> None:

@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import MetastoreCallError, TableNotFoundError
+from airflow_hiveacid.format.errors import (
+    MetastoreCallError,
+    TableDiffersError,
+    TableNotFoundError,
+)
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.metastore import catalog_calls
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.new_table import define, ensure_table
 from contract.bench import REAL_PARAMS, month
 
 if TYPE_CHECKING:
@@ -64,6 +70,22 @@ def test_a_table_cannot_be_made_twice(bench: Bench) -> None:
     bench.table()
     with pytest.raises(MetastoreCallError, match="already exists"):
         bench.table()
+
+
+def test_a_table_is_made_only_where_it_is_missing(bench: Bench, client: MetastorePort) -> None:
+    new = define(
+        f"{bench.db}.made",
+        {"id": "bigint", "price": "decimal"},
+        partition_columns={"day": "date"},
+        bucket_columns=["id"],
+        num_buckets=2,
+    )
+    assert ensure_table(client, new) is True
+    assert ensure_table(client, new) is False
+    place = client.get_table(new.ref).location
+    assert ensure_table(client, dataclasses.replace(new, location=place)) is False
+    with pytest.raises(TableDiffersError, match="its buckets are 2 instead of 3"):
+        ensure_table(client, dataclasses.replace(new, num_buckets=3))
 
 
 def test_a_missing_table_is_told_by_name(bench: Bench, client: MetastorePort) -> None:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import FencedError
 from airflow_hiveacid.metastore.fencing import abort_job
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 KEY = "flights/scheduled__2013-01-01/merge/-1"
+TRY_1 = AttemptId(1, "0" * 12)
 
 
 def job(
@@ -30,12 +32,14 @@ def job(
     *,
     key: str = KEY,
     part: str = "",
+    attempt: AttemptId | None = None,
     first_txn_id: TxnId | None = None,
 ) -> AbstractContextManager[Transaction]:
     return begin(
         bench.client(),
         job_key=key,
         job_part=part,
+        attempt=attempt,
         writes=[access(table, operation)],
         lock_timeout_s=5,
         clock=bench.clock,
@@ -126,23 +130,61 @@ def test_a_job_can_be_ended_from_outside(bench: Bench, client: MetastorePort) ->
     table = bench.table()
 
     def victim() -> None:
-        with job(bench, table, OVERWRITE) as txn:
-            assert abort_job(client, KEY) == (txn.txn_id,)
+        with job(bench, table, OVERWRITE, attempt=TRY_1) as txn:
+            assert abort_job(client, KEY, TRY_1, [table.ref]) == (txn.txn_id,)
             assert client.show_locks(table.ref) == ()
 
     with pytest.raises(Exception, match="is aborted"):
         victim()
-    assert abort_job(client, KEY) == ()
+    assert abort_job(client, KEY, TRY_1, [table.ref]) == ()
+
+
+@pytest.mark.parametrize("other", [AttemptId(2, "1" * 12), AttemptId(1, "f" * 12)])
+def test_a_late_order_to_kill_touches_neither_a_later_try_nor_another_one_of_its_number(
+    bench: Bench, client: MetastorePort, other: AttemptId
+) -> None:
+    table = bench.table()
+    with job(bench, table, attempt=other) as healthy:
+        assert abort_job(client, KEY, TRY_1, [table.ref]) == ()
+        healthy.confirm_alive()
+
+
+def test_an_order_to_kill_ends_earlier_tries_too(bench: Bench, client: MetastorePort) -> None:
+    table = bench.table()
+    with job(bench, table, attempt=TRY_1) as lost:
+        later = AttemptId(2, "1" * 12)
+        assert abort_job(client, KEY, later, [table.ref]) == (lost.txn_id,)
+        lost.abandon()
+
+
+def test_an_order_to_kill_looks_at_the_jobs_tables_only(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table, other = bench.table(), bench.table("other")
+    with job(bench, table, attempt=TRY_1) as txn:
+        assert abort_job(client, KEY, TRY_1, [other.ref]) == ()
+        txn.confirm_alive()
+
+
+def test_a_late_driver_of_an_earlier_try_gives_way_although_it_began_last(bench: Bench) -> None:
+    table = bench.table()
+    with job(bench, table, attempt=AttemptId(2, "1" * 12)) as newer:
+        with pytest.raises(FencedError), job(bench, table, attempt=TRY_1):
+            pytest.fail("the body must not run")
+        newer.confirm_alive()
 
 
 def test_parts_of_a_job_run_side_by_side_and_end_together(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.table()
-    with job(bench, table, part="p=1") as one, job(bench, table, part="p=2") as two:
+    with (
+        job(bench, table, part="p=1", attempt=TRY_1) as one,
+        job(bench, table, part="p=2", attempt=TRY_1) as two,
+    ):
         one.ensure_alive()
-        with job(bench, table, part="p=1") as again:
-            assert abort_job(client, KEY) == (two.txn_id, again.txn_id)
+        with job(bench, table, part="p=1", attempt=TRY_1) as again:
+            assert abort_job(client, KEY, TRY_1, [table.ref]) == (two.txn_id, again.txn_id)
             again.abandon()
         one.abandon()
         two.abandon()

@@ -32,7 +32,7 @@ def test_who_waits_for_whom_is_as_the_table_says(
     second = start(client, access(table, wanted))
     assert first.answer.state is LockState.ACQUIRED
     generation = client.generation
-    goes = may_share(lock_type_for(wanted, generation), lock_type_for(held, generation), generation)
+    goes = may_share(lock_type_for(wanted), lock_type_for(held), generation)
     assert second.answer.state is (LockState.ACQUIRED if goes else LockState.WAITING)
     client.abort_txn(first.txn_id)
     answer = client.check_lock(second.answer.lock_id, second.txn_id)
@@ -40,7 +40,6 @@ def test_who_waits_for_whom_is_as_the_table_says(
     client.abort_txn(second.txn_id)
 
 
-@pytest.mark.promise("L1")
 def test_a_read_locks_exactly_the_partitions_it_reads(bench: Bench, client: MetastorePort) -> None:
     table = bench.partitioned("1", "2", "3")
     reading = access(table, SELECT, partitions=(month("1"), month("3")))
@@ -56,7 +55,6 @@ def test_a_read_locks_exactly_the_partitions_it_reads(bench: Bench, client: Meta
     assert client.show_locks(table.ref) == ()
 
 
-@pytest.mark.promise("L2")
 def test_a_change_locks_the_partitions_it_names(bench: Bench, client: MetastorePort) -> None:
     table = bench.partitioned("1", "2")
     mine = start(client, access(table, UPDATE, DELETE, INSERT, partitions=(month("2"),)))
@@ -67,7 +65,6 @@ def test_a_change_locks_the_partitions_it_names(bench: Bench, client: MetastoreP
     client.abort_txn(mine.txn_id)
 
 
-@pytest.mark.promise("L3")
 def test_partitions_are_locked_apart_and_a_table_lock_covers_them(
     bench: Bench, client: MetastorePort
 ) -> None:

@@ -155,6 +155,21 @@ def test_a_compaction_goes_from_claim_to_cleaned(client: MetastorePort, table: T
 
 
 @NEEDS_V4
+def test_what_was_compacted_is_not_queued_again_before_it_is_cleaned_or_written_to(
+    client: MetastorePort, table: TableInfo
+) -> None:
+    with compaction(client, table):
+        pass
+    again = client.request_compaction(table.ref, month("1"), MINOR)
+    assert (again.accepted, again.state) == (False, CompactionState.REFUSED)
+    assert "ready for cleaning" in str(again.message)
+    assert client.request_compaction(table.ref, month("2"), MINOR).accepted
+    mine = start(client, access(table, DataOperation.INSERT, partitions=(month("1"),)))
+    client.commit_txn(mine.txn_id)
+    assert client.request_compaction(table.ref, month("1"), MINOR).accepted
+
+
+@NEEDS_V4
 def test_a_compaction_that_fails_says_why(client: MetastorePort, table: TableInfo) -> None:
     def work() -> None:
         with compaction(client, table, MINOR):

@@ -7,7 +7,7 @@ import pytest
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import TransactionAbortedError
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.metastore.preflight import warnings
+from airflow_hiveacid.metastore.preflight import preflight
 from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
 from contract.bench import REAL_PARAMS, access, month, start
 
@@ -90,7 +90,6 @@ def test_aborting_twice_is_fine_and_aborting_too_late_says_so(
     assert not client.abort_txn(TxnId(1_000_000))
 
 
-@pytest.mark.promise("T13")
 def test_nothing_can_be_done_with_an_aborted_transaction(
     bench: Bench, client: MetastorePort
 ) -> None:
@@ -174,4 +173,4 @@ def test_a_clone_is_another_connection_to_the_same_server(
 
 @pytest.mark.parametrize("bench", REAL_PARAMS, indirect=True)
 def test_the_servers_of_these_tests_reap(client: MetastorePort) -> None:
-    assert warnings(client) == ()
+    assert preflight(client) == ()

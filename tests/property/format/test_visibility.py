@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.snapshot import (
-    CleanerWriteIdList,
     CompactorWriteIdList,
     RangeVisibility,
     ValidTxnList,
@@ -102,16 +101,6 @@ def test_a_compactor_touches_the_resolved_prefix_only(model: list[Fate]) -> None
         elif expected is RangeVisibility.NONE:
             expected = RangeVisibility.SOME  # its rows are there to be dropped
         assert cut.range_visibility(low, high) is expected
-
-
-@given(fates, st.integers(0, HORIZON))
-def test_a_cleaner_sees_what_a_reader_sees_up_to_its_cut(model: list[Fate], high: int) -> None:
-    reader = list_of(model)
-    cut = CleanerWriteIdList.of(reader, high_watermark=WriteId(high))
-    for i in range(1, HORIZON):
-        w = WriteId(i)
-        assert cut.is_visible(w) == (i <= high and reader.is_visible(w))
-        assert cut.is_aborted(w) == (i <= high and reader.is_aborted(w))
 
 
 @given(fates, st.integers(1, HORIZON))

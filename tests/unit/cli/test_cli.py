@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_hiveacid import cli
+from airflow_hiveacid.cli_view import absolute
 from unit.storage.orc_tables import B0, event, insert, tombstone, write_acid
 
 LIST = "db.t:{}:9223372036854775807::"
@@ -37,6 +38,7 @@ def scan(table: Path, *more: str, high: int = 2) -> int:
             LIST.format(high),
             "--schema",
             SCHEMA,
+            "--json",
             *more,
         ]
     )
@@ -45,6 +47,44 @@ def scan(table: Path, *more: str, high: int = 2) -> int:
 def test_scan_prints_one_json_array_a_row(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert scan(table) == 0
     assert capsys.readouterr().out == '[0, "n0"]\n[2, "n2"]\n'
+
+
+def test_scan_prints_a_table_for_people(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = f"scan --location {table} --write-ids {LIST.format(2)} --schema {SCHEMA}"
+    assert cli.main(argv.split()) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert next(line.split() for line in lines if line.strip()) == ["id", "name"]
+    assert ["2", "n2"] in [line.split() for line in lines]
+    assert lines[-1] == f"{table}: 2 rows"
+    assert cli.main([*argv.split(), "--limit", "1", "--row-ids"]) == 0
+    printed = capsys.readouterr().out
+    assert f"1/{B0}/0" in printed
+    assert "n2" not in printed
+    assert "the first 1 rows; --limit N shows more, --limit 0 all" in printed
+
+
+def test_a_limit_holds_for_json_too(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert scan(table, "--limit", "1") == 0
+    assert capsys.readouterr().out == '[0, "n0"]\n'
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ("scan --location /t --schema struct<a:int>", "--location needs --write-ids; with --table"),
+        ("scan --location /t --write-ids db.t:1:1::", "--location needs --schema"),
+        ("inspect --location /t", "--location needs --write-ids"),
+        ("inspect --location /t --write-ids db.t:1:1:: --partition a=1", "--partition does not go"),
+        ("inspect --table db.t --write-ids db.t:1:1::", "--write-ids does not go with --table"),
+        ("scan --table db.t --schema struct<a:int>", "--schema does not go with --table"),
+        ("scan --table flights", "expected db.table"),
+    ],
+)
+def test_options_that_do_not_go_together_are_named(
+    argv: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(argv.split()) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_scan_puts_identity_in_front_when_asked(
@@ -75,9 +115,9 @@ def test_a_relative_path_is_one_from_here(
     monkeypatch.chdir(table.parent)
     assert scan(Path(table.name)) == 0
     assert capsys.readouterr().out.count("\n") == 2
-    assert cli.absolute("file:/x") == "file:/x"
-    assert cli.absolute("/x/a:b") == "/x/a:b"
-    assert cli.absolute("d/a:b") == f"{table.parent}/d/a:b"
+    assert absolute("file:/x") == "file:/x"
+    assert absolute("/x/a:b") == "/x/a:b"
+    assert absolute("d/a:b") == f"{table.parent}/d/a:b"
 
 
 @pytest.mark.promise("R16")
@@ -95,7 +135,13 @@ def test_inspect_prints_json_for_programs(table: Path, capsys: pytest.CaptureFix
     argv = ["inspect", "--location", str(table), "--write-ids", LIST.format(2), "--json"]
     assert cli.main(argv) == 0
     body = json.loads(capsys.readouterr().out)
-    assert [(e["name"], e["state"], e["rows"]) for e in body["entries"]] == [
+    (place,) = body["places"]
+    assert (body["table"], body["write_ids"], place["location"]) == (
+        None,
+        LIST.format(2),
+        str(table),
+    )
+    assert [(e["name"], e["state"], e["rows"]) for e in place["entries"]] == [
         ("delete_delta_2_2_0", "live", 1),
         ("delta_1_1_0", "live", 3),
     ]
@@ -111,7 +157,7 @@ def test_inspect_prints_json_for_programs(table: Path, capsys: pytest.CaptureFix
         ("--schema", "int", "InvalidNameError"),
         ("--schema", "struct<a:nothing>", "InvalidNameError"),
         ("--schema", "struct<", "InvalidNameError"),
-        ("--location", "/nowhere/at/all", "ConfigurationError"),
+        ("--location", "/nowhere/at/all", "LocationNotFoundError"),
         ("--location", "ftp://host/x", "ConfigurationError"),
         ("--schema", "struct<id:array<int>>", "UnsupportedFileError"),
     ],
@@ -132,7 +178,9 @@ def test_bad_input_is_one_typed_line_and_status_2(
     assert printed.out == ""
 
 
-@pytest.mark.parametrize("argv", [[], ["nothing"], ["scan"], ["inspect", "--location", "/x"]])
+@pytest.mark.parametrize(
+    "argv", [[], ["nothing"], ["scan"], ["inspect", "--location", "/x", "--table", "db.t"]]
+)
 def test_missing_options_end_with_2_too(
     argv: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -169,9 +217,17 @@ def run(*argv: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_module_runs_as_a_program(table: Path) -> None:
-    found = run("scan", "--location", str(table), "--write-ids", LIST.format(2), "--schema", SCHEMA)
+    argv = f"scan --location {table} --write-ids {LIST.format(2)} --schema {SCHEMA} --json"
+    found = run(*argv.split())
     assert (found.returncode, found.stderr) == (0, "")
     assert found.stdout == '[0, "n0"]\n[2, "n2"]\n'
+
+
+def test_a_metastore_that_does_not_answer_is_one_line_of_a_program() -> None:
+    found = run("scan", "--table", "db.t", "--metastore", "127.0.0.1:1")
+    assert found.returncode == 2
+    assert found.stderr.startswith("error: MetastoreUnavailableError: ")
+    assert found.stderr.count("\n") == 1
 
 
 def test_a_machine_without_time_zones_is_told_what_to_install(tmp_path: Path) -> None:
@@ -194,9 +250,9 @@ def test_a_machine_without_time_zones_is_told_what_to_install(tmp_path: Path) ->
 
 def test_a_reader_that_goes_away_ends_the_program_quietly(tmp_path: Path) -> None:
     write_acid(tmp_path / "delta_1_1_0/bucket_00000", [insert(1, i, i) for i in range(30_000)])
-    argv = f"scan --location {tmp_path} --write-ids {LIST.format(1)} --schema {SCHEMA}".split()
+    argv = f"scan --location {tmp_path} --write-ids {LIST.format(1)} --schema {SCHEMA} --json"
     with subprocess.Popen(
-        [sys.executable, "-m", "airflow_hiveacid", *argv],
+        [sys.executable, "-m", "airflow_hiveacid", *argv.split()],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -213,7 +269,7 @@ def test_a_reader_that_goes_away_ends_the_program_quietly(tmp_path: Path) -> Non
 def test_a_parser_costs_no_heavy_import() -> None:
     code = (
         "import sys; from airflow_hiveacid.cli import parser; parser();"
-        "heavy = {'pyarrow', 'numpy', 'rich', 'google.protobuf', 'airflow'};"
+        "heavy = {'pyarrow', 'numpy', 'rich', 'google.protobuf', 'airflow', 'thrift'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
     found = subprocess.run(
@@ -227,8 +283,7 @@ def test_the_commands_can_be_mounted_under_another_parser(
 ) -> None:
     top = argparse.ArgumentParser(prog="airflow hiveacid")
     cli.add_commands(top.add_subparsers())
-    options = top.parse_args(
-        ["scan", "--location", str(table), "--write-ids", LIST.format(2), "--schema", SCHEMA]
-    )
+    argv = f"scan --location {table} --write-ids {LIST.format(2)} --schema {SCHEMA} --json"
+    options = top.parse_args(argv.split())
     assert cli.run(options.command, options) == 0
     assert capsys.readouterr().out == '[0, "n0"]\n[2, "n2"]\n'

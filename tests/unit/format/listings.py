@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.acid_state import AcidDirectory, AcidState, FileEntry, Listing, resolve
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.directories import AcidDirectory, FileEntry, Listing
 from airflow_hiveacid.format.names import looks_like_directory_name
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 

@@ -2,13 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.acid_state import (
-    AcidDirectory,
-    FileEntry,
-    Listing,
-    UnknownEntry,
-    resolve,
-)
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.directories import AcidDirectory, FileEntry, Listing, UnknownEntry
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from unit.format.listings import ids, listing, live, read, texts
 

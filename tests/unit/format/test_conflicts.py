@@ -8,11 +8,9 @@ from airflow_hiveacid.format.conflicts import (
     LockType,
     MetastoreGeneration,
     conflict,
-    holds_shared_write,
     lock_type_for,
     may_share,
     recorded_as,
-    strongest,
 )
 from airflow_hiveacid.format.errors import MetastoreVersionError
 
@@ -21,7 +19,6 @@ SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 READ, WRITE, EXCL_WRITE, EXCLUSIVE = LockType
 
 
-@pytest.mark.parametrize("generation", [V3, V4])
 @pytest.mark.parametrize(
     ("operation", "expected"),
     [
@@ -32,10 +29,8 @@ READ, WRITE, EXCL_WRITE, EXCLUSIVE = LockType
         (OVERWRITE, EXCLUSIVE),
     ],
 )
-def test_each_operation_has_its_lock(
-    operation: DataOperation, expected: LockType, generation: MetastoreGeneration
-) -> None:
-    assert lock_type_for(operation, generation) is expected
+def test_each_operation_has_its_lock(operation: DataOperation, expected: LockType) -> None:
+    assert lock_type_for(operation) is expected
 
 
 @pytest.mark.parametrize(
@@ -101,15 +96,3 @@ def test_an_overwrite_is_recorded_as_an_update() -> None:
     assert {o: recorded_as(o) for o in (SELECT, INSERT, DELETE)} == {
         o: o for o in (SELECT, INSERT, DELETE)
     }
-
-
-def test_the_strongest_lock_excludes_most() -> None:
-    assert strongest([READ, WRITE, READ]) is WRITE
-    assert strongest(LockType) is EXCLUSIVE
-    with pytest.raises(ValueError, match="empty"):
-        strongest([])
-
-
-def test_commit_looks_for_conflicts_when_a_write_lock_was_shared() -> None:
-    assert holds_shared_write([READ, WRITE])
-    assert not holds_shared_write([READ, EXCLUSIVE])

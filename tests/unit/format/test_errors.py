@@ -15,9 +15,14 @@ from airflow_hiveacid.format.errors import (
     HiveAcidError,
     InputError,
     JobFailedError,
+    LocationNotFoundError,
     LockNotAcquiredError,
     MetastoreUnavailableError,
+    OvertakenError,
+    PartitionsFailedError,
     RetryableError,
+    SourceNotFoundError,
+    TableChangedError,
     TableNotFoundError,
     TransactionAbortedError,
     WriteConflictError,
@@ -36,6 +41,7 @@ CLASSES = [
 def example(cls: type[HiveAcidError]) -> HiveAcidError:
     """An error of the class, built the way its own constructor wants it."""
     values = {"str": "x", "int": 1, "float": 1.0, "object": "x", "tuple[str, ...]": ("x", "y")}
+    values["Mapping[str, str]"] = {"x": "y"}
     parameters = inspect.signature(cls.__init__).parameters.values()
     data = {p.name: values[str(p.annotation)] for p in parameters if p.kind is p.KEYWORD_ONLY}
     return cls(**data) if data else cls("x")
@@ -49,8 +55,13 @@ def test_the_tree_in_the_docstring_is_the_tree_in_the_code() -> None:
 def test_only_these_may_be_tried_again() -> None:
     assert {c for c in CLASSES if c.retryable} == {
         RetryableError,
+        LocationNotFoundError,
         LockNotAcquiredError,
         MetastoreUnavailableError,
+        OvertakenError,
+        PartitionsFailedError,
+        TableChangedError,
+        SourceNotFoundError,
         TransactionAbortedError,
         WriteConflictError,
     }

@@ -10,14 +10,13 @@ import pytest
 from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.errors import NotEnoughHistoryError
-from airflow_hiveacid.format.ids import BucketId, StatementId, WriteId
+from airflow_hiveacid.format.ids import BucketId, StatementId
 from airflow_hiveacid.format.names import OriginalFileName, parse_file_name
 from airflow_hiveacid.format.snapshot import (
-    CleanerWriteIdList,
     CompactorWriteIdList,
     RangeVisibility,
 )
-from unit.format.listings import ids, listing, live, read, texts, txns
+from unit.format.listings import ids, listing, live, read, texts
 from unit.format.rows import Event, Identity, visible
 
 B0, B1 = encode(BucketId(0)), encode(BucketId(1))
@@ -285,19 +284,6 @@ def test_of_two_minor_compactions_of_one_range_only_the_last_is_read() -> None:
     )
     assert live(state) == ["delta_0000001_0000003_v0000009"]
     assert len(state.obsolete) == 4
-
-
-def test_a_cleaner_of_an_earlier_compaction_leaves_the_inputs_of_the_next() -> None:
-    names = (
-        "base_19 delta_20_20 delta_21_21 delta_22_22 delta_20_22_v23 delta_23_23 delta_24_24"
-        " delta_20_24_v27"
-    )
-    # a transaction between the two compactions is open, so the first cleaning may not see 27
-    own = CleanerWriteIdList.of(ids("24:MAX::"), high_watermark=WriteId(22))
-    state = resolve(listing(names, compacted=["base_19"]), own, txns("26:25:25:"))
-    assert texts(state.obsolete) == ["delta_20_20", "delta_21_21", "delta_22_22"]
-    assert live(state) == ["base_19", "delta_20_22_v23"]
-    assert texts(state.invisible) == ["delta_20_24_v27", "delta_23_23", "delta_24_24"]
 
 
 def test_loaded_files_are_taken_for_raw_until_they_are_compacted() -> None:

@@ -190,3 +190,10 @@ def test_a_staging_directory_is_hidden_from_every_reader() -> None:
 def test_a_staging_token_cannot_leave_its_directory(token: str) -> None:
     with pytest.raises(InvalidNameError, match="staging token"):
         staging_directory(token)
+
+
+@pytest.mark.parametrize("name", ["base_", "delta_1_", "bucket_", "00_"])
+def test_a_name_longer_than_file_systems_have_names_nothing(name: str) -> None:
+    long = name + "7" * 5000
+    assert parse_directory_name(long) is None
+    assert parse_file_name(long) is None

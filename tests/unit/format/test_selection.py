@@ -6,10 +6,8 @@ import pytest
 
 from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import NotEnoughHistoryError
-from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.selection import DirectoryStatus
 from airflow_hiveacid.format.snapshot import (
-    CleanerWriteIdList,
     CompactorWriteIdList,
     RangeVisibility,
 )
@@ -150,15 +148,6 @@ def test_a_compactor_takes_deltas_with_aborted_ids_inside() -> None:
     assert state.deltas[1].visibility is RangeVisibility.ALL
 
 
-def test_a_cleaner_leaves_what_reaches_beyond_its_compaction() -> None:
-    own = CleanerWriteIdList.of(ids("9:MAX::"), high_watermark=WriteId(3))
-    state = resolve(
-        listing("base_3 delta_1_1 delta_2_4 delta_5_5", compacted=["base_3"]), own, None
-    )
-    assert texts(state.obsolete) == ["delta_1_1"]
-    assert texts(state.invisible) == ["delta_2_4", "delta_5_5"]
-
-
 @pytest.mark.promise("T5")
 def test_a_reader_does_not_see_an_open_delta() -> None:
     state = read("delta_1_1_0 delta_2_2_0 delete_delta_2_2_0 delta_3_3_0", "3:2:2:")
@@ -230,24 +219,22 @@ def test_a_compacted_base_whose_own_id_was_aborted_is_valid() -> None:
     state = read("base_5", "9:MAX::5", compacted=["base_5"])
     assert live(state) == ["base_5"]
     assert state.base is not None
-    assert state.base.visibility is RangeVisibility.SOME
+    assert state.base.visibility is RangeVisibility.ALL
 
 
-def test_rows_of_a_compacted_base_need_no_look_unless_ids_below_were_aborted() -> None:
-    clean, aborted, only_aborted = (
-        read("base_2", snap, compacted=["base_2"]).base
-        for snap in ("9:MAX::", "9:MAX::1", "9:MAX::1,2")
-    )
-    assert clean is not None
-    assert clean.visibility is RangeVisibility.ALL
-    for base in (aborted, only_aborted):
-        assert base is not None
-        assert base.visibility is RangeVisibility.SOME
+@pytest.mark.parametrize("snap", ["9:MAX::", "9:MAX::1", "9:MAX::1,2"])
+def test_rows_of_a_compacted_base_need_no_look_whatever_was_aborted_below(snap: str) -> None:
+    base = read("base_2", snap, compacted=["base_2"]).base
+    assert base is not None
+    assert base.visibility is RangeVisibility.ALL
 
 
 def test_history_is_missing_when_the_oldest_base_is_a_compactors() -> None:
     with pytest.raises(NotEnoughHistoryError, match=r"/t: not enough history .* 3; .* base_5\."):
         read("base_5 delta_6_6_0", "3:MAX::", compacted=["base_5"])
+    with pytest.raises(NotEnoughHistoryError, match=r"base_2\."):
+        read("base_2 base_5", "1:MAX::", compacted=["base_2"])
+    assert live(read("base_2 base_5", "1:MAX::", compacted=["base_5"])) == []
 
 
 def test_an_overwrite_that_is_not_visible_is_no_missing_history() -> None:

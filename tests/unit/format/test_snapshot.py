@@ -7,7 +7,6 @@ import pytest
 from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.ids import LONG_MAX, TxnId, WriteId
 from airflow_hiveacid.format.snapshot import (
-    CleanerWriteIdList,
     CompactorWriteIdList,
     RangeVisibility,
     Snapshot,
@@ -212,18 +211,6 @@ def test_a_compactor_without_open_ids_reaches_the_watermark() -> None:
     assert CompactorWriteIdList.of(ids("27:MAX::")).high_watermark == 27
 
 
-def test_a_cleaner_does_not_judge_beyond_its_compaction() -> None:
-    cut = CleanerWriteIdList.of(ids("27:23:23:4,25"), high_watermark=WriteId(24))
-    assert (cut.high_watermark, cut.open, cut.aborted) == (24, (23,), (4,))
-    assert cut.range_visibility(WriteId(24), WriteId(25)) is NONE
-    assert cut.range_visibility(WriteId(22), WriteId(24)) is SOME
-    assert cut.range_visibility(WriteId(5), WriteId(22)) is ALL
-
-
-def test_a_cleaner_stays_below_the_readers_watermark() -> None:
-    assert CleanerWriteIdList.of(ids("9:MAX::"), high_watermark=WriteId(24)).high_watermark == 9
-
-
 def test_a_snapshot_knows_its_tables() -> None:
     snapshot = Snapshot(txn_id=TxnId(3), txns=txns("9:MAX::"), tables={T: ids("5:MAX::")})
     assert snapshot.write_ids(T).high_watermark == 5
@@ -238,3 +225,9 @@ def test_a_snapshot_travels_to_other_processes_unchanged() -> None:
         tables={T: ids("5:MAX::"), TableRef("db", "u"): CompactorWriteIdList.of(ids("5:3:3:1"))},
     )
     assert pickle.loads(pickle.dumps(snapshot)) == snapshot  # noqa: S301
+
+
+def test_numbers_of_thousands_of_digits_and_ranges_without_end_are_refused() -> None:
+    for text in ("7" * 5000, f"9:{'7' * 5000}", "9:1:1-4000000,5000000-9000000", "9:1:1-4000001"):
+        with pytest.raises(InvalidNameError):
+            ValidTxnList.parse(text if ":" in text else f"{text}:1::")

@@ -101,7 +101,7 @@ def test_a_spec_with_defaults_comes_back() -> None:
     ("changes", "older"),
     [
         ({"version": 0}, "operator"),
-        ({"version": 2}, "application"),
+        ({"version": 3}, "application"),
         ({"colour": "red"}, "application"),
         ({"kind": "vacuum"}, "application"),
         ({"job": {"target": "db.t", "where": None, "limit": 1}}, "application"),
@@ -121,3 +121,14 @@ def test_a_spec_of_another_release_says_which_side_is_older(
 def test_a_damaged_spec_is_a_typed_error(text: str) -> None:
     with pytest.raises(ContractVersionError):
         JobSpec.parse(text)
+
+
+@pytest.mark.parametrize("kind", [{}, [], 7, None])
+def test_a_kind_that_is_no_text_is_refused(kind: object) -> None:
+    with pytest.raises(ContractVersionError):
+        JobSpec.parse(changed(kind=kind))
+
+
+def test_a_document_that_nests_without_end_is_refused() -> None:
+    with pytest.raises(ContractVersionError, match="JSON"):
+        JobSpec.parse("[" * 100_000)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,8 +18,11 @@ from airflow_hiveacid.metastore.txn_values import TxnState
 from contract.bench import access
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+    from airflow_hiveacid.format.table import TableInfo, TableRef
     from airflow_hiveacid.metastore.transaction import Transaction
     from contract.fake_client import FakeClient
     from contract.fake_metastore import FakeMetastore
@@ -58,6 +62,95 @@ def test_a_commit_that_did_not_arrive_is_sent_again(
     server.break_next("commit_txn", lost("commit_txn"), is_done=False)
     txn = write(client, table, clock)
     assert fate_of(client, txn.txn_id, txn.write_ids) is Fate.COMMITTED
+
+
+def test_one_table_that_hides_the_write_is_enough_to_call_a_transaction_aborted(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, partitioned: TableInfo
+) -> None:
+    class Forgetful(type(client)):  # type: ignore[misc]
+        """Of one table, the server has already forgotten the abort."""
+
+        def valid_write_ids(
+            self, refs: Iterable[TableRef], txns: ValidTxnList
+        ) -> dict[TableRef, ValidWriteIdList]:
+            found = client.valid_write_ids(refs, txns)
+            return {**found, table.ref: replace(found[table.ref], aborted=())}
+
+    txn_id = client.open_txn()
+    write_ids = {t.ref: client.allocate_write_id(txn_id, t.ref) for t in (table, partitioned)}
+    server.end(server.txns[txn_id], TxnState.ABORTED)
+    assert fate_of(Forgetful(server), txn_id, write_ids) is Fate.ABORTED
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_a_write_id_that_the_list_leaves_out_is_not_taken_for_an_aborted_one(
+    server: FakeMetastore,
+    client: FakeClient,
+    table: TableInfo,
+    clock: ManualClock,
+    *,
+    is_done: bool,
+) -> None:
+    """4.0.1 ends its list at an aborted write ID when nothing committed is known any more."""
+    write(client, table, clock)
+    dead = client.open_txn()
+    client.allocate_write_id(dead, table.ref)
+    client.abort_txn(dead)
+    server.clean_write_ids()
+    server.break_next("commit_txn", lost("commit_txn"), is_done=is_done)
+    txn = write(client, table, clock)
+    assert fate_of(client, txn.txn_id, txn.write_ids) is Fate.COMMITTED
+    assert aborts(server) == [dead]
+
+
+def test_a_commit_below_which_somebody_is_open_is_not_taken_for_an_aborted_one(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    """A later transaction with a lower write ID: 4.0.1 ends its list there, so we are left out."""
+    slow: list[TxnId] = []
+    taken_back: list[str] = []
+
+    def overtake(step: str) -> None:
+        if step == "opened":
+            slow.append(client.open_txn())
+            client.allocate_write_id(slow[0], table.ref)
+
+    class Late(type(client)):  # type: ignore[misc]
+        """The server tidies up before it can be asked."""
+
+        def valid_txns(self) -> ValidTxnList:
+            if is_sent:
+                server.clean_write_ids()
+            return client.valid_txns()
+
+    is_sent = False
+    with begin(
+        Late(server),
+        job_key="job",
+        writes=[access(table, INSERT)],
+        lock_timeout_s=5,
+        clock=clock,
+        on_step=overtake,
+    ) as txn:
+        txn.on_abort(lambda: taken_back.append("rows"))
+        server.break_next("commit_txn", lost("commit_txn"), is_done=True)
+        is_sent = True
+    assert taken_back == []
+    assert server.txns[txn.txn_id].state is TxnState.COMMITTED
+
+
+def test_a_server_that_does_not_know_the_transaction_cannot_tell_its_fate(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    """A replica that lags behind has neither the transaction nor its write ID yet."""
+    txn = write(client, table, clock)
+
+    class Behind(type(client)):  # type: ignore[misc]
+        def valid_txns(self) -> ValidTxnList:
+            return replace(client.valid_txns(), high_watermark=txn.txn_id - 1)
+
+    with pytest.raises(MetastoreCallError, match="does not know"):
+        fate_of(Behind(server), txn.txn_id, txn.write_ids)
 
 
 @pytest.mark.parametrize("is_done", [True, False])
@@ -121,7 +214,7 @@ def test_the_first_request_may_win_while_we_ask(
             answer = valid_txns()
             if not asked:
                 # It was still on its way when we looked, and 3.1 forgets an empty one at once.
-                server.commit(txn_id, shared_write=True)
+                server.commit(txn_id)
             asked.append("valid_txns")
             return answer
 
@@ -148,10 +241,10 @@ def test_a_lock_whose_answer_was_lost_goes_with_its_transaction(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     server.break_next("lock", lost("lock"), is_done=True)
-    with pytest.raises(MetastoreUnavailableError):
-        write(client, table, clock)
+    txn = write(client, table, clock)
     assert client.show_locks() == ()
     assert client.valid_txns().open == ()
+    assert client.valid_txns().aborted == (txn.txn_id - 1,)
 
 
 @pytest.mark.parametrize(
@@ -165,11 +258,23 @@ def test_whatever_breaks_before_the_body_leaves_nothing_open(
     clock: ManualClock,
     method: str,
 ) -> None:
-    server.break_next(method, lost(method), is_done=False)
+    for _ in range(20):
+        server.break_next(method, lost(method), is_done=False)
     with pytest.raises(MetastoreUnavailableError):
         write(client, table, clock)
+    server.faults.clear()
     assert client.valid_txns().open == ()
     assert client.show_locks() == ()
+
+
+@pytest.mark.parametrize("method", ["allocate_write_id", "lock", "show_locks"])
+def test_a_metastore_that_is_away_for_a_moment_ends_no_beginning(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock, method: str
+) -> None:
+    server.break_next(method, lost(method), is_done=False)
+    txn = write(client, table, clock)
+    assert fate_of(client, txn.txn_id, txn.write_ids) is Fate.COMMITTED
+    assert client.valid_txns().open == ()
 
 
 def test_an_abort_that_fails_does_not_hide_why_it_was_tried(

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import LockState, LockType
 from airflow_hiveacid.format.ids import LockId, TxnId
 from airflow_hiveacid.metastore.fencing import Rival, Seal, copies_of, newer, older
 from airflow_hiveacid.metastore.locks import LockInfo
 
 KEY = "flights/scheduled__2013-01-01T00:00:00+00:00/merge/-1"
+TRY_1, TRY_2 = AttemptId(1, "0" * 12), AttemptId(2, "1" * 12)
+OTHER_TRY_1 = AttemptId(1, "f" * 12)
 
 
 def lock(agent_info: str, txn_id: int | None = 1) -> LockInfo:
@@ -25,22 +28,29 @@ def lock(agent_info: str, txn_id: int | None = 1) -> LockInfo:
     )
 
 
-def seal(first_txn_id: int, key: str = KEY) -> Seal:
-    return Seal(job_key=key, first_txn_id=TxnId(first_txn_id))
+def seal(first_txn_id: int, key: str = KEY, attempt: AttemptId = TRY_1) -> Seal:
+    return Seal(job_key=key, attempt=attempt, first_txn_id=TxnId(first_txn_id))
+
+
+def rival(txn_id: int, first_txn_id: int, attempt: AttemptId) -> Rival:
+    return Rival(
+        txn_id=TxnId(txn_id), part_digest="", attempt=attempt, first_txn_id=TxnId(first_txn_id)
+    )
 
 
 @pytest.mark.parametrize("key", ["", "k", KEY, "d" * 500, "täglich/日次", "a#b@7"])
 @pytest.mark.parametrize("first_txn_id", [1, 2**62])
 def test_the_text_fits_the_servers_column_and_is_recognised(key: str, first_txn_id: int) -> None:
-    text = seal(first_txn_id, key).agent_info
+    attempt = AttemptId(999_999, "0123456789ab")
+    text = seal(first_txn_id, key, attempt).agent_info
     assert len(text) <= 128
     assert text.isascii()
     (copy,) = copies_of(key, [lock(text, 9)])
-    assert (copy.txn_id, copy.first_txn_id) == (9, first_txn_id)
+    assert (copy.txn_id, copy.first_txn_id, copy.attempt) == (9, first_txn_id, attempt)
 
 
 def test_the_beginning_of_the_key_can_be_read() -> None:
-    assert seal(7).agent_info.startswith(KEY)
+    assert seal(7).agent_info.startswith(KEY[:40])
 
 
 def test_other_jobs_and_other_programs_are_no_copies() -> None:
@@ -59,12 +69,23 @@ def test_a_transaction_with_many_locks_is_one_copy() -> None:
     assert [c.txn_id for c in copies_of(KEY, locks)] == [3, 5]
 
 
-def test_rank_goes_by_the_first_transaction_of_a_copy() -> None:
+def test_within_a_try_rank_goes_by_the_first_transaction_of_a_copy() -> None:
     mine = seal(5)
-    copies = [
-        Rival(txn_id=TxnId(8), part_digest="", first_txn_id=TxnId(3)),
-        Rival(txn_id=TxnId(7), part_digest="", first_txn_id=TxnId(7)),
-        Rival(txn_id=TxnId(9), part_digest="", first_txn_id=TxnId(5)),
-    ]
-    assert [c.txn_id for c in older(mine, copies)] == [8]
+    copies = [rival(8, 3, OTHER_TRY_1), rival(7, 7, OTHER_TRY_1), rival(9, 5, OTHER_TRY_1)]
+    assert [c.txn_id for c in older(mine, TxnId(5), copies)] == [8]
     assert [c.txn_id for c in newer(mine, copies)] == [7]
+
+
+def test_a_later_try_is_newer_even_if_it_began_first() -> None:
+    mine = seal(5)
+    copies = [rival(4, 4, TRY_2)]
+    assert older(mine, TxnId(5), copies) == ()
+    assert newer(mine, copies) == tuple(copies)
+    assert [c.txn_id for c in older(seal(4, attempt=TRY_2), TxnId(4), [rival(5, 5, TRY_1)])] == [5]
+
+
+def test_what_an_attempt_began_before_and_could_not_abort_is_its_own_to_end() -> None:
+    mine = seal(5)
+    copies = [rival(5, 5, TRY_1), rival(6, 5, TRY_1)]
+    assert [c.txn_id for c in older(mine, TxnId(6), copies)] == [5]
+    assert newer(mine, copies) == ()

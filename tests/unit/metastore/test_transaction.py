@@ -125,7 +125,7 @@ def test_an_aborted_write_that_was_registered_stays_aborted_when_the_server_forg
             write(is_registered=is_registered)
     server.forget_empty_transactions()
     write_ids = client.valid_write_ids([partitioned.ref], client.valid_txns())[partitioned.ref]
-    assert write_ids.is_aborted(2)
+    assert not write_ids.is_visible(2)
     # What 3.1 makes of the other one, seen live, is why files may not be in place before.
     assert write_ids.is_visible(1) is (server.generation is MetastoreGeneration.V3)
 
@@ -144,6 +144,45 @@ def test_the_history_that_a_reader_needs_is_told_to_4x(
         is_v4 = server.generation is MetastoreGeneration.V4
         assert server.min_history == ({txn.txn_id: {table.ref: 4}} if is_v4 else {})
     assert server.min_history == {}
+
+
+def test_the_history_that_a_reader_needs_begins_at_the_lowest_open_write(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    writers = [client.open_txn() for _ in range(3)]
+    for txn_id in writers:
+        client.allocate_write_id(txn_id, table.ref)
+    client.commit_txn(writers[0])
+    client.commit_txn(writers[2])
+    with begin(
+        client, job_key="r", reads=[access(table, SELECT)], lock_timeout_s=5, clock=clock
+    ) as txn:
+        is_v4 = server.generation is MetastoreGeneration.V4
+        assert server.min_history == ({txn.txn_id: {table.ref: 2}} if is_v4 else {})
+
+
+def test_a_writer_that_was_at_work_before_and_commits_meanwhile_overtakes_too(
+    client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    rival = client.open_txn()
+    client.allocate_write_id(rival, table.ref)
+    steps: list[str] = []
+
+    def overtake(step: str) -> None:
+        steps.append(step)
+        if steps == ["opened"]:
+            client.commit_txn(rival)
+
+    with begin(
+        client,
+        job_key="job",
+        writes=[access(table, UPDATE)],
+        lock_timeout_s=5,
+        clock=clock,
+        on_step=overtake,
+    ) as txn:
+        assert steps == [*STEPS[:5], *STEPS[:5]]
+        assert txn.snapshot.write_ids(table.ref).is_visible(1)
 
 
 def test_whoever_is_overtaken_again_and_again_goes_on_in_the_end(

@@ -26,7 +26,7 @@ Stub: TypeAlias = Any  # generated code has no types
 
 # Younger than the independent client's IDL, whose Hive knew no pools of workers, no filters of the
 # queue and no history for readers. Each is set, and its effect seen, on a live 4.0.1 by a test in
-# tests/contract/metastore, which is named.
+# tests/contract/metastore or tests/spark, which is named.
 YOUNGER_FIELDS: Final = {
     ("CompactionRequest", "poolName"): "test_a_worker_claims_from_its_own_pool_only",
     ("FindNextCompactRequest", "poolName"): "test_a_worker_claims_from_its_own_pool_only",
@@ -43,7 +43,9 @@ YOUNGER_FIELDS: Final = {
     ): "test_a_compaction_goes_from_claim_to_cleaned",
 }
 YOUNGER_METHODS: Final = {
-    "add_write_ids_to_min_history": "test_history_for_readers_is_accepted_by_every_generation",
+    "add_write_ids_to_min_history": (
+        "test_the_servers_cleaner_waits_for_our_readers_and_cleans_up_after_us"
+    ),
 }
 YOUNGER_MEMBERS: Final = {
     # Numbers seen in the class files of 4.0.1; we parse them and never send them.
@@ -147,8 +149,9 @@ def _spec(module: Stub, method: str, kind: str) -> dict[int, str]:
 
 
 def test_the_list_of_younger_fields_names_tests_that_exist() -> None:
-    folder = Path(__file__).parents[2] / "contract" / "metastore"
-    text = "".join(file.read_text() for file in folder.glob("test_*.py"))
+    tests = Path(__file__).parents[2]
+    files = [*tests.glob("contract/metastore/test_*.py"), *tests.glob("spark/test_*.py")]
+    text = "".join(file.read_text() for file in files)
     named = {*YOUNGER_FIELDS.values(), *YOUNGER_METHODS.values()}
     assert {name for name in named if f"def {name}(" not in text} == set()
 

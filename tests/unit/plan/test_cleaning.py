@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.acid_state import AcidState, FileEntry, Listing, resolve
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.plan.cleaning import (
@@ -19,12 +20,15 @@ OLD = ["delta_0000001_0000001_0000", "delta_0000002_0000002_0000"]
 
 
 def state(
-    write_ids: str = f"d.t:3:{MAX}::", directories: tuple[str, ...] = DIRECTORIES
+    write_ids: str = f"d.t:3:{MAX}::",
+    directories: tuple[str, ...] = DIRECTORIES,
+    originals: tuple[str, ...] = (),
 ) -> AcidState:
+    paths = (*(f"{d}/bucket_00000" for d in directories), *originals)
     return resolve(
         Listing(
             location="/t",
-            files=tuple(FileEntry(path=f"{d}/bucket_00000", size_bytes=5) for d in directories),
+            files=tuple(FileEntry(path=path, size_bytes=5) for path in paths),
             metadata={d: "compacted" for d in directories if d.startswith("base_")},
         ),
         ValidWriteIdList.parse(write_ids),
@@ -70,9 +74,45 @@ def test_a_transaction_that_was_open_when_the_replacement_was_first_seen_keeps_t
     assert [r.path for r in released.remove] == OLD
 
 
-def test_a_transaction_that_began_later_keeps_nothing() -> None:
+@pytest.mark.parametrize(("youngest_reader", "goes"), [(8, False), (9, False), (10, True)])
+def test_whoever_may_have_begun_before_the_replacement_was_seen_keeps_the_old(
+    youngest_reader: int, goes: bool
+) -> None:
+    # 9 was the newest transaction there was when the base was first seen: it may read the deltas.
     seen = {"base_0000002": FirstSeen(high_watermark=TxnId(9), at_s=0.0)}
-    assert [r.path for r in plan(state(), "12:10:10,11:", seen=seen).remove] == OLD
+    found = plan(state(), f"12:{youngest_reader}:{youngest_reader}:", seen=seen)
+    assert [r.path for r in found.remove] == (OLD if goes else [])
+    assert len(found.keep) == (0 if goes else 2)
+
+
+def test_each_replacement_waits_for_those_that_could_read_before_it_itself_was_seen() -> None:
+    # The reader began after the base was seen, and before the delta of two was.
+    deltas = ("delta_0000003_0000003_0000", "delta_0000004_0000004_0000")
+    s = state(f"d.t:4:{MAX}::", (*DIRECTORIES, *deltas, "delta_0000003_0000004"))
+    seen = {
+        "base_0000002": FirstSeen(high_watermark=TxnId(9), at_s=0.0),
+        "delta_0000003_0000004": FirstSeen(high_watermark=TxnId(20), at_s=0.0),
+    }
+    found = plan(s, "25:15:15:", seen=seen)
+    assert [r.path for r in found.remove] == OLD
+    assert [k.path for k in found.keep] == list(deltas)
+
+
+def test_whoever_is_open_when_a_replacement_is_first_seen_keeps_the_old() -> None:
+    assert plan(state(), "9:9:9:").remove == ()
+
+
+def test_files_from_before_the_table_became_transactional_wait_for_readers_as_deltas_do() -> None:
+    converted = state(directories=("base_0000002",), originals=("000000_0", "000001_0"))
+    seen = {"base_0000002": FirstSeen(high_watermark=TxnId(9), at_s=0.0)}
+    held = plan(converted, "12:9:9:", seen=seen)
+    assert held.remove == ()
+    assert [k.path for k in held.keep] == ["000000_0", "000001_0"]
+    released = plan(converted, "12:10:10:", seen=seen)
+    assert [(r.path, r.why) for r in released.remove] == [
+        ("000000_0", "replaced by base_0000002"),
+        ("000001_0", "replaced by base_0000002"),
+    ]
 
 
 @pytest.mark.promise("K5")
@@ -111,4 +151,6 @@ def test_staging_goes_when_its_transaction_has_ended_and_it_is_old() -> None:
 @pytest.mark.promise("K4")
 def test_a_table_with_leftovers_is_not_clean() -> None:
     assert not is_clean(state())
+    assert not is_clean(state(directories=("base_0000002",), originals=("000000_0",)))
+    assert not is_clean(state(f"d.t:4:{MAX}::3", ("delta_0000003_0000003_0000",)))
     assert is_clean(state(directories=("base_0000002",)))

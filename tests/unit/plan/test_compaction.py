@@ -2,11 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.acid_state import AcidState, FileEntry, Listing, resolve
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidWriteIdList
 from airflow_hiveacid.jobs.specs import CompactionChoice
-from airflow_hiveacid.plan.compaction import CompactionPlan, NoCompaction, plan_compaction
+from airflow_hiveacid.plan.compaction import (
+    CompactionPlan,
+    NoCompaction,
+    doubles_rows,
+    plan_compaction,
+)
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 
 MAX = 9223372036854775807
@@ -80,7 +87,7 @@ def test_a_minor_result_of_two_directories_needs_a_metastore_that_can_hide_it() 
     plain = plan(s, CompactionChoice.MINOR, can_hide=False)
     assert isinstance(plain, CompactionPlan)
     assert plain.is_major
-    assert "could not become visible at once" in plain.why
+    assert "would not become visible at once" in plain.why
 
 
 @pytest.mark.promise("C13")
@@ -92,6 +99,25 @@ def test_tables_with_original_files_get_a_major_compaction() -> None:
     assert isinstance(found, CompactionPlan)
     assert found.is_major
     assert "original files" in found.why
+
+
+def test_files_that_were_loaded_as_they_are_get_a_major_compaction() -> None:
+    # LOAD DATA puts files without ACID columns into a delta.
+    loaded = {f"delta_{i:07d}_{i:07d}_0000/000000_0": 10 for i in (1, 2)}
+    s = state({}, f"d.t:2:{MAX}::", loaded)
+    assert s.originals == ()
+    found = plan(s, CompactionChoice.MINOR)
+    assert isinstance(found, CompactionPlan)
+    assert found.is_major
+    assert "no row identity of their own" in found.why
+
+
+def test_a_minor_compaction_joins_two_deltas_of_one_kind() -> None:
+    deletes = {f"delete_{name}": size for name, size in inserts(2, 3).items()}
+    for directories in (inserts(1, 2), {"base_0000001": 9, **deletes}):
+        found = plan(state(directories, f"d.t:3:{MAX}::"), CompactionChoice.MINOR)
+        assert isinstance(found, CompactionPlan)
+        assert len(found.inputs) == 2
 
 
 @pytest.mark.parametrize(
@@ -109,3 +135,71 @@ def test_a_minor_compaction_of_at_most_one_delta_and_its_twin_is_not_planned(
 def test_a_base_alone_needs_nothing() -> None:
     found = plan(state({"base_0000004": 50}, f"d.t:4:{MAX}::"), CompactionChoice.MAJOR)
     assert found == NoCompaction(why="there is no delta")
+
+
+def names(*texts: str) -> list[BaseName | DeltaName]:
+    found = [parse_directory_name(text) for text in texts]
+    return [name for name in found if name is not None]
+
+
+def dead_major(files: dict[str, int] | None = None) -> CompactionPlan:
+    """A compaction of write IDs 1 to 3, with deletes, whose base is `base_0000003`."""
+    inputs = {**inserts(1, 3), "delete_delta_0000002_0000002_0000": 5}
+    found = plan(state(inputs, f"d.t:3:{MAX}::", files), CompactionChoice.MAJOR)
+    assert isinstance(found, CompactionPlan)
+    return found
+
+
+WIDER = ("delta_0000001_0000005", "delete_delta_0000001_0000005")
+
+
+@pytest.mark.parametrize(
+    "present",
+    [
+        (*inserts(1, 3), "delete_delta_0000002_0000002_0000", *WIDER),  # nothing is cleaned yet
+        WIDER,  # all of it is, and the wider ones hold it
+        ("delta_0000003_0000005", *inserts(1, 3), "delete_delta_0000002_0000002_0000"),
+    ],
+)
+def test_a_late_base_beside_a_wider_delta_doubles_rows(present: tuple[str, ...]) -> None:
+    assert doubles_rows(dead_major(), names("base_0000003", *present))
+
+
+@pytest.mark.parametrize(
+    ("missing", "present"),
+    [
+        ("the delta of write ID 1", ("delta_0000002_0000005", "delete_delta_0000001_0000005")),
+        ("the deletes", ("delta_0000001_0000005",)),
+        ("all deltas but one", ("delta_0000003_0000005", "delta_0000002_0000002_0000")),
+    ],
+)
+def test_a_late_base_stays_while_anything_that_it_was_made_from_is_gone(
+    missing: str, present: tuple[str, ...]
+) -> None:
+    assert missing
+    assert not doubles_rows(dead_major(), names("base_0000003", *present))
+
+
+def test_a_late_base_that_holds_original_files_stays_for_nobody_can_tell_whether_they_do() -> None:
+    inputs = (*inserts(1, 3), "delete_delta_0000002_0000002_0000")
+    present = names("base_0000003", *inputs, *WIDER)
+    assert not doubles_rows(dead_major({"000000_0": 7}), present)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "delta_0000004_0000005",  # above it
+        "delta_0000001_0000003",  # covered by it
+        "delete_delta_0000001_0000005",  # deletes count once however often they are read
+    ],
+)
+def test_a_late_base_stays_beside_what_doubles_no_row(other: str) -> None:
+    inputs = (*inserts(1, 3), "delete_delta_0000002_0000002_0000")
+    assert not doubles_rows(dead_major(), names("base_0000003", *inputs, other))
+
+
+def test_only_a_base_can_come_late_and_double_rows() -> None:
+    found = plan(state(inserts(1, 3), f"d.t:3:{MAX}::"), CompactionChoice.MINOR)
+    assert isinstance(found, CompactionPlan)
+    assert not doubles_rows(found, names(*inserts(1, 3), "delta_0000001_0000005"))

@@ -27,6 +27,7 @@ from airflow_hiveacid.plan.statements import (
     resolve_insert,
     resolve_merge,
     resolve_update,
+    sql_string,
 )
 
 
@@ -149,3 +150,17 @@ def test_an_insert_refuses_wrong_counts_doubles_and_strangers() -> None:
         resolve_insert(table(), insert(), ["zz"])
     with pytest.raises(UnknownColumnError, match="'a'"):
         resolve_insert(table(), insert(partition={"a": "1"}), ["id"])
+
+
+@pytest.mark.parametrize(
+    ("text", "literal"),
+    [
+        ("plain", "'plain'"),
+        ("it's", r"'it\'s'"),
+        ("a\\b", r"'a\\b'"),
+        ("ends with \\", r"'ends with \\'"),
+        (r"\' OR 1 = 1 --", r"'\\\' OR 1 = 1 --'"),
+    ],
+)
+def test_a_text_becomes_a_literal_that_means_it_and_nothing_else(text: str, literal: str) -> None:
+    assert sql_string(text) == literal

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from airflow_hiveacid.format.acid_state import AcidState, FileEntry, Listing, resolve
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.plan.thresholds import (
@@ -129,6 +130,18 @@ def test_the_count_asks_for_a_major_compaction_where_there_is_no_base() -> None:
     is_major, why = decide(_state(deltas=(10,) * 10), CompactionPolicy())
     assert is_major is True
     assert "no base" in why
+
+
+def test_an_empty_base_is_none_to_build_on() -> None:
+    # A base without a byte leaves a minor compaction nothing to spare.
+    is_major, why = decide(_state(base_bytes=0, deltas=(10,) * 10), CompactionPolicy())
+    assert is_major is True
+    assert "no base" in why
+
+
+def test_original_files_are_a_base_to_build_on() -> None:
+    found = decide(_state(original_bytes=10**6, deltas=(10,) * 10), CompactionPolicy())
+    assert found == (False, "10 delta directories (threshold 10)")
 
 
 def test_below_the_thresholds_the_answer_says_how_far() -> None:

@@ -15,8 +15,8 @@ from pyarrow import orc
 
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.storage.gen import orc_acid_pb2 as pb
-from airflow_hiveacid.storage.orc_footer import parse_tail, serialize_tail
+from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
+from airflow_hiveacid.storage.orc.tail import parse_tail, serialize_tail
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,9 +19,9 @@ from airflow_hiveacid.format.types import (
     StructType,
     parse_type,
 )
-from airflow_hiveacid.storage.json_rows import json_lines
-from airflow_hiveacid.storage.orc_timestamps import TimestampForm
-from airflow_hiveacid.storage.scan import scan
+from airflow_hiveacid.storage.acid.read.scan import scan
+from airflow_hiveacid.storage.values.json_rows import json_lines
+from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from judges.golden import GoldenCase, GoldenSnapshot, cases
 
 if TYPE_CHECKING:

@@ -10,11 +10,12 @@ from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.storage.acid_events import insert_events
-from airflow_hiveacid.storage.orc_convert import Matching
-from airflow_hiveacid.storage.orc_encoders import WriterOptions
-from airflow_hiveacid.storage.orc_reader import AcidFile, FileKind, read_events
-from airflow_hiveacid.storage.orc_writer import AcidFileWriter
+from airflow_hiveacid.storage.acid.events import insert_events
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.read.reader import read_events
+from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.values.convert import Matching
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,0 +1,164 @@
+"""How the command line shows rows and directories: tables for people, JSON for programs.
+
+Takes a `View` and what was found under it; gives text. On a terminal a table is as wide as it is,
+elsewhere as wide as it needs to be.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from airflow_hiveacid.format.types import HiveType, PrimitiveType, StructType, parse_type
+from airflow_hiveacid.storage.acid.read.scan import scan
+from airflow_hiveacid.storage.values.json_rows import json_lines
+from airflow_hiveacid.storage.values.timestamps import TimestampForm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.table import Table
+
+    from airflow_hiveacid.cli_view import Place, View
+    from airflow_hiveacid.storage.acid.read.inspect import InspectedEntry
+
+_WIDE: Final = 200
+_IDENTITY: Final = StructType(
+    (
+        ("writeid", PrimitiveType("bigint")),
+        ("bucketid", PrimitiveType("int")),
+        ("rowid", PrimitiveType("bigint")),
+    )
+)
+_WHOLE_NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
+
+
+def json_rows(view: View, *, with_identity: bool, limit: int) -> Iterator[list[str]]:
+    """Live rows as JSON arrays: identity if asked for, data columns, partition columns.
+
+    Args:
+        view: what to read.
+        with_identity: whether each row's identity comes first.
+        limit: the most rows; 0 for all.
+
+    Yields:
+        The rows of one batch.
+
+    Raises:
+        HiveAcidError: what is there cannot be read.
+    """
+    types: list[HiveType] = [parse_type(column.type) for column in view.columns]
+    types += [_partition_type(column.type) for column in view.partition_columns]
+    left = limit or None
+    for place in view.places:
+        batches = scan(
+            place.location,
+            view.columns,
+            view.write_ids,
+            view.txns,
+            with_identity=with_identity,
+            timestamps=TimestampForm.PAIR,
+        )
+        for batch in batches:
+            whole = _with_partition(batch.slice(0, left), view, place)
+            yield list(json_lines(whole, [_IDENTITY, *types] if with_identity else types))
+            if left is not None:
+                left -= whole.num_rows
+                if left <= 0:
+                    return
+
+
+def rows_table(
+    view: View, rows: Sequence[Sequence[Any]], *, with_identity: bool, limit: int
+) -> str:
+    """Rows for people, and whether there may be more of them."""
+    columns = (*view.columns, *view.partition_columns)
+    table = _table(*(["row ID"] if with_identity else []), *(c.name for c in columns))
+    for column, drawn in zip(reversed(columns), reversed(table.columns), strict=False):
+        if _is_number(column.type):
+            drawn.justify = "right"
+    for row in rows:
+        table.add_row(*map(_cell, row))
+    words = f"{view.title}: {len(rows)} rows"
+    if limit and len(rows) >= limit:
+        words = f"{view.title}: the first {limit} rows; --limit N shows more, --limit 0 all"
+    return f"{_drawn(table)}{words}\n"
+
+
+def entries_table(place: Place, entries: Sequence[InspectedEntry]) -> str:
+    """The directories of one place."""
+    table = _table("directory", "type", "write IDs", "state", "files", "rows", "bytes", "why")
+    for column in table.columns[4:7]:
+        column.justify = "right"
+    for entry in entries:
+        table.add_row(
+            entry.name,
+            entry.type,
+            _range(entry),
+            entry.state,
+            str(entry.files),
+            "?" if entry.rows is None else f"{entry.rows:,}",
+            f"{entry.size_bytes:,}",
+            entry.why,
+        )
+    title = f"{place.partition}  " if place.partition.columns else ""
+    return f"{title}{place.location}\n{_drawn(table)}"
+
+
+def _with_partition(batch: pa.RecordBatch, view: View, place: Place) -> pa.RecordBatch:
+    for column, value in zip(view.partition_columns, place.partition.values, strict=True):
+        is_number = isinstance(_partition_type(column.type), PrimitiveType) and (
+            column.type in _WHOLE_NUMBERS
+        )
+        type_ = pa.int64() if is_number else pa.string()
+        scalar = pa.scalar(int(value) if is_number and value is not None else value, type_)
+        batch = batch.append_column(column.name, pa.repeat(scalar, batch.num_rows))
+    return batch
+
+
+def _partition_type(type_text: str) -> HiveType:
+    """Whole numbers are numbers; all else stays the text that the metastore keeps."""
+    return PrimitiveType("bigint" if type_text in _WHOLE_NUMBERS else "string")
+
+
+def _is_number(type_text: str) -> bool:
+    return type_text in _WHOLE_NUMBERS or type_text.startswith(("decimal", "float", "double"))
+
+
+def _cell(value: object) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case {"writeid": write_id, "bucketid": bucket_id, "rowid": row_id}:
+            return f"{write_id}/{bucket_id}/{row_id}"
+        case _:
+            return str(value)
+
+
+def _table(*names: str) -> Table:
+    from rich import box  # noqa: PLC0415 - only people need it
+    from rich.table import Table  # noqa: PLC0415 - as above
+
+    return Table(*names, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+
+
+def _drawn(table: Table) -> str:
+    from rich.console import Console  # noqa: PLC0415 - only people need it
+
+    text = io.StringIO()
+    terminal = sys.stdout.isatty()
+    console = Console(
+        file=text, force_terminal=terminal, width=None if terminal else _WIDE, markup=False
+    )
+    console.print(table)
+    return text.getvalue()
+
+
+def _range(entry: InspectedEntry) -> str:
+    low, high = entry.least_write_id, entry.greatest_write_id
+    text = "" if high is None else f"..{high}" if low is None else f"{low}..{high}"
+    statement = "" if entry.statement_id is None else f" statement {entry.statement_id}"
+    return f"{text}{statement}"

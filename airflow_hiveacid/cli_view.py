@@ -1,0 +1,194 @@
+"""What the command line looks at: directories, columns, and which writes count.
+
+Takes parsed options; gives a `View`, from the metastore (`--table`) or from what the options say
+themselves (`--location`). Scanning a table runs in a read transaction, so that no cleaner takes a
+file away meanwhile; inspecting takes a plain snapshot and holds nothing.
+
+Example:
+    with looking(options, holds_files=True) as view:
+        for place in view.places:
+            scan(place.location, view.columns, view.write_ids, view.txns)
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    InvalidNameError,
+    NotTransactionalError,
+    PartitionNotFoundError,
+)
+from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.table import (
+    UNPARTITIONED,
+    Column,
+    PartitionName,
+    TableRef,
+    TransactionalKind,
+)
+from airflow_hiveacid.format.types import StructType, parse_type
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.metastore.client import MetastoreClient
+
+METASTORE_VARIABLE: Final = "HIVE_METASTORE_URIS"
+DEFAULT_METASTORE: Final = "thrift://localhost:9083"
+_LOCK_TIMEOUT_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One directory: a table's own, or one partition's with its values as texts."""
+
+    location: str
+    partition: PartitionName = UNPARTITIONED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What there is to see, and which of it counts. `txns` None means every compaction."""
+
+    title: str
+    places: tuple[Place, ...]
+    columns: tuple[Column, ...]
+    partition_columns: tuple[Column, ...]
+    write_ids: ValidWriteIdList
+    txns: ValidTxnList | None
+
+
+@contextmanager
+def looking(options: argparse.Namespace, *, holds_files: bool) -> Iterator[View]:
+    """What the options name.
+
+    Args:
+        options: with `table`, `metastore` and `partition`, or `location`, `write_ids`, `txns` and
+            `schema`.
+        holds_files: whether a transaction keeps cleaners from the files until the end.
+
+    Raises:
+        HiveAcidError: an option is wrong, the table does not exist, or the metastore does not
+            answer.
+    """
+    if options.table is None:
+        yield _by_hand(options)
+        return
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint  # noqa: PLC0415 - needs Thrift
+    from airflow_hiveacid.metastore.client import connect  # noqa: PLC0415 - as above
+
+    with connect(MetastoreEndpoint(uris=metastore_uris(options.metastore))) as client:
+        table = client.get_table(TableRef.parse(options.table))
+        if table.kind is TransactionalKind.NONE:
+            raise NotTransactionalError(table=table.ref)
+        wanted = PartitionName.parse(options.partition) if options.partition else None
+        if holds_files:
+            with _read_transaction(client, table, wanted) as snapshot:
+                yield _view(client, table, wanted, snapshot)
+            return
+        txns = client.valid_txns()
+        write_ids = client.valid_write_ids([table.ref], txns)
+        yield _view(client, table, wanted, Snapshot(txn_id=None, txns=txns, tables=write_ids))
+
+
+def metastore_uris(given: str | None) -> tuple[str, ...]:
+    """The servers to ask: what was given, else the environment's, else the one of this machine.
+
+    Example:
+        >>> metastore_uris("hms-1, thrift://hms-2:9084")
+        ('thrift://hms-1:9083', 'thrift://hms-2:9084')
+    """
+    text = given or os.environ.get(METASTORE_VARIABLE) or DEFAULT_METASTORE
+    servers = [server.strip() for server in text.split(",") if server.strip()]
+    if not servers:
+        raise ConfigurationError(f"{text!r} names no metastore; give thrift://host:port")
+    return tuple(_uri(server) for server in servers)
+
+
+def absolute(location: str) -> str:
+    """A location as it stands, or a relative path made absolute."""
+    is_relative = not location.startswith("/") and ":" not in location.partition("/")[0]
+    return os.path.abspath(location) if is_relative else location  # noqa: PTH100 - a text stays one
+
+
+def schema_columns(text: str) -> tuple[Column, ...]:
+    """The columns of a `struct<...>` text.
+
+    Raises:
+        InvalidNameError: it is no struct type.
+    """
+    parsed = parse_type(text)
+    if not isinstance(parsed, StructType):
+        raise InvalidNameError(name=text, what="schema (expected struct<name:type,...>)")
+    return tuple(Column(name=name, type=str(field)) for name, field in parsed.fields)
+
+
+def _uri(server: str) -> str:
+    uri = server if "://" in server else f"thrift://{server}"
+    has_port = ":" in uri.removeprefix("thrift://")
+    return uri if has_port else f"{uri}:9083"
+
+
+def _by_hand(options: argparse.Namespace) -> View:
+    schema = getattr(options, "schema", None)
+    return View(
+        title=options.location,
+        places=(Place(location=absolute(options.location)),),
+        columns=schema_columns(schema) if schema else (),
+        partition_columns=(),
+        write_ids=ValidWriteIdList.parse(options.write_ids),
+        txns=None if options.txns is None else ValidTxnList.parse(options.txns),
+    )
+
+
+@contextmanager
+def _read_transaction(
+    client: MetastoreClient, table: TableInfo, wanted: PartitionName | None
+) -> Iterator[Snapshot]:
+    from airflow_hiveacid.format.conflicts import DataOperation  # noqa: PLC0415 - needs Thrift
+    from airflow_hiveacid.metastore.locks import TableAccess  # noqa: PLC0415 - as above
+    from airflow_hiveacid.metastore.transaction import begin  # noqa: PLC0415 - as above
+
+    access = TableAccess(
+        table=table,
+        operations=frozenset({DataOperation.SELECT}),
+        partitions=None if wanted is None else (wanted,),
+    )
+    with begin(client, job_key=None, reads=[access], lock_timeout_s=_LOCK_TIMEOUT_S) as txn:
+        yield txn.snapshot
+
+
+def _view(
+    client: MetastoreClient, table: TableInfo, wanted: PartitionName | None, snapshot: Snapshot
+) -> View:
+    return View(
+        title=str(table.ref),
+        places=tuple(
+            Place(location=found.location, partition=found.name)
+            for found in _partitions(client, table, wanted)
+        ),
+        columns=table.columns,
+        partition_columns=table.partition_columns,
+        write_ids=snapshot.write_ids(table.ref),
+        txns=snapshot.txns,
+    )
+
+
+def _partitions(
+    client: MetastoreClient, table: TableInfo, wanted: PartitionName | None
+) -> tuple[PartitionInfo, ...]:
+    if wanted is None:
+        return client.list_partitions(table)
+    if not table.is_partitioned:
+        raise ConfigurationError(f"{table.ref} is not partitioned; leave --partition out")
+    found = client.get_partitions(table, [wanted])
+    if not found:
+        raise PartitionNotFoundError(table=table.ref, partition=wanted)
+    return found

@@ -1,0 +1,151 @@
+"""How a table is made if it is missing: `CREATE TABLE IF NOT EXISTS` that looks at what exists.
+
+Takes a client and a definition; makes the table, or makes sure that the one that is there is what
+was asked for. Safe to repeat, also after an answer was lost.
+
+Example:
+    new = define("demo.customers", {"id": "bigint", "name": "string"})
+    is_new = ensure_table(client, new)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    MetastoreCallError,
+    TableDiffersError,
+    TableNotFoundError,
+)
+from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.metastore.catalog import NewTable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+_LOCAL: Final = "file:"
+
+
+def define(  # noqa: PLR0913 - a table is that much
+    table: str,
+    columns: Mapping[str, str],
+    *,
+    partition_columns: Mapping[str, str] | None = None,
+    bucket_columns: Sequence[str] = (),
+    num_buckets: int = 0,
+    location: str | None = None,
+) -> NewTable:
+    """A full-ACID ORC table: names and types checked, in the metastore's spelling.
+
+    Args:
+        table: `db.table`.
+        columns: Hive types by column, in the table's order.
+        partition_columns: the same for partition columns.
+        bucket_columns: rows go into `num_buckets` files by their hash; none by default.
+        num_buckets: see there.
+        location: a URI; by default below the database's.
+
+    Raises:
+        InputError: a name or type is none of Hive's, a column is named twice or, for buckets, not
+            there.
+    """
+    data, parts = _columns(columns), _columns(partition_columns or {})
+    names = [column.name for column in (*data, *parts)]
+    if not data:
+        raise ConfigurationError(f"{table}: a table needs at least one column")
+    for name in names:
+        if not name or names.count(name) > 1:
+            problem = f"column {name!r} is named twice" if name else "a column has no name"
+            raise ConfigurationError(f"{table}: {problem}")
+    buckets = tuple(name.strip().lower() for name in bucket_columns)
+    if bool(buckets) != (num_buckets > 0):
+        raise ConfigurationError(f"{table}: give bucket_columns and num_buckets, or neither")
+    for name in buckets:
+        if name not in {column.name for column in data}:
+            raise ConfigurationError(f"{table}: bucket column {name!r} is not among the columns")
+    return NewTable(
+        ref=TableRef.parse(table),
+        columns=data,
+        partition_columns=parts,
+        bucket_columns=buckets,
+        num_buckets=num_buckets,
+        location=location,
+    )
+
+
+def ensure_table(client: MetastorePort, new: NewTable) -> bool:
+    """Make a table unless it is there; True where it is new.
+
+    Raises:
+        TableDiffersError: it is there with another shape.
+        MetastoreCallError: the database does not exist, or the server refuses the definition.
+    """
+    try:
+        found = client.get_table(new.ref)
+    except TableNotFoundError:
+        try:
+            client.create_table(new)
+        except MetastoreCallError as refusal:
+            found = _made_by_another(client, new.ref, refusal)
+        else:
+            return True
+    if wrong := differences(new, found):
+        raise TableDiffersError(table=new.ref, differences=wrong)
+    return False
+
+
+def differences(new: NewTable, found: TableInfo) -> tuple[str, ...]:
+    """What a table that is there has otherwise than was asked for, as sentences; none if it fits.
+
+    The location counts only where one is asked for.
+    """
+    facts = {
+        "columns": (_text(new.columns), _text(found.columns)),
+        "partition columns": (_text(new.partition_columns), _text(found.partition_columns)),
+        "bucket columns": (", ".join(new.bucket_columns), ", ".join(found.bucket_columns)),
+        "buckets": (str(new.num_buckets), str(found.num_buckets)),
+        "kind": (new.kind.value, found.kind.value),
+        "format": ("ORC", "ORC" if found.is_orc else "another"),
+        "sort columns": (", ".join(new.sort_columns), ", ".join(found.sort_columns)),
+    }
+    if new.location is not None:
+        facts["location"] = (_place(new.location), _place(found.location))
+    return tuple(
+        f"its {fact} are {there or 'none'} instead of {asked or 'none'}"
+        if fact.endswith("s")
+        else f"its {fact} is {there} instead of {asked}"
+        for fact, (asked, there) in facts.items()
+        if asked != there
+    )
+
+
+def _made_by_another(
+    client: MetastorePort, ref: TableRef, refusal: MetastoreCallError
+) -> TableInfo:
+    """The table, if making it was refused because somebody else was quicker."""
+    try:
+        return client.get_table(ref)
+    except TableNotFoundError:
+        raise refusal from None
+
+
+def _columns(given: Mapping[str, str]) -> tuple[Column, ...]:
+    return tuple(
+        Column(name=name.strip().lower(), type=str(parse_type(type_text)))
+        for name, type_text in given.items()
+    )
+
+
+def _text(columns: Sequence[Column]) -> str:
+    return ", ".join(f"{c.name} {parse_type(c.type)}" for c in columns)
+
+
+def _place(location: str) -> str:
+    """A location without what does not count: the scheme of this machine, slashes at the end."""
+    path = location.removeprefix(_LOCAL)
+    return f"/{path.lstrip('/')}".rstrip("/") if path.startswith("/") else path.rstrip("/")

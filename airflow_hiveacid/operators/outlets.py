@@ -1,0 +1,50 @@
+"""What consumers of a table are told: an asset event for each change, and none for no change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow.sdk import Asset
+
+from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.specs import OnRerun
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator, Context
+
+    from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.jobs.specs import JobSpec
+
+
+def describe_outlets(
+    task: BaseOperator, context: Context, spec: JobSpec, result: JobResult
+) -> None:
+    """Put the gist of a result into the events of a task's outlets."""
+    if not _is_news(spec, result):
+        # Airflow sends an event for every outlet that a task has when it succeeds.
+        task.outlets = []
+        return
+    events = context["outlet_events"]
+    for outlet in task.outlets:
+        if isinstance(outlet, Asset):
+            events[outlet].extra.update(
+                {
+                    "table": result.table,
+                    "status": result.status.value,
+                    "txn_id": result.txn_id,
+                    "write_id": result.write_ids.get(result.table),
+                    "rows": result.to_json()["rows"],
+                    "partitions": list(result.partitions),
+                }
+            )
+
+
+def _is_news(spec: JobSpec, result: JobResult) -> bool:
+    """Whether consumers of the table have something new to see.
+
+    What an earlier try of this generation had done before it was lost was never told, so this try
+    tells it; what a cleared task skips was.
+    """
+    if result.status is JobStatus.ALREADY_DONE:
+        return spec.generation == 0 or spec.on_rerun is not OnRerun.SKIP
+    return result.status is JobStatus.COMMITTED

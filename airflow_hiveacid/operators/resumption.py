@@ -1,0 +1,73 @@
+"""What a submission that outlives its worker leaves in its task's state store.
+
+The Spark provider keeps the driver's ID there, so that a retry finds the driver instead of
+submitting again. Beside it stands where the result goes, and which statement of which generation
+the driver runs: another one's result must not be taken for ours.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.codec import JsonValue
+    from airflow_hiveacid.jobs.specs import JobSpec
+
+RESULT_URI_KEY: Final = "hiveacid_result_uri"
+"""Where a resumable submission's result goes."""
+
+SUBMISSION_KEY: Final = "hiveacid_submission"
+"""What a resumable submission does."""
+
+
+log = logging.getLogger(__name__)
+
+
+class StateStore(Protocol):
+    """A task's state store, as far as it is used here."""
+
+    def get(self, key: str) -> object:
+        """The value, or None."""
+
+    def set(self, key: str, value: JsonValue) -> None:
+        """Keep a value."""
+
+    def delete(self, key: str) -> None:
+        """Remove a value, if there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumable:
+    """The notes of one submission, and the keys that the Spark provider keeps beside them."""
+
+    store: StateStore
+    provider_keys: tuple[str, ...] = ()
+
+    @property
+    def result_uri(self) -> str | None:
+        """Where the noted submission's result goes."""
+        uri = self.store.get(RESULT_URI_KEY)
+        return None if uri is None else str(uri)
+
+    def note(self, spec: JobSpec) -> None:
+        """Note what is about to be submitted."""
+        self.store.set(RESULT_URI_KEY, spec.result_uri)
+        self.store.set(SUBMISSION_KEY, _what(spec))
+
+    def leave_another(self, spec: JobSpec) -> None:
+        """Forget a noted submission that does something else; the new one fences its driver."""
+        noted = self.store.get(SUBMISSION_KEY)
+        if noted is not None and noted != _what(spec):
+            log.warning("the driver of the last try runs another statement; submitting anew")
+            self.forget()
+
+    def forget(self) -> None:
+        """Remove all notes, the provider's too."""
+        for key in (RESULT_URI_KEY, SUBMISSION_KEY, *self.provider_keys):
+            self.store.delete(key)
+
+
+def _what(spec: JobSpec) -> JsonValue:
+    return {"generation": spec.generation, "statement": dict(sorted(spec.statement.items()))}

@@ -1,0 +1,63 @@
+"""Which job a task instance is, and which run of it, so that a retry and a clear can be told apart.
+
+A generation ends when the task has delivered its result. Only then does a clear begin a new one: a
+task that Airflow believes to have failed may have committed, and running it again must find that
+out. Airflow raises `max_tries` whenever a task instance is cleared and at no other time; what was
+delivered stands in the task's state store, which survives a clear.
+
+Example:
+    >>> from types import SimpleNamespace
+    >>> context = {"ti": SimpleNamespace(max_tries=3, task=SimpleNamespace(retries=2))}
+    >>> generation_of(context)  # without a state store, clears are all that can be counted
+    1
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_hiveacid.jobs.codec import JsonValue
+
+DELIVERED_KEY: Final = "hiveacid_delivered"
+"""The last generation that has delivered its result, in the task's state store."""
+
+
+def generation_of(context: Context) -> int:
+    """How often this task was cleared after it had delivered a result."""
+    ti, store = context["ti"], context.get("task_state_store")
+    if store is None:
+        return max(0, ti.max_tries - (ti.task.retries or 0))
+    delivered: Any = store.get(DELIVERED_KEY)
+    if not isinstance(delivered, dict):
+        return 0
+    was_cleared = delivered.get("max_tries") != ti.max_tries
+    return int(delivered.get("generation", 0)) + int(was_cleared)
+
+
+def note_delivered(context: Context, generation: int) -> None:
+    """Remember that this generation's result has reached Airflow."""
+    from airflow.sdk.execution_time.context import NEVER_EXPIRE  # noqa: PLC0415 - loads the task runner
+
+    store = context.get("task_state_store")
+    if store is not None:
+        value: dict[str, JsonValue] = {
+            "generation": generation,
+            "max_tries": context["ti"].max_tries,
+        }
+        store.set(DELIVERED_KEY, value, retention=NEVER_EXPIRE)
+
+
+def job_key(context: Context) -> str:
+    """What makes this task instance one job: the same for every try.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> ti = SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=-1, try_number=2)
+        >>> job_key({"ti": ti})
+        'd/r/t/-1'
+    """
+    ti = context["ti"]
+    return f"{ti.dag_id}/{ti.run_id}/{ti.task_id}/{ti.map_index}"

@@ -1,0 +1,224 @@
+"""What Spark's analyser found out about expressions, and the one time of a statement.
+
+Spark says these things on the JVM side only; this module is where we ask for them. Takes a frame
+and expressions as text; gives each as the analyser resolved it: its type, the columns of the frame
+that it uses, whether it is deterministic, and a column that holds for every frame which has the
+same columns below it. Such a column names nothing any more: what else a frame carries beside the
+columns that the expression was resolved against, no `*` and no name in it can mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from py4j.java_gateway import JavaClass
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from py4j.java_gateway import JavaObject, JVMView
+    from pyspark.sql.types import DataType
+
+_NOW: Final = ("current_timestamp()", "now()", "current_date()", "localtimestamp()")
+_ALIAS: Final = "__hiveacid_expression_"
+_REPEATABLE: Final = frozenset(
+    {
+        "Filter",
+        "Join",
+        "LocalRelation",
+        "LogicalRDD",
+        "LogicalRelation",
+        "MapInArrow",
+        "PythonMapInArrow",
+        "Project",
+        "Range",
+        "ResolvedHint",
+        "SubqueryAlias",
+        "Union",
+        "View",
+    }
+)
+
+
+class NotOfOneRowError(Exception):
+    """An expression needs more than one row, or makes several: an aggregate, a window, explode."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """One expression over one frame; `uses` are the positions of the frame's columns in it."""
+
+    column: Column
+    type: DataType
+    uses: frozenset[int]
+    is_deterministic: bool
+    has_subquery: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The one time of a statement: what `current_timestamp()` and its like say in all of it.
+
+    Spark would fix them for each of its own queries, of which a statement has several.
+    """
+
+    literals: JavaObject
+
+    @classmethod
+    def now(cls, spark: SparkSession) -> Moment:
+        """This moment, in the session's time zone."""
+        jvm = jvm_of(spark)
+        asked = _analysed(spark.range(1).select(*[F.expr(text) for text in _NOW]))
+        told = jvm.org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime.apply(asked)
+        literals = jvm.java.util.HashMap()
+        for call, literal in zip(
+            _each(asked.expressions()), _each(told.expressions()), strict=True
+        ):
+            literals.put(call.child(), literal.child())
+        # A map is a partial function, which is what Spark's trees are transformed with.
+        return cls(jvm.PythonUtils.toScalaMap(literals))
+
+    def fixed_in(self, frame: DataFrame) -> DataFrame:
+        """The same frame, in which it is this moment."""
+        spark = frame.sparkSession
+        sql = jvm_of(spark).org.apache.spark.sql
+        dataset = sql.classic.Dataset if isinstance(sql.classic.Dataset, JavaClass) else sql.Dataset
+        rows = dataset.ofRows(spark._jsparkSession, self.plan_of(frame))  # noqa: SLF001
+        return DataFrame(rows, spark)
+
+    def plan_of(self, frame: DataFrame) -> JavaObject:
+        """The analysed plan of a frame, in which it is this moment."""
+        return _analysed(frame).transformAllExpressionsWithSubqueries(self.literals)
+
+
+def jvm_of(spark: SparkSession) -> JVMView:
+    """The JVM behind a session.
+
+    Raises:
+        TypeError: the session is a client of Spark Connect, which has none.
+    """
+    jvm = spark._jvm  # noqa: SLF001 - there is no public way
+    if jvm is None:
+        raise TypeError("a classic Spark session is needed")
+    return jvm
+
+
+def resolve(frame: DataFrame, texts: Sequence[str], moment: Moment) -> tuple[Resolved, ...]:
+    """Resolve some expressions over a frame, which is all that they see.
+
+    Raises:
+        AnalysisException, ParseException: Spark cannot resolve or read one of them.
+        NotOfOneRowError: as it says.
+    """
+    ids = _output_ids(frame)
+    found = _found(frame, texts, moment, ids)
+    return tuple(_resolved(frame, one, type_, ids) for one, type_ in found)
+
+
+def conjuncts(frame: DataFrame, condition: str, moment: Moment) -> tuple[Resolved, ...]:
+    """The parts of a condition that are joined by AND, in order.
+
+    Raises:
+        AnalysisException, ParseException, NotOfOneRowError: see `resolve`.
+    """
+    ids = _output_ids(frame)
+    ((whole, type_),) = _found(frame, [condition], moment, ids)
+    return tuple(_resolved(frame, part, type_, ids) for part in _parts(whole))
+
+
+def _found(
+    frame: DataFrame, texts: Sequence[str], moment: Moment, ids: Mapping[int, int]
+) -> list[tuple[JavaObject, DataType]]:
+    """What the analyser makes of each text, and the type of it."""
+    if not texts:
+        return []
+    asked = frame.select(*[F.expr(text).alias(f"{_ALIAS}{i}") for i, text in enumerate(texts)])
+    plan = moment.plan_of(asked)
+    named = _each(plan.expressions())
+    # Aggregates, windows and generators are taken out of the list of columns into plans below it.
+    if _kind(plan) != "Project" or [_kind(one) for one in named] != ["Alias"] * len(texts):
+        raise NotOfOneRowError
+    if any(not _used_ids(one) <= ids.keys() for one in named):
+        raise NotOfOneRowError
+    return [(one.child(), field.dataType) for one, field in zip(named, asked.schema, strict=True)]
+
+
+def is_repeatable(frame: DataFrame) -> bool:
+    """Whether every task of a frame makes the same rows when it runs again, in whatever order.
+
+    Files are read, rows are picked, changed one by one and joined: then it does. Aggregates are not
+    trusted (sums of floating numbers depend on the order), nor limits, samples, windows, and what
+    is not a file.
+    """
+    plan = _analysed(frame)
+    return plan.subqueriesAll().isEmpty() and all(_repeats(node) for node in _nodes(plan))
+
+
+def _repeats(node: JavaObject) -> bool:
+    if _kind(node) == "LogicalRelation" and _kind(node.relation()) != "HadoopFsRelation":
+        return False
+    return _kind(node) in _REPEATABLE and all(e.deterministic() for e in _each(node.expressions()))
+
+
+def expected_bytes(frame: DataFrame) -> int:
+    """The size that Spark expects of a frame; often too high."""
+    execution = frame._jdf.queryExecution()  # noqa: SLF001 - Spark says it here only
+    return int(str(execution.optimizedPlan().stats().sizeInBytes()))
+
+
+def _resolved(
+    frame: DataFrame, expression: JavaObject, data_type: DataType, ids: Mapping[int, int]
+) -> Resolved:
+    expressions = jvm_of(frame.sparkSession).org.apache.spark.sql.catalyst.expressions
+    return Resolved(
+        column=_column(frame.sparkSession, expression),
+        type=data_type,
+        uses=frozenset(ids[i] for i in _used_ids(expression)),
+        is_deterministic=bool(expression.deterministic()),
+        has_subquery=bool(expressions.SubqueryExpression.hasSubquery(expression)),
+    )
+
+
+def _used_ids(expression: JavaObject) -> set[int]:
+    return {int(a.exprId().id()) for a in _each(expression.references().toSeq())}
+
+
+def _column(spark: SparkSession, expression: JavaObject) -> Column:
+    sql = jvm_of(spark).org.apache.spark.sql
+    utils = sql.classic.ExpressionUtils
+    found = utils.column(expression) if isinstance(utils, JavaClass) else sql.Column(expression)
+    return Column(found)
+
+
+def _parts(condition: JavaObject) -> Iterator[JavaObject]:
+    if _kind(condition) == "And":
+        yield from _parts(condition.left())
+        yield from _parts(condition.right())
+    else:
+        yield condition
+
+
+def _nodes(tree: JavaObject) -> Iterator[JavaObject]:
+    yield tree
+    for child in _each(tree.children()):
+        yield from _nodes(child)
+
+
+def _analysed(frame: DataFrame) -> JavaObject:
+    return frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - Spark says it here only
+
+
+def _output_ids(frame: DataFrame) -> dict[int, int]:
+    """The positions of a frame's columns by the numbers that Spark gives to columns."""
+    return {int(a.exprId().id()): i for i, a in enumerate(_each(_analysed(frame).output()))}
+
+
+def _kind(node: JavaObject) -> str:
+    return str(node.getClass().getSimpleName())
+
+
+def _each(seq: JavaObject) -> list[JavaObject]:
+    return [seq.apply(i) for i in range(seq.size())]

@@ -1,0 +1,210 @@
+"""Cleaning of one table: what `plan.cleaning` lets go is removed, and the queue is told.
+
+Idempotent at every point: whatever a killed cleaner has not removed, the next one finds again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import MetastoreCallError
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.names import STAGING_PREFIX, parse_directory_name
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName
+from airflow_hiveacid.metastore.compaction_queue import (
+    ClaimedCompaction,
+    CompactionEntry,
+    CompactionState,
+)
+from airflow_hiveacid.plan.cleaning import (
+    CleaningPlan,
+    FirstSeen,
+    Removal,
+    StagingDirectory,
+    is_clean,
+    plan_cleaning,
+    plan_staging,
+)
+from airflow_hiveacid.storage.stores.filesystem import delete_directory, delete_file
+from airflow_hiveacid.storage.stores.listing import list_directories, list_table, tree_size
+from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from airflow_hiveacid.format.directories import Listing
+    from airflow_hiveacid.format.snapshot import ValidTxnList
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.jobs.specs import CleanSpec
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+log = logging.getLogger("hiveacid")
+
+_PARALLEL: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleaningOutcome:
+    """What went (or, in a dry run, would go) and what stays, of one partition."""
+
+    partition: str
+    removed: tuple[Removal, ...]
+    kept: tuple[Removal, ...]
+    marked_entries: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleaner:
+    """Cleans partitions of one table. Not thread-safe."""
+
+    client: MetastorePort
+    table: TableInfo
+    spec: CleanSpec
+    on_step: Callable[[str], None]
+    now_s: Callable[[], float] = time.time
+
+    def clean(self, partition: PartitionInfo) -> CleaningOutcome:
+        """Clean one partition."""
+        notes = TableNotes(location=self.table.location)
+        state, listing = self._state(partition, self.client.valid_txns())
+        # Asked after listing: whoever listed the directory before us is among these, so nobody can
+        # have seen what we are about to replace and be taken for younger than the replacement.
+        txns = self.client.valid_txns()
+        seen = notes.first_seen(partition.name)
+        plan = plan_cleaning(
+            state,
+            _staging(partition, [path for path in listing.directories if "/" not in path]),
+            seen,
+            txns,
+            now_s=self.now_s(),
+            retention_s=self.spec.retention_s,
+            orphan_age_s=self.spec.orphan_age_s,
+        )
+        if self.spec.dry_run:
+            return _outcome(partition, plan)
+        note = FirstSeen(high_watermark=txns.high_watermark, at_s=self.now_s())
+        seen |= dict.fromkeys(plan.unseen, note)
+        notes.note_first_seen(partition.name, seen)
+        self.on_step("noted")
+        _remove(partition, plan.remove)
+        self.on_step("removed")
+        left, _ = self._state(partition, self.client.valid_txns())
+        still = {d.superseded_by for d in left.obsolete_directories}
+        if left.obsolete_originals and left.base:
+            still.add(left.base.text)
+        notes.note_first_seen(
+            partition.name, {name: s for name, s in seen.items() if name in still}
+        )
+        marked = self._mark_cleaned(partition, notes) if is_clean(left) else ()
+        return dataclasses.replace(_outcome(partition, plan), marked_entries=marked)
+
+    def clean_staging(self) -> CleaningOutcome:
+        """Remove what was staged at the location of a partitioned table."""
+        whole = PartitionInfo(name=PartitionName(), location=self.table.location)
+        names = list_directories(*open_location(whole.location))
+        plan = plan_staging(
+            _staging(whole, names),
+            self.client.valid_txns(),
+            now_s=self.now_s(),
+            orphan_age_s=self.spec.orphan_age_s,
+        )
+        if not self.spec.dry_run:
+            _remove(whole, plan.remove)
+        return _outcome(whole, plan)
+
+    def _state(self, partition: PartitionInfo, txns: ValidTxnList) -> tuple[AcidState, Listing]:
+        ref = self.table.ref
+        write_ids = self.client.valid_write_ids([ref], txns)[ref]
+        listing = list_table(partition.location)
+        return resolve(listing, write_ids, txns), listing
+
+    def _mark_cleaned(self, partition: PartitionInfo, notes: TableNotes) -> tuple[int, ...]:
+        """Tell the queue which of our compactions are done for good.
+
+        Entries of other workers are left to the server's own cleaner: the queue does not say up to
+        which write ID they went, and without that number the server would forget too much.
+        """
+        if self.client.generation is MetastoreGeneration.V3:
+            return ()
+        marked: list[int] = []
+        for entry in self.client.show_compactions(self.table.ref):
+            highest = (
+                notes.highest_write_id(entry.entry_id)
+                if entry.entry_id is not None and _waits_here(entry, partition)
+                else None
+            )
+            if entry.entry_id is None or highest is None:
+                continue
+            try:
+                self.client.mark_cleaned(
+                    ClaimedCompaction(
+                        entry_id=entry.entry_id,
+                        table=entry.table,
+                        partition=entry.partition,
+                        compaction_type=entry.compaction_type,
+                        run_as=entry.run_as,
+                        highest_write_id=highest,
+                    )
+                )
+            except MetastoreCallError as error:
+                # 4.0.1 on PostgreSQL cannot mark an unpartitioned table ("could not determine data
+                # type of parameter"). The files are gone all the same; the entry stays in sight.
+                reason = str(error).partition("\n")[0]  # a page of Java follows
+                log.warning("compaction %s stays ready for cleaning: %s", entry.entry_id, reason)
+                continue
+            notes.forget_compaction(entry.entry_id)
+            marked.append(entry.entry_id)
+        return tuple(marked)
+
+
+def _waits_here(entry: CompactionEntry, partition: PartitionInfo) -> bool:
+    name = partition.name if partition.name.columns else None
+    return entry.state is CompactionState.READY_FOR_CLEANING and entry.partition == name
+
+
+def _staging(partition: PartitionInfo, names: Iterable[str]) -> tuple[StagingDirectory, ...]:
+    """The staging directories among those at a location, with their size and newest change."""
+    found = []
+    for name in names:
+        if not name.startswith(STAGING_PREFIX):
+            continue
+        number = name.removeprefix(STAGING_PREFIX).partition("-")[0]
+        size, newest = tree_size(*open_location(f"{partition.location.rstrip('/')}/{name}"))
+        found.append(
+            StagingDirectory(
+                path=name,
+                txn_id=TxnId(int(number)) if number.isdigit() else None,
+                modified_s=newest,
+                size_bytes=size,
+            )
+        )
+    return tuple(found)
+
+
+def _remove(partition: PartitionInfo, removals: Iterable[Removal]) -> None:
+    def remove(removal: Removal) -> None:
+        fs, path = open_location(f"{partition.location.rstrip('/')}/{removal.path}")
+        log.info("removing %s: %s", path, removal.why)
+        if _is_directory_name(removal.path.rpartition("/")[2]):
+            delete_directory(fs, path)
+        else:
+            delete_file(fs, path)
+
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        list(pool.map(remove, removals))
+
+
+def _is_directory_name(name: str) -> bool:
+    return name.startswith(STAGING_PREFIX) or parse_directory_name(name) is not None
+
+
+def _outcome(partition: PartitionInfo, plan: CleaningPlan) -> CleaningOutcome:
+    return CleaningOutcome(partition=str(partition.name), removed=plan.remove, kept=plan.keep)

@@ -1,0 +1,289 @@
+"""Compaction of one table or partition: as a worker of the metastore's queue, or beside it on 3.1.
+
+Takes what a plan (`plan.compaction`) decided and carries it out: one Spark task per bucket merges
+sorted files as streams; the driver publishes the result. Rows keep their identity; none passes
+through Spark.
+
+Read downwards: `Compactor.compact` claims the work and takes the compactor's snapshot, plans under
+it, lets executors write, looks once more whether the plan still holds, publishes, and commits.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import uuid
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import DirectoryExistsError
+from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot
+from airflow_hiveacid.jobs.specs import CompactionChoice, CompactSpec
+from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.metastore.compaction_work import compacting
+from airflow_hiveacid.plan.compaction import (
+    CompactionPlan,
+    NoCompaction,
+    only_hive_4_reads,
+    plan_compaction,
+)
+from airflow_hiveacid.plan.thresholds import CompactionPolicy
+from airflow_hiveacid.spark.maintenance.replacement import Replacement, live_names
+from airflow_hiveacid.spark.tasks import job_group, run_tasks
+from airflow_hiveacid.spark.writing.publish import (
+    StagedDirectory,
+    StagedFile,
+    assemble,
+    empty_file,
+)
+from airflow_hiveacid.spark.writing.writers import writer_options
+from airflow_hiveacid.storage.acid.read.files import bucket_files
+from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, compact_bucket
+from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from airflow_hiveacid.format.attempts import AttemptId
+    from airflow_hiveacid.format.names import BaseName, DeltaName
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.metastore.compaction_work import CompactionWork
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.storage.orc.encoders import WriterOptions
+
+log = logging.getLogger("hiveacid")
+
+_COMPACTED_SCHEMA: Final = (
+    "directory string, bucket int, attempt string, rows long, size_bytes long"
+)
+_COMPACTED_ARROW: Final = pa.schema(
+    [
+        ("directory", pa.string()),
+        ("bucket", pa.int32()),
+        ("attempt", pa.string()),
+        ("rows", pa.int64()),
+        ("size_bytes", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionOutcome:
+    """What became of one partition: compacted (with directories), planned, or why not.
+
+    `bytes_in` and `bytes_out` count data files. `entry_id` is the queue's, on 4.x.
+    """
+
+    partition: str
+    done: bool
+    kind: str
+    why: str
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    files: int = 0
+    rows: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    txn_id: int | None = None
+    entry_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compactor:
+    """Compacts partitions of one table. Not thread-safe: one per thread, with its own client."""
+
+    spark: SparkSession
+    client: MetastorePort
+    table: TableInfo
+    spec: CompactSpec
+    job_key: str
+    attempt: AttemptId
+    lock_timeout_s: float
+    heartbeat_s: float | None
+    on_step: Callable[[str], None]
+
+    def plan(self, partition: PartitionInfo) -> CompactionPlan | NoCompaction:
+        """What would be done now, without claiming anything."""
+        txns = self.client.valid_txns()
+        snapshot = Snapshot(
+            txn_id=None, txns=txns, tables=self.client.valid_write_ids([self.table.ref], txns)
+        )
+        return self._decide(self._state(partition, snapshot), self.spec.choice)
+
+    def compact(self, partition: PartitionInfo) -> CompactionOutcome:
+        """Compact one partition, if it is due and nobody else is at it."""
+        wanted = self.plan(partition)
+        if isinstance(wanted, NoCompaction) or self.spec.plan_only:
+            return _outcome(partition, wanted)
+        with (
+            job_group(self.spark, f"{self.attempt} {partition.name}") as cancel,
+            compacting(
+                self.client,
+                table=self.table,
+                partition=partition.name if partition.name.columns else None,
+                compaction_type=CompactionType.MAJOR if wanted.is_major else CompactionType.MINOR,
+                job_key=self.job_key,
+                attempt=self.attempt,
+                lock_timeout_s=self.lock_timeout_s,
+                heartbeat_s=self.heartbeat_s,
+                on_step=self.on_step,
+                on_lost=cancel,
+            ) as work,
+        ):
+            if work.refusal is not None:
+                return _outcome(partition, NoCompaction(why=work.refusal))
+            return self._compact(partition, wanted, work)
+
+    def _compact(
+        self, partition: PartitionInfo, wanted: CompactionPlan, work: CompactionWork
+    ) -> CompactionOutcome:
+        txn, claim = work.txn, work.claim
+        kind = CompactionChoice.MAJOR if wanted.is_major else CompactionChoice.MINOR
+        plan = self._decide(self._state(partition, work.snapshot), kind)
+        if isinstance(plan, NoCompaction):
+            work.refuse(plan.why)
+            return _outcome(partition, plan)
+        plan = dataclasses.replace(plan, why=wanted.why)
+        if claim is not None:
+            self.client.set_job_id(claim, self.spark.sparkContext.applicationId)
+        token = f"{txn.txn_id}-{self.attempt}"
+        staging = Staging.of(self.table, partition.location, token)
+        txn.on_abort(staging.discard)
+        directories = self._write(partition, plan, staging, work)
+        txn.step("staged")
+        txn.confirm_alive()
+        self._require_unchanged(partition, plan, work)
+        replacement = Replacement(
+            plan=plan,
+            directories=directories,
+            look=partial(self._state, partition, work.snapshot),
+        )
+        replacement.remove_dead_siblings()
+        txn.on_abort(replacement.take_back)
+        replacement.publish()
+        txn.confirm_alive()  # if it is over already, whoever came next has not seen our result
+        txn.step("published")
+        staging.discard()
+        if claim is not None:
+            notes = TableNotes(location=self.table.location)
+            notes.note_highest_write_id(claim.entry_id, plan.high)
+        return dataclasses.replace(
+            _outcome(partition, plan),
+            done=True,
+            outputs=tuple(d.directory for d in directories),
+            files=sum(len(d.files) for d in directories),
+            rows=sum(f.rows for d in directories for f in d.files),
+            bytes_out=sum(f.size_bytes for d in directories for f in d.files),
+            txn_id=txn.txn_id,
+            entry_id=claim.entry_id if claim is not None else None,
+        )
+
+    def _state(self, partition: PartitionInfo, snapshot: Snapshot) -> AcidState:
+        write_ids = CompactorWriteIdList.of(snapshot.write_ids(self.table.ref))
+        return resolve(list_table(partition.location), write_ids, snapshot.txns)
+
+    def _decide(self, state: AcidState, choice: CompactionChoice) -> CompactionPlan | NoCompaction:
+        knows_suffix = self.client.generation is not MetastoreGeneration.V3
+        return plan_compaction(
+            state,
+            choice,
+            CompactionPolicy(delta_count=self.spec.delta_count, delta_ratio=self.spec.delta_ratio),
+            can_hide_until_commit=knows_suffix and only_hive_4_reads(self.table.parameters),
+        )
+
+    def _write(
+        self, partition: PartitionInfo, plan: CompactionPlan, staging: Staging, work: CompactionWork
+    ) -> tuple[StagedDirectory, ...]:
+        hides = plan.has_deletes and plan.has_inserts and not plan.is_major
+        outputs = plan.outputs(work.txn.txn_id if hides else None)
+        works = [
+            BucketCompaction(
+                columns=self.table.columns,
+                bucket_id=bucket.bucket_id,
+                inserts=bucket.inserts if plan.is_major else bucket.delta_inserts,
+                deletes=bucket.deletes,
+                write_ids=work.write_ids,
+                outputs=outputs,
+                staging=staging,
+                options=self._options(is_base=plan.is_major),
+            )
+            for bucket in bucket_files(plan.state, work.write_ids)
+        ]
+        frame = run_tasks(self.spark, _compact_task, works, _COMPACTED_SCHEMA)
+        files = [
+            StagedFile(
+                partition=partition.name,
+                directory=row.directory,
+                bucket=BucketId(row.bucket),
+                attempt=row.attempt,
+                rows=row.rows,
+                updated=0,
+                size_bytes=row.size_bytes,
+            )
+            for row in frame.collect()
+        ]
+        files += self._empty_results(partition, outputs, files, staging)
+        return assemble(files, {partition.name: staging}, is_compacted=plan.is_major)
+
+    def _empty_results(
+        self,
+        partition: PartitionInfo,
+        outputs: Sequence[BaseName | DeltaName],
+        files: Sequence[StagedFile],
+        staging: Staging,
+    ) -> list[StagedFile]:
+        """A result without rows still replaces its inputs; engines see it by an empty file."""
+        missing = {str(o) for o in outputs} - {f.directory for f in files}
+        return [
+            empty_file(self.table, partition.name, directory, staging, self._options(is_base=True))
+            for directory in sorted(missing)
+        ]
+
+    def _options(self, *, is_base: bool) -> WriterOptions:
+        return writer_options(self.table, self.client.generation, is_base=is_base)
+
+    def _require_unchanged(
+        self, partition: PartitionInfo, plan: CompactionPlan, work: CompactionWork
+    ) -> None:
+        """Another compactor's result would overlap with ours and double rows."""
+        changed = live_names(self._state(partition, work.snapshot)) ^ live_names(plan.state)
+        if changed:
+            raise DirectoryExistsError(path=f"{partition.location}/{min(changed)}")
+
+
+def _compact_task(work: BucketCompaction) -> Iterator[pa.RecordBatch]:
+    files = compact_bucket(work, uuid.uuid4().hex)
+    yield pa.RecordBatch.from_pydict(
+        {
+            "directory": [f.directory for f in files],
+            "bucket": pa.array([int(f.bucket_id) for f in files], pa.int32()),
+            "attempt": [f.attempt for f in files],
+            "rows": pa.array([f.rows for f in files], pa.int64()),
+            "size_bytes": pa.array([f.size_bytes for f in files], pa.int64()),
+        },
+        schema=_COMPACTED_ARROW,
+    )
+
+
+def _outcome(partition: PartitionInfo, plan: CompactionPlan | NoCompaction) -> CompactionOutcome:
+    name = str(partition.name)
+    if isinstance(plan, NoCompaction):
+        return CompactionOutcome(partition=name, done=False, kind="none", why=plan.why)
+    return CompactionOutcome(
+        partition=name,
+        done=False,
+        kind="major" if plan.is_major else "minor",
+        why=plan.why,
+        inputs=tuple(d.text for d in plan.inputs),
+        bytes_in=plan.bytes_in,
+    )

@@ -1,0 +1,1 @@
+"""Tables and sources as Spark frames."""

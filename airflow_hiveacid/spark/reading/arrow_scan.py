@@ -1,0 +1,190 @@
+"""Live rows through our own reader, which is right about every file; runs on executors.
+
+Takes pieces of work: plain values, made by `target` on the driver. Gives Arrow batches in Spark's
+terms: microseconds, and char without its padding, as Hive compares it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_hiveacid.format import types as hive
+from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.spark.events import IDENTITY
+from airflow_hiveacid.storage.acid.read.live import live_in
+from airflow_hiveacid.storage.acid.read.reader import read_events
+from airflow_hiveacid.storage.values.column_types import arrow_type
+from airflow_hiveacid.storage.values.convert import Matching
+from airflow_hiveacid.storage.values.timestamp_forms import with_microseconds
+from airflow_hiveacid.storage.values.timestamps import TimestampForm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+
+KeyRange = tuple[object, object]
+"""Lowest and highest value of a key in the source, both inclusive."""
+
+PARTITION_TEXT: Final = "__partition_"
+"""Begins the names of the columns that hold partition values as texts, by their number."""
+
+_SPLIT_BYTES: Final = 64 << 20
+_INSTANT: Final = pa.timestamp("ns", "UTC")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanPiece:
+    """One data file, or some stripes of it, with the delete events of its bucket; plain values.
+
+    `partition` is what the values of its partition mean (`partition_values`).
+    """
+
+    partition: tuple[str | None, ...]
+    partition_key: str
+    file_key: str
+    data: AcidFile
+    stripes: tuple[int, ...] | None
+    deletes: tuple[AcidFile, ...]
+    write_ids: ValidWriteIdList
+    columns: tuple[Column, ...]
+    wanted: tuple[str, ...]
+    ranges: Mapping[str, KeyRange]
+    place: str | None
+
+
+def splits(data: AcidFile) -> Iterator[tuple[int, ...] | None]:
+    """The stripes of each task that reads a part of a large file; None is the whole file."""
+    if data.length <= _SPLIT_BYTES:
+        yield None
+        return
+    part: list[int] = []
+    size = 0
+    for number, stripe in enumerate(data.tail().stripes):
+        part.append(number)
+        size += stripe.length
+        if size >= _SPLIT_BYTES:
+            yield tuple(part)
+            part, size = [], 0
+    if part:
+        yield tuple(part)
+
+
+def scan_piece(piece: ScanPiece) -> Iterator[pa.RecordBatch]:
+    """Read one data file on an executor: visible rows without a delete event, in range."""
+    for events in live_events(piece):
+        events_in_range = _in_range(events, piece.ranges)
+        if events_in_range.num_rows:
+            yield _scanned(events_in_range, piece)
+
+
+def live_events(piece: ScanPiece) -> Iterator[pa.RecordBatch]:
+    """The visible rows of one data file, less those with a visible delete event."""
+    wanted = list(dict.fromkeys((*piece.wanted, *piece.ranges)))
+    read = partial(
+        read_events,
+        columns=piece.columns,
+        data_columns=wanted,
+        stripes=piece.stripes,
+        timestamps=TimestampForm.PAIR,
+        matching=Matching.UNAMBIGUOUS,
+    )
+    return live_in([piece.data], piece.deletes, piece.write_ids, read)
+
+
+def _in_range(events: pa.RecordBatch, ranges: Mapping[str, KeyRange]) -> pa.RecordBatch:
+    for name, (low, high) in ranges.items():
+        values = pc.struct_field(events.column("row"), name)
+        if low is None:
+            # The source has no value at all, and NULL equals nothing.
+            return events.slice(0, 0)
+        is_in = pc.and_(
+            pc.greater_equal(values, pa.scalar(low, values.type)),
+            pc.less_equal(values, pa.scalar(high, values.type)),
+        )
+        events = events.filter(is_in)
+    return events
+
+
+def _scanned(events: pa.RecordBatch, piece: ScanPiece) -> pa.RecordBatch:
+    count = events.num_rows
+    where = {} if piece.place is None else {piece.place: _places(events, piece)}
+    texts = {
+        f"{PARTITION_TEXT}{i}": pa.repeat(pa.scalar(v, pa.string()), count)
+        for i, v in enumerate(piece.partition)
+    }
+    types = {c.name: parse_type(c.type) for c in piece.columns}
+    row = events.column("row")
+    values = {n: _for_spark(pc.struct_field(row, n), types[n]) for n in piece.wanted}
+    columns = {**where, **texts, **values}
+    return pa.RecordBatch.from_struct_array(
+        pa.StructArray.from_arrays(list(columns.values()), names=list(columns))
+        if columns
+        else pa.nulls(count, pa.struct([]))
+    )
+
+
+def _places(events: pa.RecordBatch, piece: ScanPiece) -> pa.StructArray:
+    count = events.num_rows
+    return pa.StructArray.from_arrays(
+        [
+            pa.repeat(pa.scalar(piece.partition_key), count),
+            pa.repeat(pa.scalar(int(piece.data.bucket_id), pa.int32()), count),
+            pa.repeat(pa.scalar(piece.file_key), count),
+            *[events.column(name) for name in IDENTITY],
+        ],
+        names=["partition", "bucket_id", "file", *IDENTITY],
+    )
+
+
+def _for_spark(values: pa.Array, wanted: hive.HiveType) -> pa.Array:
+    """Cut nanoseconds, for Spark holds microseconds; a local timestamp is an instant in UTC."""
+    cut = _without_padding(with_microseconds(values), wanted)
+    return cut.cast(pa.timestamp("us", "UTC")) if arrow_type(wanted) == _INSTANT else cut
+
+
+def _without_padding(array: pa.Array, wanted: hive.HiveType) -> pa.Array:
+    """The same values with every char, at any depth, without the blanks at its end."""
+    if isinstance(wanted, hive.CharType):
+        return pc.ascii_rtrim(array, " ")
+    if not has_char(wanted):
+        return array
+    if array.offset:
+        # Building lists anew asks for arrays that start at their buffers' beginning.
+        array = pa.concat_arrays([array])
+    mask = array.is_null() if array.null_count else None
+    match wanted:
+        case hive.StructType(fields=fields):
+            children = [_without_padding(array.field(i), t) for i, (_, t) in enumerate(fields)]
+            names = [field.name for field in array.type]
+            return pa.StructArray.from_arrays(children, names=names, mask=mask)
+        case hive.MapType(key=key, value=value):
+            pairs = _without_padding(array.keys, key), _without_padding(array.items, value)
+            return pa.MapArray.from_arrays(array.offsets, *pairs, mask=mask)
+        case hive.ArrayType(element=element):
+            values = _without_padding(array.values, element)
+            return pa.ListArray.from_arrays(array.offsets, values, mask=mask)
+        case _:
+            return array
+
+
+def has_char(hive_type: hive.HiveType) -> bool:
+    """Whether there is a char in a type, at any depth."""
+    match hive_type:
+        case hive.CharType():
+            return True
+        case hive.ArrayType(element=element):
+            return has_char(element)
+        case hive.MapType(key=key, value=value):
+            return has_char(key) or has_char(value)
+        case hive.StructType(fields=fields):
+            return any(has_char(t) for _, t in fields)
+        case _:
+            return False

@@ -1,0 +1,174 @@
+"""Parquet files whose timestamps have nanoseconds, today's default of pyarrow, as a source.
+
+Spark refuses them, or reads them as bare integers if it is told to. Here these integers become
+timestamps again: exact, or not at all, since a Hive timestamp could hold what Spark has to cut.
+"""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from airflow_hiveacid.format.errors import SourceUnreadableError
+from airflow_hiveacid.spark.failures import SPARK_ERRORS, carried
+from airflow_hiveacid.storage.stores.locations import open_location
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrameReader, SparkSession
+
+_AS_LONG: Final = "spark.sql.legacy.parquet.nanosAsLong"
+_ILLEGAL: Final = "TIMESTAMP(NANOS"
+_PARALLEL: Final = 16
+_CUT: Final = 1000  # nanoseconds in a microsecond
+_A_NANO: Final = Decimal("0.000000001")
+_INSTANT: Final = "instant"
+_WALL_CLOCK: Final = "wall clock"
+
+Kinds = tuple[str | None, ...]
+"""Of each leaf of a column, depth first: which kind of nanosecond timestamp it is, or None."""
+
+
+def load_parquet(
+    spark: SparkSession, reader: DataFrameReader, location: str | None, source: str
+) -> DataFrame:
+    """Read Parquet files, nanoseconds included.
+
+    Args:
+        spark: the session; it keeps the setting that the files ask for.
+        reader: with all options of the source.
+        location: the files.
+        source: names the source in messages.
+
+    Raises:
+        SourceUnreadableError: a map has such keys, or the files do not agree on their timestamps.
+            While the frame is computed: a value has digits below the microsecond.
+    """
+    spark.conf.set(_AS_LONG, "false")
+    try:
+        return reader.load(location)
+    except SPARK_ERRORS as error:
+        if _ILLEGAL not in str(error):
+            raise
+    spark.conf.set(_AS_LONG, "true")
+    frame = reader.load(location)
+    kinds = _kinds_of_all(frame.inputFiles(), source)
+    return frame.select(
+        *[
+            _timestamps(F.col(f"`{field.name}`"), field.dataType, kinds[field.name], source).alias(
+                field.name
+            )
+            if any(kinds.get(field.name, ()))
+            else F.col(f"`{field.name}`")
+            for field in frame.schema
+        ]
+    )
+
+
+def _kinds_of_all(files: Sequence[str], source: str) -> dict[str, Kinds]:
+    """What all files say alike: Spark looks at one of them and believes it of the others."""
+    found: dict[str, Kinds] = {}
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        for file, kinds in zip(files, pool.map(_kinds, files), strict=True):
+            for name, of_file in kinds.items():
+                if found.setdefault(name, of_file) != of_file:
+                    raise SourceUnreadableError(
+                        source=source,
+                        reason=f"column {name!r} of {file} has timestamps of another kind than"
+                        " files before it; write them alike",
+                    )
+    return found
+
+
+def _kinds(file: str) -> dict[str, Kinds]:
+    fs, path = open_location(unquote(file))
+    with fs.open_input_file(path) as opened:
+        footer = pq.ParquetFile(opened)
+        columns = [footer.schema.column(i) for i in range(len(footer.schema))]
+        leaves = [_kind(column) for column in columns]
+        kinds: dict[str, Kinds] = {}
+        for field in footer.schema_arrow:
+            count = _leaf_count(field.type)
+            kinds[field.name], leaves = tuple(leaves[:count]), leaves[count:]
+        return kinds
+
+
+def _kind(column: pq.ColumnSchema) -> str | None:
+    logical = json.loads(column.logical_type.to_json())
+    if logical.get("timeUnit") != "nanoseconds" or logical["Type"] != "Timestamp":
+        return None
+    return _INSTANT if logical["isAdjustedToUTC"] else _WALL_CLOCK
+
+
+def _leaf_count(type_: pa.DataType) -> int:
+    if not pa.types.is_nested(type_):
+        return 1
+    return sum(_leaf_count(type_.field(i).type) for i in range(type_.num_fields))
+
+
+def _timestamps(column: Column, type_: DataType, kinds: Kinds, source: str) -> Column:
+    """The column with timestamps for nanoseconds, at any depth."""
+    if not any(kinds):
+        return column
+    match type_:
+        case StructType(fields=fields):
+            parts = []
+            for field in fields:
+                count = _spark_leaf_count(field.dataType)
+                mine, kinds = kinds[:count], kinds[count:]
+                value = _timestamps(column.getField(field.name), field.dataType, mine, source)
+                parts.append(value.alias(field.name))
+            return F.when(column.isNotNull(), F.struct(*parts))
+        case ArrayType(elementType=element):
+            return F.transform(column, lambda v: _timestamps(v, element, kinds, source))
+        case MapType(keyType=key, valueType=value):
+            count = _spark_leaf_count(key)
+            if any(kinds[:count]):
+                raise SourceUnreadableError(
+                    source=source, reason="the keys of a map are timestamps with nanoseconds"
+                )
+            return F.transform_values(
+                column, lambda _k, v: _timestamps(v, value, kinds[count:], source)
+            )
+        case _:
+            return _timestamp(column, kinds[0], source)
+
+
+def _spark_leaf_count(type_: DataType) -> int:
+    match type_:
+        case StructType(fields=fields):
+            return sum(_spark_leaf_count(field.dataType) for field in fields)
+        case ArrayType(elementType=element):
+            return _spark_leaf_count(element)
+        case MapType(keyType=key, valueType=value):
+            return _spark_leaf_count(key) + _spark_leaf_count(value)
+        case _:
+            return 1
+
+
+def _timestamp(nanos: Column, kind: str | None, source: str) -> Column:
+    seconds = (nanos.cast("decimal(19,0)") * F.lit(_A_NANO)).cast("decimal(18,6)")
+    exact = (
+        seconds.cast("timestamp")
+        if kind == _INSTANT
+        # No time zone has a say in this sum.
+        else F.expr("TIMESTAMP_NTZ'1970-01-01 00:00:00'") + F.make_dt_interval(secs=seconds)
+    )
+    error = SourceUnreadableError(
+        source=source,
+        reason="a timestamp has digits below the microsecond, which Spark cannot carry; write the"
+        " files in microseconds (pyarrow: coerce_timestamps='us')",
+    )
+    return F.when(nanos.isNull() | (nanos % _CUT == 0), exact).otherwise(
+        F.raise_error(F.lit(carried(error)))
+    )

@@ -1,0 +1,116 @@
+"""What the text of a partition's value means in its column, as Hive reads it.
+
+The metastore keeps texts; whoever added a partition decided how `1`, `01` or `x` is spelt. Gives
+texts again, in the one spelling that Spark's casts take in every session, or None for NULL.
+Asked of Hive 4.0.1: tests/interop/test_comparisons.py.
+
+Example:
+    >>> [partition_text_of(text, "int") for text in ("01", "+5", "1.7", "x")]
+    ['1', '5', None, None]
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from airflow_hiveacid.format.types import (
+    CharType,
+    DecimalType,
+    HiveType,
+    PrimitiveType,
+    VarcharType,
+    parse_type,
+)
+from airflow_hiveacid.storage.values.promotion import promote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from airflow_hiveacid.format.table import Column, PartitionName
+
+_FALSE: Final = frozenset({"", "0", "false", "no", "off"})
+_DAY: Final = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
+_TIME: Final = re.compile(r"[ T](\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?", re.ASCII)
+
+
+def partition_texts(columns: Sequence[Column], name: PartitionName) -> tuple[str | None, ...]:
+    """What the values of a partition mean in its columns, in their order."""
+    pairs = zip(columns, name.values, strict=True)
+    return tuple(
+        None if value is None else partition_text_of(value, column.type) for column, value in pairs
+    )
+
+
+def partition_text_of(text: str, column_type: str) -> str | None:
+    """What one text means in a column of this type."""
+    match parse_type(column_type):
+        case PrimitiveType(name=name) if name in _RULES:
+            return _RULES[name](text)
+        case PrimitiveType(name="int" | "bigint" | "float" | "double") as wanted:
+            return _promoted(text, wanted)
+        case DecimalType() | VarcharType() as wanted:
+            return _promoted(text, wanted)
+        case CharType() as wanted:
+            return (_promoted(text, wanted) or "").rstrip(" ")
+        case _:
+            return text
+
+
+def _promoted(text: str, wanted: HiveType) -> str | None:
+    """By the rules for a text column that became one of another type; they are the same."""
+    found = promote(pa.array([text], pa.string()), wanted)
+    value = None if found is None else found[0].as_py()
+    return (
+        None if value is None else f"{value:f}" if isinstance(wanted, DecimalType) else str(value)
+    )
+
+
+def _low_bits(text: str, bits: int) -> str | None:
+    """Java takes the text for an int and keeps what fits."""
+    number = _promoted(text, PrimitiveType("int"))
+    half = 1 << (bits - 1)
+    return None if number is None else str((int(number) + half) % (2 * half) - half)
+
+
+def _truth(text: str) -> str:
+    return str(text.lower() not in _FALSE).lower()
+
+
+def _day(text: str) -> str | None:
+    found = _DAY.match(text)
+    if found is None or text[found.end() : found.end() + 1] not in ("", " ", "T"):
+        return None
+    try:
+        return dt.date(*(int(part) for part in found.groups())).isoformat()
+    except ValueError:
+        return None
+
+
+def _moment(text: str) -> str | None:
+    day = _day(text)
+    rest = _DAY.sub("", text, count=1)
+    if day is None or not rest:
+        return None if day is None else f"{day} 00:00:00"
+    found = _TIME.fullmatch(rest)
+    if found is None:
+        return None
+    hour, minute, second, fraction = found.groups()
+    try:
+        time = dt.time(int(hour), int(minute), int(second), int((fraction or "").ljust(6, "0")[:6]))
+    except ValueError:
+        return None
+    return f"{day} {time.isoformat(timespec='microseconds')}"
+
+
+_RULES: Final[Mapping[str, Callable[[str], str | None]]] = {
+    "tinyint": partial(_low_bits, bits=8),
+    "smallint": partial(_low_bits, bits=16),
+    "boolean": _truth,
+    "date": _day,
+    "timestamp": _moment,
+}

@@ -1,0 +1,127 @@
+"""Reading ACID tables as frames, under one snapshot that lasts as long as the reader needs it.
+
+A read is a transaction too: it holds a shared lock on what it reads and stays open, which is what
+makes cleaners wait. Frames are lazy, so the snapshot is a `with` block: use the frames inside it.
+
+Example:
+    with read_snapshot(endpoint, ["demo.flights", "demo.planes"], job_key="report") as snapshot:
+        flights = read_table(spark, "demo.flights", snapshot)
+        flights.groupBy("carrier").count().show()
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.transaction import begin
+from airflow_hiveacid.plan.statements import check_changeable
+from airflow_hiveacid.spark.reading.access import is_still_all, reading
+from airflow_hiveacid.spark.reading.target import resolve_target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from airflow_hiveacid.format.snapshot import Snapshot
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSnapshot:
+    """A frozen view of some tables; valid inside the `with` block that gave it."""
+
+    client: MetastorePort
+    snapshot: Snapshot
+    tables: dict[TableRef, TableInfo]
+
+
+_MOST_BEGINNINGS: Final = 4
+
+
+def _ignore(_step: str) -> None:
+    pass
+
+
+@contextmanager
+def read_snapshot(
+    endpoint: MetastoreEndpoint,
+    tables: Sequence[str],
+    *,
+    job_key: str,
+    lock_timeout_s: float = 60.0,
+    on_step: Callable[[str], None] = _ignore,
+) -> Iterator[ReadSnapshot]:
+    """Hold one snapshot of these tables.
+
+    Args:
+        endpoint: the metastore.
+        tables: full names; all of them are seen at the same point in time.
+        job_key: shown in SHOW LOCKS. A later reader of the same key ends an earlier one.
+        lock_timeout_s: how long to wait for somebody's exclusive lock.
+        on_step: called at each step of the transaction.
+
+    Raises:
+        InputError: a table is missing or not a full-ACID ORC table.
+        LockNotAcquiredError: somebody overwrites one of them.
+    """
+    with connect(endpoint) as client:
+        infos = {ref: client.get_table(ref) for ref in map(TableRef.parse, tables)}
+        for info in infos.values():
+            check_changeable(info, "reading it as rows with identity")
+        with ExitStack() as reader:
+            for beginning in range(_MOST_BEGINNINGS):
+                reads = [reading(client, info) for info in infos.values()]
+                if beginning == _MOST_BEGINNINGS - 1:
+                    # Partitions come and go too fast to be named.
+                    reads = [dataclasses.replace(access, partitions=None) for access in reads]
+                txn = reader.enter_context(
+                    begin(
+                        client,
+                        job_key=job_key,
+                        reads=reads,
+                        lock_timeout_s=lock_timeout_s,
+                        on_step=on_step,
+                    )
+                )
+                if all(is_still_all(client, access) for access in reads):
+                    yield ReadSnapshot(client=client, snapshot=txn.snapshot, tables=infos)
+                    return
+                txn.abandon()
+                reader.close()
+
+
+def read_table(
+    spark: SparkSession,
+    name: str,
+    snapshot: ReadSnapshot,
+    *,
+    columns: Sequence[str] | None = None,
+) -> DataFrame:
+    """A frame of a table's rows.
+
+    Args:
+        spark: the session.
+        name: the table; one of the snapshot's.
+        snapshot: what is seen.
+        columns: the columns to read, in this order; all by default. Only these are read from files.
+
+    Returns:
+        Data columns, then partition columns. Timestamps are TIMESTAMP_NTZ, in microseconds. A char
+        comes without its padding, as Hive's own functions and joins see it; a literal that ends in
+        blanks equals it only in a session with `spark.sql.readSideCharPadding=false`, such as
+        `open_session` gives.
+
+    Raises:
+        KeyError: the snapshot was not taken of this table.
+        UnknownColumnError: it has no such column.
+        StorageError: what is there cannot be read.
+    """
+    table = snapshot.tables[TableRef.parse(name)]
+    return resolve_target(spark, snapshot.client, table, snapshot.snapshot).rows(columns)

@@ -1,0 +1,1 @@
+"""Statements as events: expressions, INSERT, UPDATE, DELETE, MERGE."""

@@ -1,0 +1,180 @@
+"""The clauses of a statement over the rows that they see: which one acts, and the row it makes.
+
+Takes a frame that holds exactly what a clause may name (`t`, `s` or both) and the clauses as text;
+gives columns for any frame that has more beside it. A clause is chosen once for a row and its
+number kept in a column; what happens then goes by that number, so that a condition that would not
+say the same twice cannot choose one clause and fill in the row of another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from airflow_hiveacid.jobs.specs import MergeAction
+from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.spark.events import partition_key
+from airflow_hiveacid.spark.names import free_name
+from airflow_hiveacid.spark.reading.target import place_fields
+from airflow_hiveacid.spark.statements.expressions import condition, resolved, row_struct, stored
+from airflow_hiveacid.spark.types import table_struct
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.plan.statements import Clause
+    from airflow_hiveacid.spark.catalyst import Moment
+    from airflow_hiveacid.spark.reading.target import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """What helper columns are called: nothing that a column of the table or the source is called.
+
+    Expressions cannot name them in any case (see `spark.catalyst`); with a name of their own they
+    also stand beside any user's column.
+    """
+
+    place: str
+    source_row: str
+    clause: str
+
+    @classmethod
+    def beside(cls, *columns: Sequence[str]) -> Names:
+        """Names that none of these columns has."""
+        return cls(
+            place=free_name("place", *columns),
+            source_row=free_name("source_row", *columns),
+            clause=free_name("clause", *columns),
+        )
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Each of them."""
+        return self.place, self.source_row, self.clause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyClause:
+    """A clause whose expressions have been checked and cast, over the rows of one frame.
+
+    `uses` are the positions of the frame's columns that it names.
+    """
+
+    number: int
+    action: MergeAction
+    holds: Column
+    values: Mapping[str, Column]
+    uses: frozenset[int]
+    is_deterministic: bool
+
+
+def ready(
+    table: TableInfo,
+    sees: DataFrame,
+    clauses: Sequence[tuple[int, Clause]],
+    moment: Moment,
+    *,
+    from_text: bool = False,
+) -> tuple[ReadyClause, ...]:
+    """Check numbered clauses over what they see.
+
+    Raises:
+        InputError: see `expressions.resolved`, `expressions.condition`, `expressions.stored`.
+    """
+    texts = [t for _, c in clauses for t in (c.condition or "true", *c.assignments.values())]
+    found = iter(resolved(table, sees, texts, moment))
+    result = []
+    for number, clause in clauses:
+        holds = next(found)
+        values = {name: next(found) for name in clause.assignments}
+        every = [holds, *values.values()]
+        result.append(
+            ReadyClause(
+                number=number,
+                action=clause.action,
+                holds=condition(table, clause.condition or "true", holds),
+                values={
+                    name: stored(sees.sparkSession, table, name, value, from_text=from_text)
+                    for name, value in values.items()
+                },
+                uses=frozenset[int]().union(*[one.uses for one in every]),
+                is_deterministic=all(one.is_deterministic for one in every),
+            )
+        )
+    return tuple(result)
+
+
+def scanned(target: Target, needed: Sequence[str], names: Names) -> DataFrame:
+    """A scan as `t`: every column of the table, in its order, and the place; only some are read.
+
+    The others are NULL here: no expression uses them, but `t.*` and names must mean what they meant
+    when the statement was checked.
+    """
+    rows = target.scan(needed, place=names.place)
+    there = set(rows.columns)
+    return rows.select(
+        names.place,
+        *[
+            F.col(quoted(f.name))
+            if f.name in there
+            else F.lit(None).cast(f.dataType).alias(f.name, metadata=f.metadata)
+            for f in table_struct(target.table).fields
+        ],
+    ).alias("t")
+
+
+def acted_on(
+    table: TableInfo, rows: DataFrame, clauses: Sequence[ReadyClause], names: Names
+) -> DataFrame:
+    """Rows with the number of the clause that acts on each, `_clause`, and the row that it makes.
+
+    Args:
+        table: the table.
+        rows: what the clauses see, with helpers beside it.
+        clauses: in order; the first that holds acts.
+        names: of the helpers; those that the rows have come along, the place in its parts.
+
+    Returns:
+        `_clause` is NULL where none holds; `row` is NULL unless a row is written. Inserts have
+        `_partition` too.
+    """
+    chosen = rows.select("*", _first(clauses).alias(names.clause))
+    number = F.col(names.clause)
+    writing = [c for c in clauses if c.action is not MergeAction.DELETE]
+    columns = [number.alias("_clause")]
+    if names.source_row in rows.columns:
+        columns.append(F.col(names.source_row))
+    if names.place in rows.columns:
+        columns.extend(place_fields(names.place))
+    else:
+        keys = [
+            (c, partition_key(table, [c.values[p.name] for p in table.partition_columns]))
+            for c in writing
+        ]
+        columns.append(_of_chosen(number, keys, F.lit(None).cast("string")).alias("_partition"))
+    made = [(c, row_struct(table, c.values)) for c in writing]
+    none = F.when(F.lit(False), row_struct(table, {}))
+    return chosen.select(*columns, _of_chosen(number, made, none).alias("row"))
+
+
+def _first(clauses: Sequence[ReadyClause]) -> Column:
+    """The number of the first clause that holds, or NULL."""
+    found = F.lit(None).cast("int")
+    for clause in reversed(clauses):
+        found = F.when(clause.holds, F.lit(clause.number)).otherwise(found)
+    return found
+
+
+def _of_chosen(
+    number: Column, values: Sequence[tuple[ReadyClause, Column]], otherwise: Column
+) -> Column:
+    """The value of the clause with this number."""
+    result = otherwise
+    for clause, value in values:
+        result = F.when(number == F.lit(clause.number), value).otherwise(result)
+    return result

@@ -1,0 +1,153 @@
+"""INSERT INTO and INSERT OVERWRITE as events.
+
+Takes a source frame; gives `Events` that hold insert events only. Rows of an unpartitioned,
+unbucketed table are written where Spark has them, without a shuffle; others travel once, to the
+task that writes their partition and bucket.
+
+Each row of one evaluation of the source is written exactly once, whatever is lost and runs again on
+the way. That takes two things, since Spark makes lost parts of a shuffle anew while tasks that have
+read the other parts are done. A row's way depends on the values in the row alone, never on its
+place among others. And a part that is made anew has the same rows as before: a source of which that
+is not known (a LIMIT, an aggregate of floating numbers, `rand()`, a database) is kept first
+(`localCheckpoint`), so that an executor's loss is the end of the job and not of some rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from airflow_hiveacid.plan.statements import quoted, resolve_insert
+from airflow_hiveacid.spark.catalyst import Moment, expected_bytes, is_repeatable
+from airflow_hiveacid.spark.events import (
+    Events,
+    grouped,
+    insert_events,
+    partition_key,
+    with_no_old_row,
+)
+from airflow_hiveacid.spark.statements.expressions import resolved, row_struct, stored
+from airflow_hiveacid.spark.types import struct_of
+from airflow_hiveacid.spark.writing.writers import spread
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow_hiveacid.format.table import PartitionName, TableInfo
+    from airflow_hiveacid.jobs.specs import InsertSpec
+
+_WRITER_BYTES: Final = 256 << 20
+_MAX_BUCKETS: Final = 4096  # what the bucket property's 12 bits hold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsertProgram:
+    """A checked INSERT: an expression over the source for each column of the table.
+
+    Columns in `from_text` take any text that can be read as a value of theirs.
+    """
+
+    table: TableInfo
+    expressions: Mapping[str, str]
+    from_text: frozenset[str]
+    moment: Moment
+
+    def values(self, source: DataFrame) -> dict[str, Column]:
+        """The expressions, checked and cast.
+
+        Raises:
+            InputError: see `expressions.resolved` and `expressions.stored`.
+        """
+        found = resolved(self.table, source, list(self.expressions.values()), self.moment)
+        return {
+            name: stored(
+                source.sparkSession, self.table, name, value, from_text=name in self.from_text
+            )
+            for name, value in zip(self.expressions, found, strict=True)
+        }
+
+
+def plan_insert(
+    spark: SparkSession, table: TableInfo, spec: InsertSpec, source: DataFrame
+) -> InsertProgram:
+    """Check an INSERT against the schemas of target and source.
+
+    Raises:
+        InputError: see `plan.statements.resolve_insert` and `InsertProgram.values`.
+    """
+    constants = frozenset(name.lower() for name in spec.partition)
+    program = InsertProgram(
+        table=table,
+        expressions=resolve_insert(table, spec, source.columns),
+        from_text=constants if spec.source.values is None else frozenset(table.column_names),
+        moment=Moment.now(spark),
+    )
+    program.values(source)
+    return program
+
+
+def new_row_events(program: InsertProgram, source: DataFrame) -> Events:
+    """The insert events of every source row."""
+    table = program.table
+    kept = program.moment.fixed_in(source)
+    if not is_repeatable(kept):
+        kept = kept.localCheckpoint()
+    values = program.values(kept)
+    rows = kept.select(
+        partition_key(table, [values[c.name] for c in table.partition_columns]).alias("_partition"),
+        row_struct(table, values).alias("row"),
+        F.lit(0).alias("_clause"),
+    )
+    given = (frozenset(c.name for c in table.columns),)
+    if not table.partition_columns and not table.num_buckets:
+        return Events(frame=insert_events(_in_place(rows)), given=given)
+    routed = spread(table, with_no_old_row(rows), _writers(kept), row_hash(table))
+    return Events(frame=grouped(insert_events(routed)), given=given)
+
+
+def row_hash(table: TableInfo) -> Column:
+    """A hash of all values in `row`, so that rows find their writers by nothing but themselves.
+
+    Equal rows meet in one writer.
+    """
+    fields = struct_of(table.columns).fields
+    values = [(f.dataType, F.col(f"row.{quoted(f.name)}")) for f in fields]
+    # Spark hashes no maps, for two equal ones may hold their entries in different orders.
+    return F.xxhash64(*[v.cast("string") if _holds_map(t) else v for t, v in values])
+
+
+def _holds_map(data_type: DataType) -> bool:
+    match data_type:
+        case MapType():
+            return True
+        case ArrayType():
+            return _holds_map(data_type.elementType)
+        case StructType():
+            return any(_holds_map(f.dataType) for f in data_type.fields)
+        case _:
+            return False
+
+
+def _writers(source: DataFrame) -> int:
+    """Writers per partition, by the size that Spark expects of the source (often too high)."""
+    tasks = int(source.sparkSession.sparkContext.defaultParallelism)
+    return max(1, min(tasks, expected_bytes(source) // _WRITER_BYTES))
+
+
+def _in_place(rows: DataFrame) -> DataFrame:
+    """Number the writers by Spark's own partitions."""
+    if rows.rdd.getNumPartitions() > _MAX_BUCKETS:
+        rows = rows.coalesce(_MAX_BUCKETS)
+    return with_no_old_row(rows).withColumn("_bucket", F.spark_partition_id())
+
+
+def fixed_partition(table: TableInfo, spec: InsertSpec) -> tuple[PartitionName, ...] | None:
+    """The one partition that a full static partition clause names; None if rows decide."""
+    fixed = {name.lower(): value for name, value in spec.partition.items()}
+    if not table.partition_columns or set(fixed) != {c.name for c in table.partition_columns}:
+        return None
+    return (table.partition_name([fixed[c.name] for c in table.partition_columns]),)

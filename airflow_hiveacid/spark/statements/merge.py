@@ -1,0 +1,312 @@
+"""MERGE as events.
+
+Takes a target (its live files under one snapshot) and a statement; gives `Events`. A `MergeProgram`
+is made first, from schemas alone: everything that can be wrong with a statement is found there,
+before a transaction is opened.
+
+Only the columns that keys, conditions and expressions use are read from the target. The source is
+read once and kept (`localCheckpoint`), and so are the pairs, with the clause that was chosen for
+each and the row that it made: what is decided once is never decided again, for another Spark job or
+for a task that runs again. If an executor dies with its part, the job fails instead of reading a
+source that may have changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING, Final
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import AtomicType, BinaryType, DataType, StringType
+
+from airflow_hiveacid.format.errors import ExpressionError
+from airflow_hiveacid.format.types import CharType, parse_type
+from airflow_hiveacid.jobs.specs import MergeSpec, MergeWhen
+from airflow_hiveacid.plan.statements import Clause, quoted, resolve_merge
+from airflow_hiveacid.spark.catalyst import Moment
+from airflow_hiveacid.spark.events import Events, insert_events, with_no_old_row
+from airflow_hiveacid.spark.failures import reason_of
+from airflow_hiveacid.spark.reading.target import Target, empty_target
+from airflow_hiveacid.spark.statements.change import as_events, row_changes
+from airflow_hiveacid.spark.statements.clauses import Names, acted_on, ready, scanned
+from airflow_hiveacid.spark.statements.expressions import condition, resolved
+from airflow_hiveacid.spark.types import exact_type
+from airflow_hiveacid.spark.writing.writers import spread, writers_for
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.table import TableInfo
+
+_BROADCAST_BYTES: Final = 64 << 20
+"""What is sent to every executor, and through the driver: a hash table takes some times of it."""
+
+_ROW_BYTES: Final = 16
+_VALUE_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeProgram:
+    """A checked MERGE: it can be turned into events for any snapshot of its target.
+
+    `needed` are the target's columns that must be read; `matching` those of the source that
+    conditions and expressions over pairs use. `inserts_once` says that the new rows have to be
+    kept, since another evaluation could make others. `text_keys` are the keys that the source holds
+    as text.
+    """
+
+    table: TableInfo
+    keys: tuple[str, ...]
+    condition: str | None
+    clauses: tuple[Clause, ...]
+    needed: tuple[str, ...]
+    matching: tuple[str, ...]
+    inserts_once: bool
+    from_text: bool
+    moment: Moment
+    text_keys: frozenset[str]
+
+    def of(self, when: MergeWhen) -> list[tuple[int, Clause]]:
+        """The clauses for one kind of row, with their numbers, in order."""
+        return [(i, c) for i, c in enumerate(self.clauses) if c.when is when]
+
+    def equal(self, key: str) -> Column:
+        """The ON condition for one key: they compare as values of the target's column.
+
+        So char compares without its padding, and a text not as a double, which would round.
+        """
+        columns = (*self.table.columns, *self.table.partition_columns)
+        (column,) = [c for c in columns if c.name == key]
+        hive_type = parse_type(column.type)
+        left, right = F.col(f"t.{quoted(key)}"), F.col(f"s.{quoted(key)}")
+        if isinstance(hive_type, CharType):
+            left, right = F.rtrim(left), F.rtrim(right)
+        elif key in self.text_keys and (exact := exact_type(hive_type)):
+            right = F.expr(f"try_cast(s.{quoted(key)} AS {exact})")
+        return left == right
+
+    @property
+    def keys_equal(self) -> Column:
+        """The ON condition for all keys."""
+        return reduce(and_, [self.equal(key) for key in self.keys])
+
+
+def plan_merge(
+    spark: SparkSession, table: TableInfo, spec: MergeSpec, source: DataFrame
+) -> MergeProgram:
+    """Check a MERGE against the schemas of target and source.
+
+    Raises:
+        InputError: see `plan.statements.resolve_merge` and `clauses.ready`.
+    """
+    clauses = resolve_merge(table, spec, source.columns)
+    moment = Moment.now(spark)
+    from_text = spec.source.values is not None
+    t, s = empty_target(spark, table).alias("t"), source.alias("s")
+    sees = {
+        MergeWhen.MATCHED: t.crossJoin(s),
+        MergeWhen.NOT_MATCHED: s,
+        MergeWhen.NOT_MATCHED_BY_SOURCE: t,
+    }
+    checked = {
+        when: ready(
+            table,
+            frame,
+            [(i, c) for i, c in enumerate(clauses) if c.when is when],
+            moment,
+            from_text=from_text,
+        )
+        for when, frame in sees.items()
+    }
+    width = len(table.column_names)
+    on = _checked_on(table, spec, t, s, moment)
+    of_pairs = on.union(*[c.uses for c in checked[MergeWhen.MATCHED]])
+    of_target = of_pairs.union(*[c.uses for c in checked[MergeWhen.NOT_MATCHED_BY_SOURCE]])
+    keys = tuple(k.lower() for k in spec.keys)
+    program = MergeProgram(
+        table=table,
+        keys=keys,
+        condition=spec.condition,
+        clauses=clauses,
+        needed=tuple(
+            c.name for i, c in enumerate(table.columns) if i in of_target or c.name in keys
+        ),
+        matching=tuple(c for i, c in enumerate(source.columns, width) if i in of_pairs),
+        inserts_once=not all(c.is_deterministic for c in checked[MergeWhen.NOT_MATCHED]),
+        from_text=from_text,
+        moment=moment,
+        text_keys=frozenset(
+            f.name.lower() for f in source.schema if isinstance(f.dataType, StringType)
+        ),
+    )
+    try:
+        t.join(s, program.keys_equal)
+    except AnalysisException as error:
+        raise ExpressionError(
+            table=table.ref, expression=f"ON {', '.join(keys)}", reason=reason_of(error)
+        ) from error
+    return program
+
+
+def _checked_on(
+    table: TableInfo, spec: MergeSpec, t: DataFrame, s: DataFrame, moment: Moment
+) -> frozenset[int]:
+    """The positions of the columns that the ON condition uses beside the keys."""
+    if not spec.condition:
+        return frozenset()
+    (found,) = resolved(table, t.crossJoin(s), [spec.condition], moment)
+    condition(table, spec.condition, found)
+    if not found.is_deterministic or found.has_subquery:
+        raise ExpressionError(
+            table=table.ref,
+            expression=spec.condition,
+            reason="ON decides which rows are pairs, so it has to say the same of a pair every"
+            " time, and it cannot ask another query; put it into the WHEN clauses",
+        )
+    return found.uses
+
+
+def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Events:
+    """The events of a MERGE.
+
+    That two source rows act on one target row is found by the writer of the delete events, where
+    both arrive side by side.
+    """
+    table, names = program.table, Names.beside(program.table.column_names, source.columns)
+    numbered = program.moment.fixed_in(source).withColumn(
+        names.source_row, F.monotonically_increasing_id()
+    )
+    kept = numbered.localCheckpoint()
+    reads_all = bool(program.of(MergeWhen.NOT_MATCHED_BY_SOURCE))
+    reach = (
+        target
+        if reads_all
+        else target.where(program.condition, program.moment, kept.drop(names.source_row)).within(
+            kept, program.keys, program.equal
+        )
+    )
+    join = _Join.of(program, names, kept, scanned(reach, program.needed, names))
+    matched = join.acted_on_pairs().localCheckpoint()
+    parts = row_changes(table, program.clauses, matched.where(F.col("_clause").isNotNull()))
+    if program.of(MergeWhen.NOT_MATCHED):
+        parts.append(_inserts(program, names, kept, matched, join.count))
+    if reads_all:
+        missing = join.acted_on_missing()
+        acting = missing.where(F.col("_clause").isNotNull()).localCheckpoint()
+        parts.extend(row_changes(table, program.clauses, acting))
+    return as_events(parts, reach, program.clauses)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Join:
+    """Target and source, and what of the source is small enough to be sent to every executor."""
+
+    program: MergeProgram
+    names: Names
+    t: DataFrame
+    s: DataFrame
+    on: Column
+    count: int
+    is_small: bool
+    keys_are_small: bool
+
+    @classmethod
+    def of(cls, program: MergeProgram, names: Names, kept: DataFrame, t: DataFrame) -> _Join:
+        """The join, with the source measured: in bytes, since a million rows can be anything."""
+        s = kept.alias("s")
+        on = program.keys_equal
+        if program.condition:
+            pairs = t.crossJoin(s).drop(*names.all)
+            (found,) = resolved(program.table, pairs, [program.condition], program.moment)
+            on = on & condition(program.table, program.condition, found)
+        types = {f.name: f.dataType for f in kept.schema}
+        keys = [c for c in types if c.lower() in program.keys]
+        used = dict.fromkeys([*keys, *program.matching, names.source_row])
+        sizes = kept.select(
+            F.count(F.lit(1)),
+            F.sum(_bytes({c: types[c] for c in used})),
+            F.sum(_bytes({c: types[c] for c in keys})),
+        )
+        count, of_used, of_keys = sizes.collect()[0]
+        return cls(
+            program=program,
+            names=names,
+            t=t,
+            s=s,
+            on=on,
+            count=count,
+            is_small=(of_used or 0) <= _BROADCAST_BYTES,
+            keys_are_small=(of_keys or 0) <= _BROADCAST_BYTES,
+        )
+
+    def acted_on_pairs(self) -> DataFrame:
+        """Every pair that the ON condition makes, with the clause that acts on it, or NULL."""
+        t, s = self.t, self.s
+        if self.is_small:
+            s = F.broadcast(s)
+        elif self.keys_are_small:
+            # Then at least no row travels that has no partner.
+            t = t.join(F.broadcast(self._keys()), self.program.keys_equal, "left_semi")
+        pairs = t.join(s, self.on, "inner")
+        return self._acted_on(pairs, MergeWhen.MATCHED)
+
+    def acted_on_missing(self) -> DataFrame:
+        """Every target row without a partner, with the clause that acts on it, or NULL."""
+        s = F.broadcast(self.s) if self.is_small else self.s
+        if self.program.condition is None:
+            s = F.broadcast(self._keys()) if self.keys_are_small else self._keys()
+        missing = self.t.join(s, self.on, "left_anti")
+        return self._acted_on(missing, MergeWhen.NOT_MATCHED_BY_SOURCE)
+
+    def _keys(self) -> DataFrame:
+        return self.s.select(*[F.col(f"s.{quoted(key)}") for key in self.program.keys])
+
+    def _acted_on(self, rows: DataFrame, when: MergeWhen) -> DataFrame:
+        program = self.program
+        clauses = ready(
+            program.table,
+            rows.drop(*self.names.all),
+            program.of(when),
+            program.moment,
+            from_text=program.from_text,
+        )
+        return acted_on(program.table, rows, clauses, self.names)
+
+
+def _inserts(
+    program: MergeProgram, names: Names, kept: DataFrame, matched: DataFrame, count: int
+) -> DataFrame:
+    """Insert events of the source rows that matched nothing."""
+    hit = matched.select(names.source_row).distinct()
+    if count * (_ROW_BYTES + _VALUE_BYTES) <= _BROADCAST_BYTES:
+        hit = F.broadcast(hit)
+    alone = kept.join(hit, names.source_row, "left_anti").alias("s")
+    clauses = ready(
+        program.table,
+        alone.drop(*names.all),
+        program.of(MergeWhen.NOT_MATCHED),
+        program.moment,
+        from_text=program.from_text,
+    )
+    chosen = acted_on(program.table, alone, clauses, names)
+    rows = chosen.where(F.col("_clause").isNotNull())
+    if program.inserts_once:
+        rows = rows.localCheckpoint()
+    routed = spread(
+        program.table, with_no_old_row(rows), writers_for(count), F.col(names.source_row)
+    )
+    return insert_events(routed)
+
+
+def _bytes(columns: dict[str, DataType]) -> Column:
+    """About how many bytes a row of these columns takes."""
+    size = F.lit(_ROW_BYTES + _VALUE_BYTES * len(columns)).cast("long")
+    for name, data_type in columns.items():
+        value = F.col(quoted(name))
+        if isinstance(data_type, StringType | BinaryType):
+            size = size + F.coalesce(F.octet_length(value), F.lit(0))
+        elif not isinstance(data_type, AtomicType):
+            size = size + F.coalesce(F.octet_length(value.cast("string")), F.lit(0))
+    return size

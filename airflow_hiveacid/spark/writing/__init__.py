@@ -1,0 +1,1 @@
+"""One write, from its events to its commit."""

@@ -1,0 +1,43 @@
+"""What dead attempts of a job have published is removed before the job runs again.
+
+Trino takes an aborted base for a real one, and a retry cannot wait for the cleaner. Takes the
+ledger, which says what an attempt was about to publish, and a snapshot, which says that it was
+aborted. Only what lies where the table is now is removed: a table that was renamed takes its ledger
+along, and another one may be in its old place.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.storage.stores.filesystem import delete_directory
+from airflow_hiveacid.storage.stores.locations import open_location
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.snapshot import Snapshot
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.storage.stores.job_ledger import Ledger
+
+log = logging.getLogger("hiveacid")
+
+
+def bury(
+    ledger: Ledger, client: MetastorePort, table: TableInfo, job_key: str, snapshot: Snapshot
+) -> None:
+    """Remove what aborted attempts of a job have left, and their entries.
+
+    Raises:
+        StorageError: something cannot be removed.
+    """
+    abandoned = ledger.abandoned(job_key, table.ref, snapshot)
+    if not abandoned:
+        return
+    places = {partition.location.rstrip("/") for partition in client.list_partitions(table)}
+    for entry in abandoned:
+        log.info("removing what aborted txn_id=%s of this job left", entry.txn_id)
+        for directory in entry.directories:
+            if directory.rpartition("/")[0] in places:
+                delete_directory(*open_location(directory))
+        ledger.withdraw(entry)

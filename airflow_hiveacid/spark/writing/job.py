@@ -1,0 +1,339 @@
+"""The story of one write, from a checked statement to its result.
+
+Read `_run` downwards: the ledger says whether this job was done before; the statement's events are
+made under the transaction's snapshot; executors write them to staging; the partitions are
+registered; once more everything is verified and noted; directories are renamed into place; leaving
+the `with` block commits.
+
+What becomes of a failure is `writing.write`'s affair. A killed driver leaves an open transaction,
+which the metastore aborts when its heartbeats stop.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import ConfigurationError, OvertakenError
+from airflow_hiveacid.format.ids import BucketId, StatementId
+from airflow_hiveacid.format.names import BaseName, DeltaName
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
+from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
+from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.plan.reruns import Run
+from airflow_hiveacid.plan.statements import check_changeable
+from airflow_hiveacid.spark.events import Events
+from airflow_hiveacid.spark.reading.access import is_still_all, nameable, reading
+from airflow_hiveacid.spark.reading.pruning import partitions_where
+from airflow_hiveacid.spark.reading.source import check_source, load_source
+from airflow_hiveacid.spark.reading.target import Target, empty_target, resolve_target
+from airflow_hiveacid.spark.tasks import job_group
+from airflow_hiveacid.spark.writing.publish import (
+    StagedDirectory,
+    StagedFile,
+    assemble,
+    empty_file,
+)
+from airflow_hiveacid.spark.writing.write import Write, WriteOrder, writing
+from airflow_hiveacid.spark.writing.writers import (
+    WRITTEN_SCHEMA,
+    WritePlan,
+    write_events,
+    writer_options,
+)
+from airflow_hiveacid.storage.stores.filesystem import check_writable
+from airflow_hiveacid.storage.stores.staging import check_publishable
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.jobs.specs import JobSpec, SourceSpec
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.transaction import Transaction
+    from airflow_hiveacid.plan.reruns import LedgerEntry
+    from airflow_hiveacid.spark.catalyst import Moment
+
+log = logging.getLogger("hiveacid")
+
+MakeEvents = Callable[[Target, Callable[[], DataFrame]], Events]
+"""Turns a target and a way to read the source into events."""
+
+_S = TypeVar("_S")
+_STATEMENT: Final = StatementId(0)
+# Each time somebody has committed meanwhile, so there is progress; but somebody has to say so.
+_MOST_BEGINNINGS: Final = 5
+
+
+def _unknown() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobContext:
+    """What a job has to work with: a session, its spec, a metastore connection, a step hook."""
+
+    spark: SparkSession
+    spec: JobSpec
+    client: MetastorePort
+    on_step: Callable[[str], None]
+
+    def job_of(self, kind: type[_S]) -> _S:
+        """The job's own part of the spec, of the kind that the application is for.
+
+        Raises:
+            ConfigurationError: it is of another kind.
+        """
+        if not isinstance(self.spec.job, kind):
+            raise ConfigurationError(f"this application does not do {self.spec.kind} jobs")
+        return self.spec.job
+
+    def changeable_table(self, name: str, operation: str) -> TableInfo:
+        """The table, if its rows can be changed, here and now.
+
+        Raises:
+            InputError: it is missing, of the wrong kind, or on a store without renames.
+            LocationPermissionError: its location cannot be written.
+        """
+        table = self.client.get_table(TableRef.parse(name))
+        check_changeable(table, operation)
+        check_publishable(table.ref, table.location)
+        check_writable(table.location)
+        return table
+
+    def partitions_touched(
+        self, table: TableInfo, condition: str | None, moment: Moment
+    ) -> tuple[PartitionName, ...] | None:
+        """The partitions that a statement's condition keeps it in; None if that is not known.
+
+        Only these are locked and read. If the answer is another one when the locks are granted, the
+        statement begins anew: it would see one half of what a commit did to several partitions.
+        """
+        if not table.is_partitioned:
+            return None
+        known = self.client.list_partitions(table)
+        found = partitions_where(self.spark, table, known, condition, moment)
+        return nameable(tuple(p.name for p in found)) if found is not None else None
+
+    def source_shape(self, source: SourceSpec) -> DataFrame:
+        """A frame with the source's columns, to check a statement against before anything is begun.
+
+        Raises:
+            InputError, StorageError: the source is missing, unreadable or nonsense.
+        """
+        check_source(source)
+        table = self.source_table(source)
+        return load_source(self.spark, source, empty_target(self.spark, table) if table else None)
+
+    def source_table(self, source: SourceSpec | None) -> TableInfo | None:
+        """The ACID table that the source is, if it is one."""
+        if source is None or source.table is None:
+            return None
+        table = self.client.get_table(TableRef.parse(source.table))
+        check_changeable(table, "reading it as a source")
+        return table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A checked statement.
+
+    `operations` is what it does to the table; they decide the lock. `make_events` turns the target
+    (its files under the snapshot) and the source into events. `partitions` answers the only
+    partitions that it can touch, as they are now, where that is known.
+    """
+
+    table: TableInfo
+    operations: frozenset[DataOperation]
+    make_events: MakeEvents
+    source: SourceSpec | None = None
+    partitions: Callable[[], tuple[PartitionName, ...] | None] = _unknown
+
+
+def run_change(job: JobContext, change: Change) -> JobResult:
+    """Run one statement as one transaction.
+
+    Whoever is overtaken before it could publish begins anew, a few times, under its old rank.
+
+    Raises:
+        HiveAcidError: nothing was changed, except after `CommitStateUnknownError`.
+    """
+    first_txn_id: TxnId | None = None
+    for beginning in itertools.count(1):
+        partitions = change.partitions()
+        order = _order(job, change, partitions, first_txn_id)
+        with job_group(job.spark, str(order.run.attempt)) as cancel:
+            order = dataclasses.replace(order, on_lost=cancel)
+            try:
+                with writing(job.client, order) as write:
+                    first_txn_id = write.txn.first_txn_id
+                    return _run(job, change, write, partitions, order.reads)
+            except OvertakenError as error:
+                if beginning == _MOST_BEGINNINGS:
+                    raise
+                log.warning("beginning anew, %d of %d: %s", beginning, _MOST_BEGINNINGS, error)
+    raise AssertionError(first_txn_id)  # the last round has raised
+
+
+def _run(
+    job: JobContext,
+    change: Change,
+    write: Write,
+    partitions: tuple[PartitionName, ...] | None,
+    reads: tuple[TableAccess, ...],
+) -> JobResult:
+    """The story itself; leaving `writing` commits."""
+    txn, table = write.txn, write.table
+    earlier = write.earlier_run()
+    if earlier is not None:
+        return _already_done(job, write, earlier)
+    if change.partitions() != partitions:
+        raise OvertakenError(table=table.ref, txn_id=txn.txn_id, why="it has other partitions now")
+    for access in reads:
+        if not is_still_all(job.client, access):
+            why = f"its source {access.ref} has other partitions now"
+            raise OvertakenError(table=table.ref, txn_id=txn.txn_id, why=why)
+    known = partitions or (() if table.is_partitioned else (PartitionName(),))
+    write.check_not_overtaken(known)
+    target = resolve_target(job.spark, job.client, table, txn.snapshot, partitions)
+    write.check_locations(list(target.locations.values()))
+    plan = _write_plan(job, write, target, change)
+    events = change.make_events(target, partial(_source_frame, job, txn, change.source))
+    files = _write(plan, events)
+    write.stage(_assemble(plan, files, partitions))
+    write.register()
+    write.verify()
+    result = _result(job, write)
+    write.note(result.dump())
+    write.publish()
+    return result
+
+
+def _order(
+    job: JobContext,
+    change: Change,
+    partitions: tuple[PartitionName, ...] | None,
+    first_txn_id: TxnId | None,
+) -> WriteOrder:
+    spec = job.spec
+    source = job.source_table(change.source)
+    return WriteOrder(
+        run=Run(
+            job_key=spec.job_key,
+            generation=spec.generation,
+            attempt=AttemptId.parse(spec.attempt),
+            statement=spec.statement,
+            on_rerun=spec.on_rerun,
+        ),
+        access=TableAccess(table=change.table, operations=change.operations, partitions=partitions),
+        reads=(reading(job.client, source),) if source else (),
+        lock_timeout_s=spec.lock_timeout_s,
+        heartbeat_s=spec.heartbeat_s,
+        ledger_retention_s=spec.ledger_retention_s,
+        first_txn_id=first_txn_id,
+        on_step=job.on_step,
+    )
+
+
+def _already_done(job: JobContext, write: Write, earlier: LedgerEntry) -> JobResult:
+    log.warning(
+        "nothing is applied: %s was done by transaction %s at %s (try %d, run %d of the task);"
+        " clear the task to apply it again (on_rerun=%s)",
+        job.spec.job_key,
+        earlier.txn_id,
+        earlier.when,
+        earlier.attempt.try_number,
+        earlier.generation + 1,
+        job.spec.on_rerun.value,
+    )
+    write.txn.abandon()
+    return dataclasses.replace(JobResult.parse(earlier.result), status=JobStatus.ALREADY_DONE)
+
+
+def _write_plan(job: JobContext, write: Write, target: Target, change: Change) -> WritePlan:
+    write_id = write.txn.write_ids[target.table.ref]
+    delta = DeltaName(low=write_id, high=write_id, statement_id=_STATEMENT)
+    overwrite = DataOperation.OVERWRITE in change.operations
+    return WritePlan(
+        table=target.table,
+        write_id=write_id,
+        statement_id=_STATEMENT,
+        token=write.token,
+        insert_directory=BaseName(write_id=write_id) if overwrite else delta,
+        delete_directory=dataclasses.replace(delta, is_delete=True),
+        options=writer_options(target.table, job.client.generation, is_base=overwrite),
+        given=(),
+        locations=target.locations,
+    )
+
+
+def _source_frame(job: JobContext, txn: Transaction, source: SourceSpec | None) -> DataFrame:
+    """Read the source; an ACID table under the job's own snapshot."""
+    if source is None:
+        raise TypeError("this statement has no source")
+    table = job.source_table(source)
+    rows = resolve_target(job.spark, job.client, table, txn.snapshot).rows() if table else None
+    return load_source(job.spark, source, rows)
+
+
+def _write(plan: WritePlan, events: Events) -> tuple[StagedFile, ...]:
+    """Let executors write the events; what comes back names the files that count."""
+    plan = dataclasses.replace(plan, given=events.given, old_files=events.old_files)
+    written = events.frame.mapInArrow(partial(write_events, plan=plan), WRITTEN_SCHEMA).collect()
+    log.info("staged files=%d table=%s", len(written), plan.table.ref)
+    return tuple(
+        StagedFile(
+            partition=plan.partition(row.partition),
+            directory=row.directory,
+            bucket=BucketId(row.bucket),
+            attempt=row.attempt,
+            rows=row.rows,
+            updated=row.updated,
+            size_bytes=row.size_bytes,
+        )
+        for row in written
+    )
+
+
+def _assemble(
+    plan: WritePlan,
+    files: tuple[StagedFile, ...],
+    partitions: tuple[PartitionName, ...] | None,
+) -> tuple[StagedDirectory, ...]:
+    """Put the files together; an overwrite also replaces what gets no rows."""
+    if isinstance(plan.insert_directory, BaseName):
+        replaced = partitions if plan.table.is_partitioned else (PartitionName(),)
+        for name in set(replaced or ()) - {f.partition for f in files}:
+            empty = empty_file(
+                plan.table, name, str(plan.insert_directory), plan.staging(name), plan.options
+            )
+            files = (*files, empty)
+    return assemble(files, {f.partition: plan.staging(f.partition) for f in files})
+
+
+def _result(job: JobContext, write: Write) -> JobResult:
+    directories = write.directories
+    files = [f for d in directories for f in d.files]
+    inserted = sum(f.rows for f in files if not f.directory.startswith("delete_"))
+    deleted = sum(f.rows for f in files if f.directory.startswith("delete_"))
+    updated = sum(f.updated for f in files)
+    return JobResult(
+        kind=job.spec.kind,
+        job_key=job.spec.job_key,
+        status=JobStatus.COMMITTED,
+        table=str(write.table.ref),
+        txn_id=write.txn.txn_id,
+        write_ids={str(ref): write_id for ref, write_id in write.txn.write_ids.items()},
+        rows=RowCounts(inserted=inserted - updated, updated=updated, deleted=deleted - updated),
+        partitions=tuple(sorted({str(d.partition) for d in directories if d.partition.columns})),
+        files=len(files),
+        size_bytes=sum(f.size_bytes for f in files),
+        details={"directories": [d.final_path for d in directories]},
+    )

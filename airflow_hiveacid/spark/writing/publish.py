@@ -1,0 +1,194 @@
+"""How staged files become directories that readers see, while all can still be aborted.
+
+Order matters, and is the point of this module (docs/adr/0002): executors have written every file
+where no reader looks; partitions are made known to the metastore; only then are directories
+renamed into place, one rename each. Until the transaction commits their write ID hides them.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import DirectoryExistsError
+from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.names import bucket_file
+from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
+from airflow_hiveacid.storage.stores.filesystem import delete_directory, exists
+from airflow_hiveacid.storage.stores.locations import open_location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+    from airflow_hiveacid.storage.orc.encoders import WriterOptions
+    from airflow_hiveacid.storage.stores.staging import Staging
+
+log = logging.getLogger("hiveacid")
+
+_PARALLEL: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedFile:
+    """One file that a task has written and the driver has accepted."""
+
+    partition: PartitionName
+    directory: str
+    bucket: BucketId
+    attempt: str
+    rows: int
+    updated: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedDirectory:
+    """One directory that is to be published, with the staging area that holds it."""
+
+    partition: PartitionName
+    directory: str
+    staging: Staging
+    files: tuple[StagedFile, ...]
+
+    @property
+    def final_path(self) -> str:
+        """Its URI once it is published."""
+        return self.staging.final_path(self.directory)
+
+
+def assemble(
+    files: Iterable[StagedFile],
+    staging_of: dict[PartitionName, Staging],
+    *,
+    is_compacted: bool = False,
+) -> tuple[StagedDirectory, ...]:
+    """Move the files that count into their directories, with the small files that belong there."""
+    groups: dict[tuple[PartitionName, str], list[StagedFile]] = {}
+    for file in files:
+        groups.setdefault((file.partition, file.directory), []).append(file)
+    directories = [
+        StagedDirectory(
+            partition=partition,
+            directory=directory,
+            staging=staging_of[partition],
+            files=tuple(members),
+        )
+        for (partition, directory), members in sorted(
+            groups.items(), key=lambda g: (str(g[0][0]), g[0][1])
+        )
+    ]
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        list(pool.map(lambda d: _assemble_one(d, is_compacted=is_compacted), directories))
+    return tuple(directories)
+
+
+def _assemble_one(directory: StagedDirectory, *, is_compacted: bool) -> None:
+    staging = directory.staging
+    for file in directory.files:
+        staging.accept(directory.directory, bucket_file(file.bucket), file.attempt)
+    staging.add_version_file(directory.directory)
+    if is_compacted:
+        staging.add_metadata_file(directory.directory)
+
+
+def empty_file(
+    table: TableInfo,
+    partition: PartitionName,
+    directory: str,
+    staging: Staging,
+    options: WriterOptions,
+) -> StagedFile:
+    """Stage a file without rows: a directory needs one file to be seen by every engine."""
+    bucket, attempt = BucketId(0), uuid.uuid4().hex
+    fs, path = open_location(staging.attempt_path(directory, bucket_file(bucket), attempt))
+    is_delete = directory.startswith("delete_")
+    with AcidFileWriter(fs, path, table.columns, options, is_delete=is_delete) as writer:
+        written = writer.close()
+    return StagedFile(
+        partition=partition,
+        directory=directory,
+        bucket=bucket,
+        attempt=attempt,
+        rows=0,
+        updated=0,
+        size_bytes=written.size_bytes,
+    )
+
+
+def check_free(directories: Sequence[StagedDirectory]) -> None:
+    """See that no final name is taken.
+
+    Raises:
+        DirectoryExistsError: one is.
+    """
+
+    def look(directory: StagedDirectory) -> None:
+        if exists(*open_location(directory.final_path)):
+            raise DirectoryExistsError(path=directory.final_path)
+
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        list(pool.map(look, directories))
+
+
+def misplaced(
+    directories: Iterable[StagedDirectory], partitions: Iterable[PartitionInfo]
+) -> StagedDirectory | None:
+    """A directory that would be published beside its partition, where nobody sees it; or None."""
+    places = {info.name: open_location(info.location)[1] for info in partitions}
+    return next(
+        (d for d in directories if places.get(d.partition) != open_location(d.staging.location)[1]),
+        None,
+    )
+
+
+class Publication:
+    """What a transaction has made visible, so that exactly that can be taken back.
+
+    Mutable: it remembers. How a directory becomes visible is its store's affair
+    (`Staging.publish`).
+    """
+
+    def __init__(self) -> None:
+        self._tried: list[StagedDirectory] = []
+
+    def publish(self, directories: Sequence[StagedDirectory]) -> None:
+        """Rename every directory into place.
+
+        Raises:
+            DirectoryExistsError: one is there already; it was not touched.
+            StorageError: a rename failed; the others may be in place.
+        """
+        with ThreadPoolExecutor(_PARALLEL) as pool:
+            list(pool.map(self._publish_one, directories))
+        log.info("published directories=%d", len(directories))
+
+    def take_back(self) -> None:
+        """Remove what was renamed into place by us; call it when the transaction is aborted."""
+        with ThreadPoolExecutor(_PARALLEL) as pool:
+            list(pool.map(_take_back_one, self._tried))
+
+    def _publish_one(self, directory: StagedDirectory) -> None:
+        self._tried.append(directory)
+        try:
+            directory.staging.publish([directory.directory])
+        except DirectoryExistsError:
+            self._tried.remove(directory)
+            raise
+
+
+def _take_back_one(directory: StagedDirectory) -> None:
+    # A rename that failed may have happened all the same. Its source tells: nobody else moves it.
+    if exists(*open_location(directory.staging.path_for(directory.directory))):
+        return
+    log.info("taking back %s", directory.final_path)
+    delete_directory(*open_location(directory.final_path))
+
+
+def discard(stagings: Iterable[Staging]) -> None:
+    """Remove what was staged and not published; doing it again is no error."""
+    for staging in {s.top: s for s in stagings}.values():
+        staging.discard()

@@ -1,0 +1,340 @@
+"""What a Spark task does with events: one ACID file per (partition, directory, bucket).
+
+`spread` says which bucket file a new row goes to. `write_events` runs on executors, inside
+`mapInArrow`: it takes batches of events, group by group in the order of `spark.events.grouped`,
+writes staged files and yields one row per file. A file's path names the attempt, so that a second
+copy of a task harms nothing: only the files whose rows came back to the driver are published.
+
+Memory is a few batches and one stripe of an old file, whatever the sizes of files and groups.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import posixpath
+import uuid
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, StructField, StructType
+
+from airflow_hiveacid.format.bucket_codec import encode
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import MergeCardinalityError
+from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
+from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
+from airflow_hiveacid.format.types import HiveType, parse_type
+from airflow_hiveacid.spark.events import DELETE_KIND, GROUP, IDENTITY
+from airflow_hiveacid.spark.failures import worker_errors
+from airflow_hiveacid.storage.acid.events import delete_events, insert_events
+from airflow_hiveacid.storage.acid.identity import Key, Keys
+from airflow_hiveacid.storage.acid.read.old_rows import OldRows
+from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
+from airflow_hiveacid.storage.hashing.bucketing import bucket_ids
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.stores.filesystem import make_directory
+from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.storage.values.timestamp_forms import with_pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from airflow_hiveacid.format.table import Column as TableColumn
+    from airflow_hiveacid.format.table import PartitionName, TableInfo
+    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+
+_ROWS_PER_WRITER: Final = 500_000
+"""New rows of a statement that one bucket file of an unbucketed table takes before a second
+starts."""
+
+_MAX_WRITERS: Final = 64
+
+WRITTEN_SCHEMA: Final = (
+    "partition string, directory string, bucket int, attempt string, rows long, updated long,"
+    " size_bytes long"
+)
+"""One row per staged file; `updated` counts rows whose old version a delete event removes."""
+
+
+def writers_for(rows: int) -> int:
+    """How many bucket files that many new rows of an unbucketed partition deserve."""
+    return max(1, min(_MAX_WRITERS, -(-rows // _ROWS_PER_WRITER)))
+
+
+def spread(table: TableInfo, rows: DataFrame, writers: int, seed: Column) -> DataFrame:
+    """Give each row that is to be inserted its bucket.
+
+    Bucketed tables: Hive's hash decides; an updated row keeps its bucket, since bucket columns do
+    not change. Others: one of `writers` (see `writers_for`). `seed` tells the rows apart.
+
+    Whoever calls this promises that a task which runs again has the same rows, and that `seed`
+    depends on nothing but the row: then it sends each to the same writer, and none is lost or
+    written twice when a part of the shuffle is lost after some writers are done with theirs.
+    """
+    if table.num_buckets:
+        schema = StructType(
+            [
+                StructField("_bucket", IntegerType()) if f.name == "_bucket" else f
+                for f in rows.schema
+            ]
+        )
+        fill = partial(
+            _fill_buckets,
+            names=table.bucket_columns,
+            types=tuple(
+                parse_type(c.type)
+                for name in table.bucket_columns
+                for c in table.columns
+                if c.name == name
+            ),
+            num_buckets=table.num_buckets,
+            version=table.bucketing_version,
+        )
+        return rows.mapInArrow(fill, schema)
+    return rows.withColumn("_bucket", F.pmod(seed, F.lit(writers)).cast("int"))
+
+
+def _fill_buckets(
+    batches: Iterator[pa.RecordBatch],
+    *,
+    names: tuple[str, ...],
+    types: tuple[HiveType, ...],
+    num_buckets: int,
+    version: int,
+) -> Iterator[pa.RecordBatch]:
+    """Hash the bucket columns of rows that have no bucket yet."""
+    for batch in batches:
+        row = batch.column("row")
+        hashed = bucket_ids(
+            [pc.struct_field(row, name) for name in names], types, num_buckets, version
+        )
+        known = batch.column("_bucket")
+        at = batch.schema.get_field_index("_bucket")
+        yield batch.set_column(at, batch.schema.field(at), pc.coalesce(known, hashed))
+
+
+def writer_options(
+    table: TableInfo, generation: MetastoreGeneration, *, is_base: bool
+) -> WriterOptions:
+    """How files are laid out: bases in large stripes, deltas in small ones, as Hive does.
+
+    Compression is the table's; else what every reader of that metastore's age can read: ORC 1.5, in
+    Hive 3.1, knows no ZSTD.
+    """
+    wanted = table.parameters.get("orc.compress", "").lower()
+    default = "zlib" if generation is MetastoreGeneration.V3 else "zstd"
+    return WriterOptions(
+        compression=wanted or default,
+        stripe_size_bytes=(64 if is_base else 16) << 20,
+        compression_block_bytes=(256 if is_base else 64) << 10,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePlan:
+    """Everything an executor must know to write events; plain values.
+
+    `token` names the staging directories; `locations` says where partitions are that are not where
+    the table's location would have them. `insert_directory` is a delta, or a base for an
+    overwrite; `delete_directory` a delete delta. `given` is that of `Events`. `old_files` maps the
+    `_file` values of updates to the files that hold the old rows.
+    """
+
+    table: TableInfo
+    write_id: WriteId
+    statement_id: StatementId
+    token: str
+    insert_directory: DeltaName | BaseName
+    delete_directory: DeltaName
+    options: WriterOptions
+    given: tuple[frozenset[str], ...]
+    locations: Mapping[PartitionName, str] = field(default_factory=dict)
+    old_files: Mapping[str, AcidFile] = field(default_factory=dict)
+
+    def partition(self, key: str) -> PartitionName:
+        """The partition that a `_partition` value names."""
+        return self.table.partition_name(json.loads(key))
+
+    def staging(self, partition: PartitionName) -> Staging:
+        """Where a partition's files are staged."""
+        location = self.locations.get(partition)
+        return Staging.of(
+            self.table, location or self.table.default_partition_location(partition), self.token
+        )
+
+    @property
+    def columns(self) -> tuple[TableColumn, ...]:
+        """The data columns."""
+        return self.table.columns
+
+
+def write_events(batches: Iterator[pa.RecordBatch], *, plan: WritePlan) -> Iterator[pa.RecordBatch]:
+    """Write the events of one Spark task; yields one row of `WRITTEN_SCHEMA` per file."""
+    with worker_errors():
+        attempt = uuid.uuid4().hex
+        group: _Group | None = None
+        try:
+            for batch in batches:
+                for part in _runs(batch):
+                    key = _key_of(part)
+                    if group is None or group.key != key:
+                        if group is not None:
+                            yield group.close()
+                        group = _Group(plan, key, attempt)
+                    group.write(part)
+            if group is not None:
+                yield group.close()
+        except BaseException:
+            if group is not None:
+                group.abort()
+            raise
+
+
+def _key_of(batch: pa.RecordBatch) -> tuple[str, int, int]:
+    partition, kind, bucket = (batch.column(name)[0].as_py() for name in GROUP)
+    return partition, kind, bucket
+
+
+def _runs(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Cut a batch where the group changes."""
+    if not batch.num_rows:
+        return
+    changed = np.zeros(batch.num_rows - 1, dtype=bool)
+    for name in GROUP:
+        column = batch.column(name)
+        changed |= pc.not_equal(column[1:], column[:-1]).to_numpy(zero_copy_only=False)
+    cuts = [0, *(np.flatnonzero(changed) + 1).tolist(), batch.num_rows]
+    for start, end in itertools.pairwise(cuts):
+        yield batch.slice(start, end - start)
+
+
+class _Group:
+    """One staged file being written. Mutable: it counts rows and remembers the last identity."""
+
+    def __init__(self, plan: WritePlan, key: tuple[str, int, int], attempt: str) -> None:
+        self.key = key
+        self._plan = plan
+        partition, kind, bucket = key
+        self._is_delete = kind == DELETE_KIND
+        self._bucket = BucketId(bucket)
+        self._directory = str(plan.delete_directory if self._is_delete else plan.insert_directory)
+        self._partition = partition
+        self._attempt = attempt
+        name = plan.partition(partition)
+        fs, path = open_location(
+            plan.staging(name).attempt_path(self._directory, bucket_file(self._bucket), attempt)
+        )
+        make_directory(fs, posixpath.dirname(path))
+        self._writer = AcidFileWriter(
+            fs, path, plan.columns, plan.options, is_delete=self._is_delete
+        )
+        # One list for the whole file: another list would make the cursor start again.
+        self._fetched = tuple(
+            c.name for c in plan.columns if any(c.name not in g for g in plan.given)
+        )
+        self._old_rows = OldRows(plan.old_files, plan.columns, self._fetched)
+        self._rows = 0
+        self._updated = 0
+        self._last: Key | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write events of this group."""
+        if self._is_delete:
+            self._refuse_doubles(batch)
+            events = delete_events(
+                batch.select(list(IDENTITY)), self._plan.write_id, self._plan.columns
+            )
+        else:
+            updates = batch.filter(pc.is_valid(batch.column("rowId")))
+            self._updated += updates.num_rows
+            if updates.num_rows:
+                self._refuse_doubles(updates)
+            events = insert_events(
+                self._whole_rows(batch),
+                self._plan.write_id,
+                encode(self._bucket, self._plan.statement_id),
+                RowId(self._rows),
+            )
+        self._writer.write(events)
+        self._rows += batch.num_rows
+
+    def close(self) -> pa.RecordBatch:
+        """Finish the file and say what it is."""
+        written = self._writer.close()
+        return pa.RecordBatch.from_pydict(
+            {
+                "partition": [self._partition],
+                "directory": [self._directory],
+                "bucket": pa.array([int(self._bucket)], pa.int32()),
+                "attempt": [self._attempt],
+                "rows": [self._rows],
+                "updated": [self._updated],
+                "size_bytes": [written.size_bytes],
+            }
+        )
+
+    def abort(self) -> None:
+        """Drop the file."""
+        self._writer.abort()
+
+    def _refuse_doubles(self, batch: pa.RecordBatch) -> None:
+        """Two events of one old row mean that two source rows acted on it."""
+        keys = Keys.of(batch)
+        again = keys.repeats()
+        again[0] = keys.at(0) == self._last
+        if again.any():
+            write_id, bucket, row = keys.at(int(np.argmax(again)))
+            raise MergeCardinalityError(
+                table=self._plan.table.ref,
+                count=int(again.sum()),
+                example=f"row {row} of write ID {write_id}, bucket property {bucket}",
+            )
+        self._last = keys.at(-1)
+
+    def _whole_rows(self, batch: pa.RecordBatch) -> pa.StructArray:
+        """The new rows, with what their statement left alone fetched from the old ones."""
+        new = batch.column("row")
+        if not self._fetched:
+            return new
+        # Old rows have seconds and nanoseconds apart, and one file has one form.
+        new = with_pairs(new)
+        clause = batch.column("_clause").to_numpy(zero_copy_only=False)
+        is_update = batch.column("rowId").is_valid().to_numpy(zero_copy_only=False)
+        kept: dict[str, np.ndarray] = {}
+        for column in self._plan.columns:
+            is_given = np.array([column.name in names for names in self._plan.given], dtype=bool)
+            old = is_update & ~np.take(is_given, np.where(is_update, clause, 0).astype(int))
+            if old.any():
+                kept[column.name] = old
+        if not kept:
+            return new
+        needs_old = np.logical_or.reduce(list(kept.values()))
+        return self._merged(batch, new, kept, needs_old)
+
+    def _merged(
+        self,
+        batch: pa.RecordBatch,
+        new: pa.StructArray,
+        kept: Mapping[str, np.ndarray],
+        needs_old: np.ndarray,
+    ) -> pa.StructArray:
+        fetched = self._old_rows.fetch(batch.filter(pa.array(needs_old)))
+        place = np.cumsum(needs_old) - 1 + batch.num_rows
+        fields = []
+        for i, column in enumerate(self._plan.columns):
+            values = new.field(i) if new.null_count == 0 else pc.struct_field(new, column.name)
+            if column.name in kept:
+                pick = np.where(kept[column.name], place, np.arange(batch.num_rows))
+                old = fetched[column.name]
+                both = pa.concat_arrays([values.cast(old.type), old])
+                values = both.take(pa.array(pick))
+            fields.append(values)
+        return pa.StructArray.from_arrays(fields, fields=list(new.type))

@@ -1,0 +1,1 @@
+"""ACID files: rows with identity, events, and how they merge."""

@@ -1,0 +1,1 @@
+"""Reading ACID directories and files."""

@@ -1,0 +1,308 @@
+"""Which files one reader opens, and what it has to know of each before it does.
+
+Takes the directories that a snapshot chose (`AcidState`); gives `AcidFile` values, all together or
+bucket by bucket. Three things are settled here, with a look at footers where the names do not say:
+whether a file has ACID columns, the identity of the rows of those that have none, and how much of a
+file that somebody still streams into counts. Must not know rows.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import posixpath
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.bucket_codec import encode
+from airflow_hiveacid.format.errors import (
+    CorruptFileError,
+    UnsupportedFileError,
+)
+from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
+from airflow_hiveacid.format.names import (
+    FLUSH_LENGTH_SUFFIX,
+    BaseName,
+    BucketFileName,
+    DeltaName,
+    OriginalFileName,
+    parse_directory_name,
+    parse_file_name,
+)
+from airflow_hiveacid.storage.acid.read.acid_file import (
+    AcidFile,
+    FileKind,
+    SyntheticIdentity,
+)
+from airflow_hiveacid.storage.acid.read.dangling import require_rows
+from airflow_hiveacid.storage.acid.read.footer_facts import facts_of, footer_facts
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS
+from airflow_hiveacid.storage.stores.filesystem import file_errors, read_bytes
+from airflow_hiveacid.storage.stores.locations import open_location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pyarrow import fs as pafs
+
+    from airflow_hiveacid.format.acid_state import AcidState
+    from airflow_hiveacid.format.directories import AcidDirectory, FileEntry
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
+
+_BIG_ENDIAN_LONG: Final = struct.Struct(">q")
+_BEFORE_ALL: Final = WriteId(0)
+_REMEMBERED_STATES: Final = 1024
+_PARALLEL_READS: Final = 8
+_BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketFiles:
+    """The files of one bucket under one snapshot.
+
+    `base_inserts` are those of the base or the original files, `delta_inserts` those of deltas.
+    `deletes` are all delete files that may hold events for rows of this bucket; they may hold
+    events for rows of others as well, which Hive 3.1's minor compaction copies around.
+    """
+
+    bucket_id: BucketId
+    base_inserts: tuple[AcidFile, ...]
+    delta_inserts: tuple[AcidFile, ...]
+    deletes: tuple[AcidFile, ...]
+
+    @property
+    def inserts(self) -> tuple[AcidFile, ...]:
+        """Every file with rows."""
+        return (*self.base_inserts, *self.delta_inserts)
+
+
+@functools.lru_cache(maxsize=_REMEMBERED_STATES)
+def bucket_files(
+    state: AcidState, write_ids: ValidWriteIdList | None = None
+) -> tuple[BucketFiles, ...]:
+    """The files of every bucket that has any, by bucket.
+
+    The answer for one listing is remembered: it costs a look at the footer of every delete file.
+
+    Args:
+        state: what a reader reads of one table or partition.
+        write_ids: that reader's list; with it, delete deltas that are only partly visible are
+            looked through for dangling events, too.
+
+    Raises:
+        DanglingDeleteError: visible delete events point at a bucket that no live file is of.
+        CorruptFileError: a footer or side file cannot be read as what it must be.
+        UnsupportedFileError: a file cannot be read at all.
+        LocationPermissionError: a file may not be read.
+        StorageError: a file is gone, or reading failed otherwise.
+    """
+    first, rest, deletes = first_files(state), delta_files(state), delete_files(state)
+    facts = facts_of(deletes)
+    present = {f.bucket_id for f in (*first, *rest)}
+    require_rows(state, present, [(f, facts[f.path]) for f in deletes], write_ids)
+
+    def may_hit(file: AcidFile, bucket: BucketId) -> bool:
+        found = facts[file.path].buckets
+        return file.bucket_id == bucket or found is None or bucket in found
+
+    return tuple(
+        BucketFiles(
+            bucket_id=bucket,
+            base_inserts=tuple(f for f in first if f.bucket_id == bucket),
+            delta_inserts=tuple(f for f in rest if f.bucket_id == bucket),
+            deletes=tuple(f for f in deletes if may_hit(f, bucket)),
+        )
+        for bucket in sorted(present | {f.bucket_id for f in deletes})
+    )
+
+
+def first_files(state: AcidState) -> tuple[AcidFile, ...]:
+    """The files of the base, or the original files if there is none, by path.
+
+    Raises:
+        CorruptFileError: a footer cannot be read.
+        UnsupportedFileError: a file has no name of the format, or cannot be read at all.
+        LocationPermissionError: a file may not be read.
+        StorageError: a file is gone, or reading failed otherwise.
+    """
+    fs, root = open_location(state.location)
+    if state.base is not None:
+        return tuple(_in_directory(fs, root, state.base, FileKind.DATA))
+    return tuple(_originals(fs, root, state.originals, _BEFORE_ALL, StatementId(0)))
+
+
+def delta_files(state: AcidState) -> tuple[AcidFile, ...]:
+    """The files of the deltas, directory by directory in Hive's order, by path in each.
+
+    Raises:
+        CorruptFileError: a footer or side file cannot be read as what it must be.
+        UnsupportedFileError: a file has no name of the format, or cannot be read at all.
+        LocationPermissionError: a file may not be read.
+        StorageError: a file is gone, or reading failed otherwise.
+    """
+    fs, root = open_location(state.location)
+    each = (_in_directory(fs, root, d, FileKind.DATA) for d in state.deltas)
+    return tuple(itertools.chain.from_iterable(each))
+
+
+def delete_files(state: AcidState) -> tuple[AcidFile, ...]:
+    """The files of the delete deltas, directory by directory in Hive's order, by path in each.
+
+    Raises:
+        CorruptFileError: a footer cannot be read.
+        LocationPermissionError: a file may not be read.
+        StorageError: a file is gone, or reading failed otherwise.
+    """
+    fs, root = open_location(state.location)
+    each = (_in_directory(fs, root, d, FileKind.DELETE) for d in state.delete_deltas)
+    return tuple(itertools.chain.from_iterable(each))
+
+
+# ---- one directory -------------------------------------------------------------------------------
+
+
+def _in_directory(
+    fs: pafs.FileSystem, root: str, directory: AcidDirectory, kind: FileKind
+) -> Iterator[AcidFile]:
+    raw: list[FileEntry] = []
+    for entry in directory.files:
+        name = parse_file_name(entry.name)
+        length = committed_length(fs, root, directory, entry)
+        if not length:
+            continue
+        if (
+            kind is FileKind.DATA
+            and not isinstance(name, BucketFileName)
+            and not footer_facts(fs, f"{root}/{entry.path}", length).is_acid
+        ):
+            raw.append(entry)
+            continue
+        yield AcidFile(
+            fs=fs,
+            path=f"{root}/{entry.path}",
+            key=entry.path,
+            length=length,
+            kind=kind,
+            bucket_id=_bucket_id(fs, f"{root}/{entry.path}", length),
+            least_write_id=_least_write_id(directory, kind),
+        )
+    if raw:
+        yield from _loaded(fs, root, directory, raw)
+
+
+def _least_write_id(directory: AcidDirectory, kind: FileKind) -> WriteId:
+    """Insert events of a delta carry its own write IDs; rows of bases, and deleted ones, any."""
+    name = directory.name
+    is_delta = isinstance(name, DeltaName) and kind is FileKind.DATA
+    return name.low if is_delta and isinstance(name, DeltaName) else _BEFORE_ALL
+
+
+def _bucket_id(fs: pafs.FileSystem, path: str, length: int) -> BucketId:
+    """The bucket of a file by its name, or by its rows if the name says none (in bases only)."""
+    name = parse_file_name(posixpath.basename(path))
+    if name is not None:
+        return name.bucket_id
+    found = footer_facts(fs, path, length).buckets
+    if found is None or len(found) != 1:
+        raise UnsupportedFileError(
+            path=path, reason="neither its name nor its rows say of which bucket it is"
+        )
+    return next(iter(found))
+
+
+def committed_length(
+    fs: pafs.FileSystem, root: str, directory: AcidDirectory, entry: FileEntry
+) -> int:
+    """Where a file ends for a reader (AcidUtils.getLogicalLength, OrcAcidUtils.getLastFlushLength).
+
+    While a batch of streamed transactions is open, a side file says after each commit how long the
+    file then was; the last complete number counts. 0 means that nothing is committed yet. What the
+    file system says of the size is not asked: HDFS counts the closed blocks only while a writer is
+    at the file. Reading finds out.
+
+    Raises:
+        CorruptFileError: the side file holds no length.
+        LocationPermissionError: the side file may not be read.
+        StorageError: it is gone, or reading failed otherwise.
+    """
+    side = f"{entry.path}{FLUSH_LENGTH_SUFFIX}"
+    if directory.is_delete or all(f.path != side for f in directory.side_files):
+        return entry.size_bytes
+    with file_errors("read", f"{root}/{side}"):
+        content = read_bytes(fs, f"{root}/{side}")
+    complete = len(content) // _BIG_ENDIAN_LONG.size * _BIG_ENDIAN_LONG.size
+    if not complete:
+        raise CorruptFileError(
+            path=f"{root}/{side}", reason="it holds no length; its writer may be at it"
+        )
+    length: int = _BIG_ENDIAN_LONG.unpack_from(content, complete - _BIG_ENDIAN_LONG.size)[0]
+    if length < 0:
+        raise CorruptFileError(path=f"{root}/{side}", reason=f"it says a length of {length}")
+    return length
+
+
+# ---- files without ACID columns ------------------------------------------------------------------
+
+
+def _loaded(
+    fs: pafs.FileSystem, root: str, directory: AcidDirectory, raw: Sequence[FileEntry]
+) -> Iterator[AcidFile]:
+    """Files that LOAD DATA put into a delta or base: their rows are of that one write ID."""
+    name = directory.name
+    is_single = isinstance(name, BaseName) or name.low == name.high
+    if not is_single or directory.is_compacted or directory.high < _BEFORE_ALL:
+        raise CorruptFileError(
+            path=f"{root}/{raw[0].path}",
+            reason="a compactor's directory holds a file without ACID columns",
+        )
+    statement = name.statement_id if isinstance(name, DeltaName) else None
+    return _originals(fs, root, raw, directory.high, statement or StatementId(0))
+
+
+def _originals(
+    fs: pafs.FileSystem,
+    root: str,
+    entries: Iterable[FileEntry],
+    write_id: WriteId,
+    statement_id: StatementId,
+) -> Iterator[AcidFile]:
+    """Files without ACID columns: row IDs go on from one file of a bucket to the next, by path.
+
+    All writers must agree on that order, since the identities become permanent with the first
+    compaction or delete (OrcRawRecordMerger.OriginalReaderPair).
+    """
+    next_row: dict[BucketId, int] = {}
+    for entry in sorted(entries, key=lambda e: e.path):
+        path = f"{root}/{entry.path}"
+        name = parse_file_name(entry.name)
+        if not isinstance(name, OriginalFileName):
+            raise UnsupportedFileError(path=path, reason=_why_no_original(entry))
+        facts = footer_facts(fs, path, entry.size_bytes)
+        if facts.is_acid:
+            raise CorruptFileError(path=path, reason="it has ACID columns outside base and delta")
+        first = next_row.get(name.bucket_id, 0)
+        next_row[name.bucket_id] = first + facts.rows
+        yield AcidFile(
+            fs=fs,
+            path=path,
+            key=entry.path,
+            length=entry.size_bytes,
+            kind=FileKind.ORIGINAL,
+            bucket_id=name.bucket_id,
+            least_write_id=write_id,
+            synthetic=SyntheticIdentity(
+                write_id=write_id,
+                bucket_property=encode(name.bucket_id, statement_id),
+                first_row_id=RowId(first),
+            ),
+        )
+
+
+def _why_no_original(entry: FileEntry) -> str:
+    if any(parse_directory_name(part) is not None for part in entry.path.split("/")[:-1]):
+        return (
+            "its base or delta directory lies below another one; of a partitioned table, give the"
+            " location of one partition"
+        )
+    return "it has no name of an original file, such as 000000_0, and lies in no base or delta"

@@ -1,0 +1,78 @@
+"""What the footer of a file says of its rows: whether they have ACID columns, how many, whose.
+
+Takes files; gives a few facts of each, and lets the footer go. Must not know directories.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.bucket_codec import decode
+from airflow_hiveacid.format.errors import InvalidNameError
+from airflow_hiveacid.format.ids import BucketId, BucketProperty
+from airflow_hiveacid.storage.acid.read.acid_file import has_acid_columns
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS
+from airflow_hiveacid.storage.orc.tail import read_tail
+from airflow_hiveacid.storage.stores.filesystem import file_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyarrow import fs as pafs
+
+    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+
+_PARALLEL_READS: Final = 8
+_BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FooterFacts:
+    """What a footer says; `buckets` between the least and greatest property, None if unknown."""
+
+    is_acid: bool
+    rows: int
+    buckets: frozenset[BucketId] | None
+
+
+def footer_facts(fs: pafs.FileSystem, path: str, length: int) -> FooterFacts:
+    """What the footer of one file says.
+
+    Raises:
+        CorruptFileError, UnsupportedFileError: it cannot be believed.
+        LocationPermissionError: the file may not be read.
+        StorageError: it is gone, or reading failed otherwise.
+    """
+    with file_errors("read", path):
+        tail = read_tail(fs, path, length)
+    is_acid = has_acid_columns(tail)
+    found = tail.integer_range(_BUCKET_COLUMN_ID) if is_acid else None
+    return FooterFacts(
+        is_acid=is_acid,
+        rows=tail.rows,
+        buckets=frozenset() if not tail.rows else None if found is None else _between(*found),
+    )
+
+
+def _between(least: int, most: int) -> frozenset[BucketId] | None:
+    """The buckets that properties from `least` to `most` can be of; None when the codecs differ."""
+    try:
+        first, last = decode(BucketProperty(least)), decode(BucketProperty(most))
+    except InvalidNameError:
+        return None
+    if first.codec_version != last.codec_version:
+        return None
+    return frozenset(map(BucketId, range(first.bucket_id, last.bucket_id + 1)))
+
+
+def facts_of(files: Sequence[AcidFile]) -> dict[str, FooterFacts]:
+    """The facts of many files, by path; footers are small, far away and independent.
+
+    Raises:
+        HiveAcidError: as `footer_facts`.
+    """
+    with ThreadPoolExecutor(_PARALLEL_READS) as pool:
+        facts = pool.map(lambda f: footer_facts(f.fs, f.path, f.length), files)
+        return {file.path: found for file, found in zip(files, facts, strict=True)}

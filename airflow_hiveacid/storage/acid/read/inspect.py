@@ -1,0 +1,166 @@
+"""What every directory of a table or partition is for one reader, with its rows and bytes.
+
+Takes a location and the two lists of a snapshot; gives one line a directory (and original file, and
+file that plays no part), in the order of their names. Rows come from footers, so no data is read. A
+file that cannot be read makes a remark, not an error: this is what one looks with when
+something is wrong.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.format.names import BaseName, DeltaName
+from airflow_hiveacid.storage.acid.read.files import committed_length
+from airflow_hiveacid.storage.orc.tail import read_tail
+from airflow_hiveacid.storage.stores.filesystem import file_errors
+from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.locations import open_location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyarrow import fs as pafs
+
+    from airflow_hiveacid.format.directories import AcidDirectory, FileEntry
+    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+
+_PARALLEL_READS: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InspectedEntry:
+    """One directory, or one file outside of directories.
+
+    `type` is base, delta, delete_delta, original or other. `least_write_id` is None where the name
+    says none, as a base's does. `state` is live, obsolete, aborted, invisible or ignored. `rows`
+    are rows or delete events, by the footers; None where a footer could not be read, which `why`
+    then says.
+    """
+
+    name: str
+    type: str
+    least_write_id: int | None
+    greatest_write_id: int | None
+    statement_id: int | None
+    visibility_txn_id: int | None
+    state: str
+    files: int
+    rows: int | None
+    size_bytes: int
+    why: str
+
+
+def inspect(
+    location: str, write_ids: ValidWriteIdList, txns: ValidTxnList | None = None
+) -> tuple[InspectedEntry, ...]:
+    """Look at everything below one root as a reader with these lists sees it.
+
+    Raises:
+        LocationNotFoundError: the location does not exist.
+        NotEnoughHistoryError: the snapshot is older than what is left.
+        UnsupportedFileError: a directory is named like a base or delta and is none.
+        CorruptFileError: a compactor's marker cannot be read.
+        LocationPermissionError: the location may not be read.
+        StorageError: reading it failed otherwise.
+    """
+    state = resolve(list_table(location), write_ids, txns)
+    fs, root = open_location(location)
+    live = {file.path for file in state.originals}
+    originals = (*state.originals, *state.obsolete_originals)
+    with ThreadPoolExecutor(_PARALLEL_READS) as pool:
+        directories = list(pool.map(lambda d: _directory(fs, root, d), state.directories))
+        files = list(pool.map(lambda f: _original(fs, root, f, is_live=f.path in live), originals))
+    known = {file.path for file in originals}
+    others = [
+        _other(unknown.path, unknown.why) for unknown in state.unknown if unknown.path not in known
+    ]
+    return tuple(sorted([*directories, *files, *others], key=lambda entry: entry.name))
+
+
+def _directory(fs: pafs.FileSystem, root: str, directory: AcidDirectory) -> InspectedEntry:
+    name = directory.name
+    rows, remark = _rows(fs, root, directory.files, directory)
+    is_delta = isinstance(name, DeltaName)
+    return InspectedEntry(
+        name=directory.text,
+        type="base"
+        if isinstance(name, BaseName)
+        else "delete_delta"
+        if name.is_delete
+        else "delta",
+        least_write_id=name.low if is_delta and isinstance(name, DeltaName) else None,
+        greatest_write_id=directory.high,
+        statement_id=name.statement_id if isinstance(name, DeltaName) else None,
+        visibility_txn_id=name.visibility_txn_id,
+        state=directory.status.value,
+        files=len(directory.files),
+        rows=rows,
+        size_bytes=directory.size_bytes,
+        why="; ".join(filter(None, (directory.why, remark))),
+    )
+
+
+def _original(fs: pafs.FileSystem, root: str, file: FileEntry, *, is_live: bool) -> InspectedEntry:
+    rows, remark = _rows(fs, root, (file,), None)
+    return InspectedEntry(
+        name=file.path,
+        type="original",
+        least_write_id=0,
+        greatest_write_id=0,
+        statement_id=None,
+        visibility_txn_id=None,
+        state="live" if is_live else "obsolete",
+        files=1,
+        rows=rows,
+        size_bytes=file.size_bytes,
+        why="; ".join(filter(None, ("live" if is_live else "obsolete: a base covers it", remark))),
+    )
+
+
+def _other(path: str, why: str) -> InspectedEntry:
+    return InspectedEntry(
+        name=path,
+        type="other",
+        least_write_id=None,
+        greatest_write_id=None,
+        statement_id=None,
+        visibility_txn_id=None,
+        state="ignored",
+        files=1,
+        rows=None,
+        size_bytes=0,
+        why=why,
+    )
+
+
+def _rows(
+    fs: pafs.FileSystem,
+    root: str,
+    files: tuple[FileEntry, ...],
+    directory: AcidDirectory | None,
+) -> tuple[int | None, str]:
+    try:
+        return sum(_footer_rows(fs, root, files, directory)), ""
+    except HiveAcidError as error:
+        return None, str(error)
+
+
+def _footer_rows(
+    fs: pafs.FileSystem,
+    root: str,
+    files: tuple[FileEntry, ...],
+    directory: AcidDirectory | None,
+) -> Iterator[int]:
+    for file in files:
+        path = f"{root}/{file.path}"
+        length = (
+            file.size_bytes if directory is None else committed_length(fs, root, directory, file)
+        )
+        if length:
+            with file_errors("read", path):
+                yield read_tail(fs, path, length).rows

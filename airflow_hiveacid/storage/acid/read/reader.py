@@ -1,0 +1,329 @@
+"""Rows of one ORC file with their identity, as batches of the six ACID columns.
+
+Takes one `AcidFile` (which file, what is in it, how far it counts) and the table's columns; gives
+batches in file order, only with the columns asked for, in the table's types. A file without ACID
+columns gets the identity that its place in the table gives it. Everything a reader relies on is
+checked batch by batch: order, operations, no NULL where none may be. Must not know which files
+count (`files`) nor which rows are visible (`merge`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from airflow_hiveacid.format.errors import (
+    CorruptFileError,
+    UnknownColumnError,
+    UnsupportedFileError,
+)
+from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.storage.acid.identity import Key, Keys
+from airflow_hiveacid.storage.acid.read.acid_file import (
+    AcidFile,
+    FileKind,
+    has_acid_columns,
+)
+from airflow_hiveacid.storage.acid.read.file_check import FileCheck
+from airflow_hiveacid.storage.acid.read.synthetic import numbered
+from airflow_hiveacid.storage.acid.row_schema import (
+    IDENTITY_SCHEMA,
+    ROOT_NAMES,
+    ROW,
+    root_schema,
+)
+from airflow_hiveacid.storage.orc.batch_size import fitting_rows
+from airflow_hiveacid.storage.orc.view import (
+    DEFAULT_BATCH_ROWS,
+    ShowTimestamps,
+    View,
+    read_view,
+    writer_time_zones,
+)
+from airflow_hiveacid.storage.values.convert import FieldPlan, Matching, plan_fields
+from airflow_hiveacid.storage.values.converters import read_type
+from airflow_hiveacid.storage.values.timestamps import TimestampForm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.storage.orc.footer import OrcTail
+
+# 28 bytes each, and as much again to sort them.
+_MOST_UNORDERED: Final = 4_000_000
+_UTC_ZONES: Final = frozenset({"UTC", "GMT"})
+
+_NO_EVENTS: Final = pa.RecordBatch.from_arrays(
+    [pa.nulls(0, type_) for type_ in IDENTITY_SCHEMA.types], schema=IDENTITY_SCHEMA
+)
+
+
+def read_events(  # noqa: PLR0913 - which rows, which columns, in which form: each has its default
+    file: AcidFile,
+    columns: Sequence[Column],
+    *,
+    data_columns: Sequence[str] | None = None,
+    stripes: Sequence[int] | None = None,
+    batch_rows: int = DEFAULT_BATCH_ROWS,
+    timestamps: TimestampForm = TimestampForm.NANOSECONDS,
+    matching: Matching = Matching.NAME,
+) -> Iterator[pa.RecordBatch]:
+    """Read the events of one file, in file order, which is ascending by identity.
+
+    Args:
+        file: what to read.
+        columns: the table's data columns, in the table's order.
+        data_columns: the ones that `row` shall have, in this order; None for all.
+        stripes: 0-based numbers of the stripes to read; None for all.
+        batch_rows: the most rows of a batch.
+        timestamps: the form of timestamp columns.
+        matching: how the table's columns are found in the file.
+
+    Returns:
+        Batches of `read_schema(...)`; `row` is NULL in delete events and in no other.
+
+    Raises:
+        UnknownColumnError: `data_columns` names a column that the table does not have.
+        UnsupportedTableError: a column has a type that cannot be read.
+        UnsupportedFileError: the file holds a column in a type or with a value that does not fit.
+        CorruptFileError: the file is damaged, out of order, or not of its kind.
+        LocationPermissionError: it may not be read.
+        StorageError: it is gone, or reading failed otherwise.
+    """
+    wanted = chosen_columns(columns, data_columns)
+    schema = read_schema(wanted, timestamps)
+    source = _source(file, stripes, batch_rows)
+    if file.kind is FileKind.DELETE:
+        for root in source.identities():
+            none = pa.nulls(root.num_rows, schema.field(ROW).type)
+            yield pa.RecordBatch.from_arrays([*root.columns, none], schema=schema)
+        return
+    fields = plan_fields(
+        source.tail, source.row_struct, columns, wanted=wanted, form=timestamps, matching=matching
+    )
+    for root, row in source.rows(_in_one_part(source, fields)):
+        yield pa.RecordBatch.from_arrays([*root.columns, row], schema=schema)
+
+
+def read_identity(
+    file: AcidFile,
+    *,
+    stripes: Sequence[int] | None = None,
+    batch_rows: int = DEFAULT_BATCH_ROWS,
+) -> Iterator[pa.RecordBatch]:
+    """Read only operation, identity and current write ID of the events of one file, in file order.
+
+    Args:
+        file: what to read.
+        stripes: 0-based numbers of the stripes to read; None for all.
+        batch_rows: the most rows of a batch.
+
+    Returns:
+        Batches of `IDENTITY_SCHEMA`.
+
+    Raises:
+        CorruptFileError: the file is damaged, out of order, or not of its kind.
+        UnsupportedFileError: it is written in a way that cannot be read.
+        LocationPermissionError: it may not be read.
+        StorageError: it is gone, or reading failed otherwise.
+    """
+    yield from _source(file, stripes, batch_rows).identities()
+
+
+def chosen_columns(columns: Sequence[Column], names: Sequence[str] | None) -> tuple[Column, ...]:
+    """The columns of these names, in this order; None for all.
+
+    Raises:
+        UnknownColumnError: there is no column of a name.
+    """
+    if names is None:
+        return tuple(columns)
+    known = {column.name.lower(): column for column in columns}
+    for name in names:
+        if name.lower() not in known:
+            raise UnknownColumnError(table="read", column=name, known=tuple(known))
+    return tuple(known[name.lower()] for name in names)
+
+
+def read_schema(
+    columns: Sequence[Column], timestamps: TimestampForm = TimestampForm.NANOSECONDS
+) -> pa.Schema:
+    """The schema of what `read_events` gives for these columns.
+
+    Raises:
+        InvalidNameError: a type text is no Hive type.
+        UnsupportedTableError: a column is or holds a union.
+    """
+    return root_schema(
+        pa.struct(
+            [(column.name, read_type(parse_type(column.type), timestamps)) for column in columns]
+        )
+    )
+
+
+def _source(file: AcidFile, stripes: Sequence[int] | None, batch_rows: int) -> _Source:
+    tail = file.tail()
+    is_original = file.kind is FileKind.ORIGINAL
+    if has_acid_columns(tail) == is_original:
+        what = "the ACID columns" if is_original else "no ACID columns"
+        raise CorruptFileError(
+            path=file.path, reason=f"it has {what}, against what its directory says"
+        )
+    chosen = range(len(tail.stripes)) if stripes is None else sorted(stripes)
+    return _Source(file=file, tail=tail, stripes=tuple(chosen), batch_rows=batch_rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Source:
+    """One file with its tail, and what part of it is read."""
+
+    file: AcidFile
+    tail: OrcTail
+    stripes: tuple[int, ...]
+    batch_rows: int
+
+    @property
+    def row_struct(self) -> int:
+        """The column ID of the struct that holds the table's columns."""
+        is_original = self.file.kind is FileKind.ORIGINAL
+        return 0 if is_original else self.tail.types[0].children[-1]
+
+    def identities(self) -> Iterator[pa.RecordBatch]:
+        """The root columns without `row`, in order of identity."""
+        if self.file.kind is FileKind.DELETE and not self._is_streamable():
+            yield from self._put_in_order()
+            return
+        for root, _ in self.rows(()):
+            yield root
+
+    @property
+    def _events(self) -> int:
+        return sum(self.tail.stripes[index].rows for index in self.stripes)
+
+    def _is_streamable(self) -> bool:
+        """Whether delete events are in order and many; not every writer sees to the order."""
+        if self._events <= self.batch_rows:
+            return False
+        last: Key | None = None
+        for root, _ in self.roots(()):
+            keys = Keys.of(root)
+            if not keys.is_sorted() or (last is not None and keys.at(0) < last):
+                return False
+            last = keys.at(-1)
+        return True
+
+    def _put_in_order(self) -> Iterator[pa.RecordBatch]:
+        if self._events > _MOST_UNORDERED:
+            raise UnsupportedFileError(
+                path=self.file.path,
+                reason=f"its {self._events} delete events are out of order; rewrite the delete"
+                " delta by a compaction in Hive",
+            )
+        check = FileCheck(self.file)
+        events = pa.concat_batches([_NO_EVENTS, *(root for root, _ in self.roots(()))])
+        if not Keys.of(events).is_sorted():
+            events = events.take(pa.array(Keys.of(events).order()))
+        for start in range(0, self._events, self.batch_rows):
+            root = events.slice(start, self.batch_rows)
+            check.see(root)
+            yield root
+
+    def rows(self, fields: Sequence[FieldPlan]) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
+        """The root columns without `row`, and `row` with these fields."""
+        check = FileCheck(self.file)
+        # A column whose timestamps may be too much for Arrow is read twice, in two parts.
+        split = [f for f in fields if f.is_split]
+        rows = fitting_rows(self.tail, _column_ids(fields), self.batch_rows)
+        source = replace(self, batch_rows=rows)
+        nanos = source.read_apart(split, ShowTimestamps.NANOS)
+        seconds = source.read_apart(split, ShowTimestamps.SECONDS)
+        for root, batch in source.roots([f for f in fields if not f.is_split]):
+            check.see(root)
+            yield root, _row(fields, root.num_rows, batch, (next(nanos), next(seconds)))
+
+    def roots(self, fields: Sequence[FieldPlan]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+        """The root columns of each batch, stored or made, and the batch they came with."""
+        ids = _column_ids(fields)
+        if self.file.synthetic is not None:
+            batches = self._read(ids) if ids else self._empty_batches()
+            yield from numbered(self.file.synthetic, self.tail.stripes, self.stripes, batches)
+            return
+        root_ids = self.tail.types[0].children
+        for batch in self._read((*root_ids, *ids)):
+            self._require_values(batch)
+            columns = batch.columns[: len(IDENTITY_SCHEMA)]
+            yield pa.RecordBatch.from_arrays(columns, schema=IDENTITY_SCHEMA), batch
+
+    def read_apart(
+        self, fields: Sequence[FieldPlan], timestamps: ShowTimestamps
+    ) -> Iterator[pa.RecordBatch | None]:
+        """One part of these columns, batch by batch; None for ever if there are none."""
+        nothing: Iterator[pa.RecordBatch | None] = itertools.repeat(None)
+        return self._read(_column_ids(fields), timestamps) if fields else nothing
+
+    def _read(
+        self, ids: tuple[int, ...], timestamps: ShowTimestamps = ShowTimestamps.WHOLE
+    ) -> Iterator[pa.RecordBatch]:
+        view = View(
+            columns=ids,
+            flatten=self.row_struct or None,
+            stripes=self.stripes,
+            timestamps=timestamps,
+        )
+        return read_view(self.file.fs, self.tail, view, self.batch_rows)
+
+    def _empty_batches(self) -> Iterator[pa.RecordBatch]:
+        """Batches without columns, cut as Arrow cuts: only how many rows there are counts."""
+        for index in self.stripes:
+            rows = self.tail.stripes[index].rows
+            for start in range(0, rows, self.batch_rows):
+                none = pa.nulls(min(self.batch_rows, rows - start), pa.struct([]))
+                yield pa.RecordBatch.from_struct_array(none)
+
+    def _require_values(self, batch: pa.RecordBatch) -> None:
+        """Root columns have no NULL, but for `row`, which all delete events lack and no others."""
+        *root, row = (column.null_count for column in batch.columns[: len(ROOT_NAMES)])
+        is_delete = self.file.kind is FileKind.DELETE
+        if any(root) or (row and not is_delete):
+            raise CorruptFileError(
+                path=self.file.path, reason="an ACID column is NULL where it must not be"
+            )
+
+
+def _row(
+    fields: Sequence[FieldPlan],
+    size: int,
+    whole: pa.RecordBatch,
+    parts: tuple[pa.RecordBatch | None, pa.RecordBatch | None],
+) -> pa.Array:
+    """`row` of one batch."""
+    if not fields:
+        return pa.Array.from_buffers(pa.struct([]), size, [None])
+    columns = []
+    for field in fields:
+        name = f"c{field.column_id}"
+        if field.column_id is None:
+            columns.append(pa.nulls(size, field.field.type))
+        elif field.is_split:
+            nanos, seconds = (part.column(name) for part in parts if part is not None)
+            columns.append(field.convert(nanos, seconds))
+        else:
+            columns.append(field.convert(whole.column(name), None))
+    return pa.StructArray.from_arrays(columns, fields=[field.field for field in fields])
+
+
+def _column_ids(fields: Sequence[FieldPlan]) -> tuple[int, ...]:
+    return tuple(f.column_id for f in fields if f.column_id is not None)
+
+
+def _in_one_part(source: _Source, fields: Sequence[FieldPlan]) -> tuple[FieldPlan, ...]:
+    """Reading in parts understands writers in UTC only; other files are left to Arrow."""
+    if any(f.is_split for f in fields):
+        zones = writer_time_zones(source.file.fs, source.tail)
+        if not zones <= _UTC_ZONES:
+            return tuple(replace(field, is_split=False) for field in fields)
+    return tuple(fields)

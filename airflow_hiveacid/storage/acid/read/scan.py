@@ -1,0 +1,135 @@
+"""The rows of one table or partition directory under one snapshot, without a metastore.
+
+Takes a location, the table's columns and the two lists of a snapshot; gives batches sorted by row
+identity across all buckets. Holds a batch of each file whose range of identities the scan is in,
+and no more, whatever the size of the table.
+
+Example:
+    for batch in scan("file:/warehouse/t", columns, write_ids):
+        print(batch.to_pylist())
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.storage.acid.read.files import bucket_files
+from airflow_hiveacid.storage.acid.read.live import live_in
+from airflow_hiveacid.storage.acid.read.reader import (
+    chosen_columns,
+    read_events,
+    read_identity,
+    read_schema,
+)
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS, ROW
+from airflow_hiveacid.storage.orc.view import DEFAULT_BATCH_ROWS
+from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.values.convert import Matching
+from airflow_hiveacid.storage.values.timestamps import TimestampForm
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from airflow_hiveacid.format.ids import BucketId
+    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+    from airflow_hiveacid.format.table import Column
+
+IDENTITY: Final = "row__id"
+"""The column in front of the others when identity is asked for, as Hive calls it."""
+
+IDENTITY_TYPE: Final = pa.struct(
+    [("writeid", pa.int64()), ("bucketid", pa.int32()), ("rowid", pa.int64())]
+)
+"""Write ID that inserted the row, bucket property, row ID; names as Hive prints ROW__ID."""
+
+
+def scan(  # noqa: PLR0913 - a snapshot is two lists, and everything after them has its default
+    location: str,
+    columns: Sequence[Column],
+    write_ids: ValidWriteIdList,
+    txns: ValidTxnList | None = None,
+    *,
+    data_columns: Sequence[str] | None = None,
+    with_identity: bool = False,
+    buckets: Collection[BucketId] | None = None,
+    batch_rows: int = DEFAULT_BATCH_ROWS,
+    timestamps: TimestampForm = TimestampForm.NANOSECONDS,
+    matching: Matching = Matching.NAME,
+) -> Iterator[pa.RecordBatch]:
+    """Read the live rows of one directory.
+
+    Args:
+        location: the directory of an unpartitioned table, or of one partition.
+        columns: its data columns; partition columns are not in the files.
+        write_ids: which writes the reader sees.
+        txns: which compactions it sees; None for all.
+        data_columns: the columns to give, in this order; None for all.
+        with_identity: whether `row__id` comes first.
+        buckets: only rows of these buckets; None for all.
+        batch_rows: the most rows of a batch that a file gives.
+        timestamps: the form of timestamp columns.
+        matching: how columns are found in files.
+
+    Returns:
+        Batches of at least one row, sorted ascending by identity, also from one to the next.
+
+    Raises:
+        LocationNotFoundError: the location does not exist.
+        NotEnoughHistoryError: the snapshot is older than what is left.
+        UnknownColumnError, UnsupportedTableError: the columns cannot be given.
+        CorruptFileError, UnsupportedFileError, DanglingDeleteError: the files cannot be believed.
+        LocationPermissionError: a file may not be read.
+        StorageError: a file is gone, or reading failed otherwise.
+    """
+    state = resolve(list_table(location), write_ids, txns)
+    wanted = chosen_columns(columns, data_columns)
+    schema = scan_schema(wanted, with_identity=with_identity, timestamps=timestamps)
+    chosen = [
+        b for b in bucket_files(state, write_ids) if buckets is None or b.bucket_id in buckets
+    ]
+    inserts = [file for bucket in chosen for file in bucket.inserts]
+    deletes = {file.path: file for bucket in chosen for file in bucket.deletes}
+    read = functools.partial(
+        read_events,
+        columns=columns,
+        data_columns=data_columns,
+        batch_rows=batch_rows,
+        timestamps=timestamps,
+        matching=matching,
+    )
+    read_deletes = functools.partial(read_identity, batch_rows=batch_rows)
+    for batch in live_in(inserts, list(deletes.values()), write_ids, read, read_deletes):
+        yield _output(batch, schema, with_identity=with_identity)
+
+
+def scan_schema(
+    columns: Sequence[Column],
+    *,
+    with_identity: bool = False,
+    timestamps: TimestampForm = TimestampForm.NANOSECONDS,
+) -> pa.Schema:
+    """The schema of what `scan` gives for these columns.
+
+    Raises:
+        InvalidNameError: a type text is no Hive type.
+        UnsupportedTableError: a column has a type that cannot be read.
+    """
+    row = list(read_schema(columns, timestamps).field(ROW).type)
+    return pa.schema([pa.field(IDENTITY, IDENTITY_TYPE), *row] if with_identity else row)
+
+
+def _output(batch: pa.RecordBatch, schema: pa.Schema, *, with_identity: bool) -> pa.RecordBatch:
+    row = batch.column(ROW)
+    columns = [pc.struct_field(row, [at]) for at in range(row.type.num_fields)]
+    if with_identity:
+        parts = [batch.column(name) for name in IDENTITY_COLUMNS]
+        columns.insert(0, pa.StructArray.from_arrays(parts, fields=list(IDENTITY_TYPE)))
+    if not columns:
+        none = pa.Array.from_buffers(pa.struct([]), batch.num_rows, [None])
+        return pa.RecordBatch.from_struct_array(none)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

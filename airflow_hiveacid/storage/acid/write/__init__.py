@@ -1,0 +1,1 @@
+"""Writing ACID files."""

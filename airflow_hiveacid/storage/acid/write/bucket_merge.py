@@ -1,0 +1,161 @@
+"""The doing of one bucket's compaction: sorted files in, one sorted file a result directory out.
+
+Takes the files of one bucket and what a plan says about them; writes staged files. Streams: it
+holds one batch of every open file, whatever the sizes. Rows keep identity and every value; only
+events of write IDs that the compactor's list leaves out are dropped.
+
+Two rules beyond merging (both of Hive's own compactors lack one or the other):
+
+* One delete event a row survives: two at the head of two files make readers drop a whole file.
+* A row that its own write ID also deleted goes, with its delete event: results carry no statement
+  ID, and Hive 4 would no longer apply such an event
+  (VectorizedOrcAcidRowBatchReader.isQualifiedDeleteDeltaForSplit).
+"""
+
+from __future__ import annotations
+
+import functools
+import posixpath
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from airflow_hiveacid.format.bucket_codec import decode
+from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
+from airflow_hiveacid.storage.acid.identity import current_write_ids
+from airflow_hiveacid.storage.acid.merge import subtract_deletes, unique_deletes
+from airflow_hiveacid.storage.acid.read.live import live_in, visible_in
+from airflow_hiveacid.storage.acid.read.reader import read_events
+from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY, ORIGINAL_WRITE_ID
+from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
+from airflow_hiveacid.storage.stores.filesystem import make_directory
+from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.values.convert import Matching
+from airflow_hiveacid.storage.values.timestamps import TimestampForm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_hiveacid.format.ids import BucketId
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+    from airflow_hiveacid.storage.orc.encoders import WriterOptions
+    from airflow_hiveacid.storage.stores.staging import Staging
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketCompaction:
+    """One bucket's work; plain values. `outputs` are the directories that get a file of it.
+
+    `inserts` and `deletes` are the input files. With a base among the outputs (a major compaction)
+    delete events are applied and gone; else both kinds are merged, each into its own directory.
+    """
+
+    columns: tuple[Column, ...]
+    bucket_id: BucketId
+    inserts: tuple[AcidFile, ...]
+    deletes: tuple[AcidFile, ...]
+    write_ids: ValidWriteIdList
+    outputs: tuple[BaseName | DeltaName, ...]
+    staging: Staging
+    options: WriterOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactedFile:
+    """One staged file: the directory it is for, its attempt, rows and bytes."""
+
+    directory: str
+    bucket_id: BucketId
+    attempt: str
+    rows: int
+    size_bytes: int
+
+
+def compact_bucket(work: BucketCompaction, attempt: str) -> tuple[CompactedFile, ...]:
+    """Compact one bucket; results without rows are not written.
+
+    Raises:
+        CorruptFileError: an input is damaged or out of order.
+    """
+    results = []
+    for output in work.outputs:
+        events = _events(work, output)
+        written = _write(work, output, events, attempt)
+        if written is not None:
+            results.append(written)
+    return tuple(results)
+
+
+def _events(work: BucketCompaction, output: BaseName | DeltaName) -> Iterator[pa.RecordBatch]:
+    """What goes into one result directory."""
+    read = functools.partial(
+        read_events,
+        columns=work.columns,
+        timestamps=TimestampForm.PAIR,
+        matching=Matching.UNAMBIGUOUS,
+    )
+    if isinstance(output, BaseName):
+        return live_in(work.inserts, work.deletes, work.write_ids, read)
+    if output.is_delete:
+        return _only(_deletes(work), own=False)
+    inserts = visible_in(work.inserts, work.write_ids, read)
+    return subtract_deletes(inserts, _only(_deletes(work), own=True))
+
+
+def _deletes(work: BucketCompaction) -> Iterator[pa.RecordBatch]:
+    """The delete events of this bucket: 3.1's minor compaction copies those of others around."""
+    read = functools.partial(read_events, columns=work.columns)
+    return unique_deletes(_of_bucket(visible_in(work.deletes, work.write_ids, read), work))
+
+
+def _of_bucket(
+    events: Iterator[pa.RecordBatch], work: BucketCompaction
+) -> Iterator[pa.RecordBatch]:
+    for batch in events:
+        properties = batch.column(BUCKET_PROPERTY).to_numpy()
+        ours = [p for p in np.unique(properties) if decode(p).bucket_id == work.bucket_id]
+        is_ours = np.isin(properties, ours)
+        yield batch if is_ours.all() else batch.filter(pa.array(is_ours))
+
+
+def _only(deletes: Iterator[pa.RecordBatch], *, own: bool) -> Iterator[pa.RecordBatch]:
+    """Delete events of rows that the same write ID inserted, or the other ones."""
+    for batch in deletes:
+        is_own = batch.column(ORIGINAL_WRITE_ID).to_numpy() == current_write_ids(batch)
+        wanted = is_own if own else np.logical_not(is_own)
+        yield batch.filter(pa.array(wanted))
+
+
+def _write(
+    work: BucketCompaction,
+    output: BaseName | DeltaName,
+    events: Iterator[pa.RecordBatch],
+    attempt: str,
+) -> CompactedFile | None:
+    first = next((batch for batch in events if batch.num_rows), None)
+    if first is None:
+        return None
+    name = bucket_file(work.bucket_id)
+    fs, path = open_location(work.staging.attempt_path(output, name, attempt))
+    make_directory(fs, posixpath.dirname(path))
+    is_delete = isinstance(output, DeltaName) and output.is_delete
+    writer = AcidFileWriter(fs, path, work.columns, work.options, is_delete=is_delete)
+    try:
+        writer.write(first)
+        for batch in events:
+            writer.write(batch)
+        written = writer.close()
+    except BaseException:
+        writer.abort()
+        raise
+    return CompactedFile(
+        directory=str(output),
+        bucket_id=work.bucket_id,
+        attempt=attempt,
+        rows=written.rows,
+        size_bytes=written.size_bytes,
+    )

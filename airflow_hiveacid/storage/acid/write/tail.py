@@ -1,0 +1,191 @@
+"""What stands in the tail of an ACID file that we write, made from the tails of its encoders.
+
+Takes the tail of each encoder that had a part in the file, in order; gives the tail of the whole:
+one list of stripes, added-up statistics, the table's own types, the keys that readers of ACID files
+look for. Must not know rows.
+
+The `writer` field stays what the encoders put there, 1 for ORC's C++ writer. Hive does not look at
+it; Trino wants it to be set, and takes ours for an ACID file because `hive.acid.version` says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.types import (
+    ArrayType,
+    CharType,
+    DecimalType,
+    MapType,
+    StructType,
+    VarcharType,
+)
+from airflow_hiveacid.storage.acid.row_schema import (
+    ROOT_KINDS,
+    ROOT_NAMES,
+    ROW_COLUMN_ID,
+    RecordIdentifier,
+    type_tree,
+)
+from airflow_hiveacid.storage.orc.footer import (
+    ACID_STATS,
+    ACID_VERSION,
+    KEY_INDEX,
+    MAGIC,
+    PRIMITIVE_KINDS,
+    Calendar,
+    OrcTail,
+    TypeKind,
+)
+from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
+from airflow_hiveacid.storage.orc.statistics import keep_lengths_only, merge_stripes, shorten_bounds
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.storage.values.column_types import TypeNode
+
+_ACID_VERSION: Final = b"2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """The stripes of one encoder: its tail, and where in the file the first of them begins."""
+
+    tail: OrcTail
+    start: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcidFacts:
+    """What the writer knows and the encoders do not.
+
+    Attributes:
+        stripe_keys: Identity of the last row of each stripe, in file order.
+        is_delete: Whether the events are delete events.
+        nul_column_ids: Columns whose string statistics are wrong.
+    """
+
+    stripe_keys: Sequence[RecordIdentifier]
+    is_delete: bool
+    nul_column_ids: Collection[int]
+
+
+def acid_types(columns: Sequence[Column]) -> list[pb.Type]:
+    """The types of an ACID file by column ID, with the lengths of char and varchar.
+
+    Raises:
+        InvalidNameError: a type text is no Hive type.
+    """
+    nodes = type_tree(columns)
+    root = pb.Type(
+        kind=TypeKind.STRUCT,
+        children=range(1, ROW_COLUMN_ID + 1),
+        field_names=ROOT_NAMES,
+    )
+    row = pb.Type(
+        kind=TypeKind.STRUCT,
+        children=[node.column_id for node in nodes],
+        field_names=[column.name for column in columns],
+    )
+    leaves = [pb.Type(kind=kind) for kind in ROOT_KINDS[:-1]]
+    return [root, *leaves, row, *(_type(below) for node in nodes for below in node.walk())]
+
+
+def compose_tail(
+    segments: Sequence[Segment], columns: Sequence[Column], facts: AcidFacts, *, path: str
+) -> OrcTail:
+    """The tail of the whole file.
+
+    Args:
+        segments: At least one; all by the same kind of writer with the same options.
+        columns: The table's columns.
+        facts: What else stands in it.
+        path: The file, for messages.
+    """
+    first = segments[0].tail
+    footer, metadata = pb.Footer(), pb.Metadata()
+    footer.CopyFrom(first.footer)
+    del footer.stripes[:]
+    for segment in segments:
+        for stripe in segment.tail.footer.stripes:
+            footer.stripes.add().CopyFrom(stripe)
+            footer.stripes[-1].offset += segment.start - len(MAGIC)
+        metadata.stripes.extend(segment.tail.metadata.stripes)
+    footer.rows = sum(stripe.rows for stripe in footer.stripes)
+    length = sum(stripe.length for segment in segments for stripe in segment.tail.stripes)
+    footer.content_length = length
+    del footer.types[:]
+    footer.types.extend(acid_types(columns))
+    footer.calendar = Calendar.PROLEPTIC_GREGORIAN
+    if len(segments) > 1:
+        del footer.statistics[:]
+        footer.statistics.extend(merge_stripes(metadata.stripes))
+    _withhold(footer, metadata, facts.nul_column_ids)
+    _add_user_metadata(footer, facts)
+    return OrcTail(
+        path=path,
+        file_length=len(MAGIC) + length,
+        postscript=first.postscript,
+        footer=footer,
+        metadata=metadata,
+    )
+
+
+def key_index(keys: Sequence[RecordIdentifier]) -> str:
+    """The value of `hive.acid.key.index` (OrcRecordUpdater.KeyIndexBuilder).
+
+    Example:
+        >>> from airflow_hiveacid.storage.acid.row_schema import RecordIdentifier
+        >>> key_index([RecordIdentifier(2, 536870912, 9)])
+        '2,536870912,9;'
+    """
+    return "".join(f"{write_id},{bucket},{row_id};" for write_id, bucket, row_id in keys)
+
+
+def _add_user_metadata(footer: pb.Footer, facts: AcidFacts) -> None:
+    inserts, deletes = (0, footer.rows) if facts.is_delete else (footer.rows, 0)
+    del footer.metadata[:]
+    for name, value in (
+        (KEY_INDEX, key_index(facts.stripe_keys).encode()),
+        (ACID_STATS, f"{inserts},0,{deletes}".encode()),
+        (ACID_VERSION, _ACID_VERSION),
+    ):
+        footer.metadata.add(name=name, value=value)
+
+
+def _withhold(footer: pb.Footer, metadata: pb.Metadata, nul_column_ids: Collection[int]) -> None:
+    """Take out what readers must not compare with.
+
+    The row index inside the stripes has the same wrong bounds. A stride of 0 says that there is
+    none, and readers then do not ask the other statistics either.
+    """
+    if nul_column_ids:
+        footer.row_index_stride = 0
+    for statistics in (footer.statistics, *(stripe.columns for stripe in metadata.stripes)):
+        for column_id in nul_column_ids:
+            keep_lengths_only(statistics[column_id])
+        shorten_bounds(statistics)
+
+
+def _type(node: TypeNode) -> pb.Type:
+    children = [child.column_id for child in node.children]
+    match node.type:
+        case DecimalType(precision=precision, scale=scale):
+            type_ = pb.Type(kind=TypeKind.DECIMAL, precision=precision, scale=scale)
+        case CharType(length=length):
+            type_ = pb.Type(kind=TypeKind.CHAR, maximum_length=length)
+        case VarcharType(length=length):
+            type_ = pb.Type(kind=TypeKind.VARCHAR, maximum_length=length)
+        case ArrayType():
+            type_ = pb.Type(kind=TypeKind.LIST, children=children)
+        case MapType():
+            type_ = pb.Type(kind=TypeKind.MAP, children=children)
+        case StructType(fields=fields):
+            names = [name for name, _ in fields]
+            type_ = pb.Type(kind=TypeKind.STRUCT, children=children, field_names=names)
+        case _:  # the writer has refused unions
+            type_ = pb.Type(kind=PRIMITIVE_KINDS[str(node.type)])
+    return type_

@@ -1,0 +1,1 @@
+"""Hive's hashes, and the buckets they lead to."""

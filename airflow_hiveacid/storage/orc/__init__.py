@@ -1,0 +1,1 @@
+"""ORC files as containers: footers, statistics, compression, stripes copied and spliced."""

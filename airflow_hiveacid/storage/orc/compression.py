@@ -1,0 +1,212 @@
+"""How sections of an ORC file are compressed: in chunks, each under a three-byte header.
+
+Takes and gives bytes of whole sections (metadata, footer, stripe footer). The header of a chunk
+holds its length and whether it is stored as it is, because compressing did not help. Must not know
+what a section means.
+
+Example:
+    >>> section = compress(b"x" * 100, Compression.ZLIB, block_bytes=64)
+    >>> len(section), decompress(section, Compression.ZLIB, 64) == b"x" * 100
+    (17, True)
+"""
+
+from __future__ import annotations
+
+import enum
+import zlib
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+_HEADER_BYTES: Final = 3
+_CHUNK_LIMIT: Final = (1 << 23) - 1
+# As much as Hive's own reader takes of a footer is 1 GiB; this is a footer of millions of numbers.
+_MOST_SECTION_BYTES: Final = 256 << 20
+_LZ4_FULL_NIBBLE: Final = 15
+_LZ4_FULL_BYTE: Final = 255
+_LZ4_MINIMUM_MATCH: Final = 4
+_CONTINUED: Final = 0x80
+
+
+DEFAULT_BLOCK_BYTES: Final = 256 * 1024
+"""The block size of a file that does not say one."""
+
+MOST_BLOCK_BYTES: Final = 1 << 23
+"""The largest block of any writer: a chunk's header holds 23 bits of length."""
+
+
+class Compression(enum.IntEnum):
+    """How streams and tail of a file are compressed; numbers as in the file."""
+
+    NONE = 0
+    ZLIB = 1
+    SNAPPY = 2
+    LZO = 3
+    LZ4 = 4
+    ZSTD = 5
+
+
+def decompress(data: bytes, kind: int, block_bytes: int, *, path: str = "") -> bytes:
+    """Expand one section.
+
+    Args:
+        data: The section, all of it.
+        kind: A `Compression`, or a number that a later release writes.
+        block_bytes: The most that one chunk may expand to: a few bytes could stand for gigabytes.
+        path: The file, for messages.
+
+    Raises:
+        CorruptFileError: the section is damaged, or larger than a section can be.
+        UnsupportedFileError: it is LZO or something newer.
+    """
+    if kind == Compression.NONE:
+        return data
+    expand = _EXPAND.get(kind)
+    if expand is None:
+        raise UnsupportedFileError(
+            path=path, reason=f"its compression (number {kind}) is not known"
+        )
+    parts: list[bytes] = []
+    size = 0
+    for stored, chunk in _chunks(data, path=path):
+        try:
+            parts.append(chunk if stored else expand(chunk, block_bytes))
+        except (zlib.error, OSError, pa.ArrowException, IndexError) as error:
+            raise CorruptFileError(path=path, reason="a section cannot be decompressed") from error
+        size += len(parts[-1])
+        if size > _MOST_SECTION_BYTES or (not stored and len(parts[-1]) > block_bytes):
+            raise CorruptFileError(path=path, reason="a section expands to more than it may")
+    return b"".join(parts)
+
+
+def compress(data: bytes, kind: Compression, block_bytes: int, *, path: str = "") -> bytes:
+    """Compress one section in chunks of at most `block_bytes` before compression.
+
+    Raises:
+        UnsupportedFileError: the kind cannot be written.
+    """
+    if kind == Compression.NONE:
+        return data
+    shrink = _SHRINK.get(kind)
+    if shrink is None:
+        raise UnsupportedFileError(path=path, reason=f"{kind.name} cannot be written")
+    parts: list[bytes] = []
+    step = min(block_bytes, _CHUNK_LIMIT)
+    for start in range(0, len(data), step):
+        plain = data[start : start + step]
+        small = shrink(plain)
+        stored = len(small) >= len(plain)
+        chunk = plain if stored else small
+        parts += ((len(chunk) << 1 | stored).to_bytes(_HEADER_BYTES, "little"), chunk)
+    return b"".join(parts)
+
+
+def _chunks(data: bytes, *, path: str) -> Iterator[tuple[bool, bytes]]:
+    """The chunks, each with whether it is stored as it is."""
+    at = 0
+    while at < len(data):
+        header = int.from_bytes(data[at : at + _HEADER_BYTES], "little")
+        at += _HEADER_BYTES
+        end = at + (header >> 1)
+        if end > len(data):
+            raise CorruptFileError(path=path, reason="a compressed chunk is cut off")
+        yield bool(header & 1), data[at:end]
+        at = end
+
+
+def _expand_zlib(chunk: bytes, most: int) -> bytes:
+    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+    plain = inflater.decompress(chunk, most + 1)
+    if not inflater.eof and len(plain) <= most:
+        raise IndexError  # the chunk ends before its data does
+    return plain
+
+
+def _expand_snappy(chunk: bytes, most: int) -> bytes:
+    return _arrow_decompress("snappy", chunk, _snappy_length(chunk), most)
+
+
+def _expand_lz4(chunk: bytes, most: int) -> bytes:
+    return _arrow_decompress("lz4_raw", chunk, _lz4_length(chunk), most)
+
+
+def _expand_zstd(chunk: bytes, most: int) -> bytes:
+    # As a stream, because a frame need not state its length and Arrow's one-shot call wants it.
+    with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
+        return bytes(stream.read(most + 1))
+
+
+def _shrink_zlib(plain: bytes) -> bytes:
+    deflater = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return deflater.compress(plain) + deflater.flush()
+
+
+def _arrow_decompress(codec: str, chunk: bytes, length: int, most: int) -> bytes:
+    if length > most:
+        raise IndexError  # no writer makes such a chunk, and the length is not worth trusting
+    return bytes(pa.Codec(codec).decompress(chunk, decompressed_size=length, asbytes=True))
+
+
+def _arrow_compress(codec: str) -> Callable[[bytes], bytes]:
+    def shrink(plain: bytes) -> bytes:
+        return bytes(pa.Codec(codec).compress(plain, asbytes=True))
+
+    return shrink
+
+
+_EXPAND: Final[Mapping[int, Callable[[bytes, int], bytes]]] = {
+    Compression.ZLIB: _expand_zlib,
+    Compression.SNAPPY: _expand_snappy,
+    Compression.LZ4: _expand_lz4,
+    Compression.ZSTD: _expand_zstd,
+}
+_SHRINK: Final[Mapping[Compression, Callable[[bytes], bytes]]] = {
+    Compression.ZLIB: _shrink_zlib,
+    Compression.SNAPPY: _arrow_compress("snappy"),
+    Compression.LZ4: _arrow_compress("lz4_raw"),
+    Compression.ZSTD: _arrow_compress("zstd"),
+}
+
+
+def _snappy_length(chunk: bytes) -> int:
+    """The expanded length, with which a raw Snappy block begins: seven bits a byte, low first."""
+    length = 0
+    for at, byte in enumerate(chunk):
+        length |= (byte & ~_CONTINUED) << (7 * at)
+        if not byte & _CONTINUED:
+            return length
+    raise IndexError
+
+
+def _lz4_length(chunk: bytes) -> int:
+    """The expanded length of a raw LZ4 block, which nothing states: its sequences added up."""
+    at = length = 0
+    while True:
+        token = chunk[at]
+        literals, at = _lz4_count(chunk, at + 1, token >> 4)
+        length += literals
+        at += literals
+        if at >= len(chunk):
+            return length
+        match, at = _lz4_count(chunk, at + 2, token & _LZ4_FULL_NIBBLE)
+        length += match + _LZ4_MINIMUM_MATCH
+
+
+def _lz4_count(chunk: bytes, at: int, nibble: int) -> tuple[int, int]:
+    """A length in a sequence and where it ends; full nibbles and bytes go on in the next."""
+    count = nibble
+    more = nibble == _LZ4_FULL_NIBBLE
+    while more:
+        count += chunk[at]
+        more = chunk[at] == _LZ4_FULL_BYTE
+        at += 1
+    return count, at
+
+
+WRITABLE: Final = (Compression.NONE, *_SHRINK)
+"""The kinds that `compress` takes."""

@@ -1,0 +1,264 @@
+"""How column statistics of ORC files add up, and which of them may not stand in a footer.
+
+Takes and gives statistics messages: what is known of some rows and of others becomes what is known
+of all of them. What is not known of every part is left out as a whole, never in part: a reader
+takes typed statistics without a minimum for those of a column that is NULL throughout, and drops
+its rows (RecordReaderImpl.evaluatePredicateRange of ORC). Must not know files.
+
+Example:
+    >>> one = pb.ColumnStatistics(values=1, integers=pb.IntegerStatistics(minimum=5, maximum=5))
+    >>> two = pb.ColumnStatistics(values=1, integers=pb.IntegerStatistics(minimum=9, maximum=9))
+    >>> merge_statistics([one, two]).integers.maximum
+    9
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+LONGEST_BOUND_BYTES: Final = 1024
+"""Longest string worth a place in a footer (StringStatisticsImpl.MAX_BYTES_RECORDED of ORC)."""
+
+_LONG: Final = range(-(1 << 63), 1 << 63)
+_UNSIGNED_LONG: Final = range(1 << 64)
+_DECIMAL_DIGITS: Final = 38
+_CONTINUATION_MASK: Final = 0xC0
+_CONTINUATION: Final = 0x80
+_BEFORE_SURROGATES: Final = 0xD7FF
+_BEHIND_SURROGATES: Final = 0xE000
+# What follows takes one byte more than these, or two units of UTF-16 for one, or does not exist.
+_GREATEST_OF_THEIR_WIDTH: Final = frozenset({0x7F, 0x7FF, 0xFFFF, 0x10FFFF})
+# Sums of 38-digit values of any scale in up to 2**64 rows are exact in this.
+_EXACT: Final = decimal.Context(prec=160)
+# What the fields for nanoseconds within the millisecond stand for when absent; they count from one.
+_LEAST_NANOS: Final = 1
+_MOST_NANOS: Final = 1_000_000
+
+_Typed = Any
+"""One of the typed statistics messages; protobuf has no common type for them."""
+
+
+def merge_statistics(parts: Sequence[pb.ColumnStatistics]) -> pb.ColumnStatistics:
+    """Statistics of one column over the rows of all parts, at least one."""
+    merged = pb.ColumnStatistics(
+        values=sum(part.values for part in parts),
+        # A part that does not say may hold NULL (ColumnStatisticsImpl of ORC).
+        has_null=any(part.has_null or not part.HasField("has_null") for part in parts),
+    )
+    if all(part.HasField("bytes_on_disk") for part in parts):
+        merged.bytes_on_disk = sum(part.bytes_on_disk for part in parts)
+    kinds = {kind for part in parts for kind in _MERGERS if part.HasField(kind)}
+    if len(kinds) == 1:
+        _merge_typed(merged, kinds.pop(), parts)
+    return merged
+
+
+def merge_stripes(stripes: Sequence[pb.StripeStatistics]) -> list[pb.ColumnStatistics]:
+    """Statistics of every column of a file from those of its stripes, at least one."""
+    columns = zip(*(stripe.columns for stripe in stripes), strict=True)
+    return [merge_statistics(column) for column in columns]
+
+
+def shorten_bounds(statistics: Iterable[pb.ColumnStatistics]) -> None:
+    """Replace bounds of strings that would make the footer large by short ones that bound as well.
+
+    The C++ writer keeps whole values. Java writes a lower and an upper bound instead, which readers
+    of ORC 1.5 (Hive 3.1) do not know, and take a column without a minimum for one of NULLs. Readers
+    only ever leave out rows that lie outside the bounds, so wider ones are right for all of them.
+    """
+    for column in statistics:
+        strings = column.strings
+        if max(len(strings.minimum), len(strings.maximum)) <= LONGEST_BOUND_BYTES:
+            continue
+        least, greatest = _prefix(strings.minimum), _above(_prefix(strings.maximum))
+        if len(strings.maximum) <= LONGEST_BOUND_BYTES:
+            greatest = strings.maximum
+        if greatest is None:
+            keep_lengths_only(column)
+        else:
+            strings.minimum, strings.maximum = least, greatest
+
+
+def keep_lengths_only(column: pb.ColumnStatistics) -> None:
+    """Take out the bounds of strings and keep the sum of their lengths, which bounds batches.
+
+    It moves to where it is kept of binary values: no reader looks there to compare strings.
+    """
+    total = column.strings.sum if column.strings.HasField("sum") else None
+    column.ClearField("strings")
+    if total is not None:
+        column.binaries.sum = total
+
+
+def length_sum(column: pb.ColumnStatistics) -> int | None:
+    """Bytes in all strings or binary values of a column; None if its writer does not say."""
+    if not column.values:
+        return 0
+    for typed in (column.strings, column.binaries):
+        if typed.HasField("sum") and typed.sum >= 0:
+            return int(typed.sum)
+    return None
+
+
+def _prefix(text: bytes) -> bytes:
+    """The beginning of a text, of whole characters."""
+    end = min(len(text), LONGEST_BOUND_BYTES)
+    while 0 < end < len(text) and text[end] & _CONTINUATION_MASK == _CONTINUATION:
+        end -= 1
+    return text[:end]
+
+
+def _above(prefix: bytes) -> bytes | None:
+    """A text no longer than this that is greater than all that begin so, by bytes and in UTF-16.
+
+    Java compares strings by their UTF-16 units. None if there is none, or this is no text.
+    """
+    try:
+        characters = prefix.decode()
+    except UnicodeDecodeError:
+        return None
+    for end in range(len(characters), 0, -1):
+        code = ord(characters[end - 1])
+        if code not in _GREATEST_OF_THEIR_WIDTH:
+            following = _BEHIND_SURROGATES if code == _BEFORE_SURROGATES else code + 1
+            return f"{characters[: end - 1]}{chr(following)}".encode()
+    return None
+
+
+def _merge_typed(
+    merged: pb.ColumnStatistics, kind: str, parts: Sequence[pb.ColumnStatistics]
+) -> None:
+    filled = [part for part in parts if part.values]
+    if not filled:  # NULL throughout, which any of them says as well as another
+        typed = next(getattr(part, kind) for part in parts if part.HasField(kind))
+        getattr(merged, kind).CopyFrom(typed)
+    elif all(part.HasField(kind) for part in filled):
+        typed = _MERGERS[kind]([getattr(part, kind) for part in filled])
+        if typed is not None:
+            getattr(merged, kind).CopyFrom(typed)
+
+
+def _have(parts: Sequence[_Typed], *fields: str) -> bool:
+    return all(part.HasField(field) for part in parts for field in fields)
+
+
+def _sum(parts: Sequence[_Typed], field: str, representable: range) -> int | None:
+    total = sum(getattr(part, field) for part in parts)
+    return total if _have(parts, field) and total in representable else None
+
+
+def _merge_integers(parts: Sequence[_Typed]) -> pb.IntegerStatistics | None:
+    if not _have(parts, "minimum", "maximum"):
+        return None
+    return pb.IntegerStatistics(
+        minimum=min(part.minimum for part in parts),
+        maximum=max(part.maximum for part in parts),
+        sum=_sum(parts, "sum", _LONG),
+    )
+
+
+def _merge_doubles(parts: Sequence[_Typed]) -> pb.DoubleStatistics | None:
+    # A sum that is NaN tells readers not to compare; so it has to be there and to stay
+    # (RecordReaderImpl.evaluatePredicateProto).
+    if not _have(parts, "minimum", "maximum", "sum"):
+        return None
+    return pb.DoubleStatistics(
+        minimum=min(part.minimum for part in parts),
+        maximum=max(part.maximum for part in parts),
+        sum=_float_sum([part.sum for part in parts]),
+    )
+
+
+def _float_sum(values: Sequence[float]) -> float:
+    try:
+        return math.fsum(values)
+    except (OverflowError, ValueError):  # beyond the largest double, or inf - inf
+        return math.nan
+
+
+def _merge_strings(parts: Sequence[_Typed]) -> pb.StringStatistics | None:
+    if not _have(parts, "minimum", "maximum"):
+        return None
+    return pb.StringStatistics(
+        minimum=min(part.minimum for part in parts),
+        maximum=max(part.maximum for part in parts),
+        sum=_sum(parts, "sum", _LONG),
+    )
+
+
+def _merge_booleans(parts: Sequence[_Typed]) -> pb.BooleanStatistics | None:
+    if any(len(part.count) != 1 for part in parts):
+        return None
+    return pb.BooleanStatistics(count=[sum(part.count[0] for part in parts)])
+
+
+def _merge_decimals(parts: Sequence[_Typed]) -> pb.DecimalStatistics | None:
+    if not _have(parts, "minimum", "maximum"):
+        return None
+    return pb.DecimalStatistics(
+        minimum=min((part.minimum for part in parts), key=_EXACT.create_decimal),
+        maximum=max((part.maximum for part in parts), key=_EXACT.create_decimal),
+        sum=_decimal_sum([part.sum for part in parts]) if _have(parts, "sum") else None,
+    )
+
+
+def _decimal_sum(values: Sequence[str]) -> str | None:
+    total = decimal.Decimal(0)
+    for value in values:
+        total = _EXACT.add(total, _EXACT.create_decimal(value))
+    return f"{total:f}" if len(total.as_tuple().digits) <= _DECIMAL_DIGITS else None
+
+
+def _merge_dates(parts: Sequence[_Typed]) -> pb.DateStatistics | None:
+    if not _have(parts, "minimum", "maximum"):
+        return None
+    return pb.DateStatistics(
+        minimum=min(part.minimum for part in parts), maximum=max(part.maximum for part in parts)
+    )
+
+
+def _merge_binaries(parts: Sequence[_Typed]) -> pb.BinaryStatistics:
+    return pb.BinaryStatistics(sum=_sum(parts, "sum", _LONG))
+
+
+def _merge_timestamps(parts: Sequence[_Typed]) -> pb.TimestampStatistics | None:
+    # Bounds in the time zones of their writers (before ORC-135) do not compare with each other.
+    if not _have(parts, "minimum_utc", "maximum_utc"):
+        return None
+    low = min((part.minimum_utc, part.minimum_nanos or _LEAST_NANOS) for part in parts)
+    high = max((part.maximum_utc, part.maximum_nanos or _MOST_NANOS) for part in parts)
+    return pb.TimestampStatistics(
+        minimum_utc=low[0],
+        maximum_utc=high[0],
+        minimum_nanos=low[1] if low[1] != _LEAST_NANOS else None,
+        maximum_nanos=high[1] if high[1] != _MOST_NANOS else None,
+    )
+
+
+def _merge_collections(parts: Sequence[_Typed]) -> pb.CollectionStatistics:
+    # Nobody prunes by them, and the C++ writer leaves out bounds that are 0: field by field.
+    merged = pb.CollectionStatistics(total_children=_sum(parts, "total_children", _UNSIGNED_LONG))
+    if _have(parts, "minimum_children", "maximum_children"):
+        merged.minimum_children = min(part.minimum_children for part in parts)
+        merged.maximum_children = max(part.maximum_children for part in parts)
+    return merged
+
+
+_MERGERS: Final[Mapping[str, Callable[[Sequence[_Typed]], Any]]] = {
+    "integers": _merge_integers,
+    "doubles": _merge_doubles,
+    "strings": _merge_strings,
+    "booleans": _merge_booleans,
+    "decimals": _merge_decimals,
+    "dates": _merge_dates,
+    "binaries": _merge_binaries,
+    "timestamps": _merge_timestamps,
+    "collections": _merge_collections,
+}

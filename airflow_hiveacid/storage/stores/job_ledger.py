@@ -1,0 +1,221 @@
+"""Which jobs have changed a table, so that a job that runs again does not do it twice.
+
+Small files in `<table location>/_hiveacid/`; directory and file names begin with an underscore, so
+no reader minds them. There is one for each attempt of a job and each state of it, prepared before
+anything is published and confirmed after the commit. A file is written aside, renamed, and never
+changed: whoever writes touches nobody else's. Takes job keys and a snapshot's write IDs; gives the
+entries whose changes are committed. What a result means is not known here: it is text.
+
+Why a prepared entry is not believed by itself: the metastore forgets aborted write IDs once their
+directories are cleaned, and then they look committed. See docs/adr/0010.
+
+Example:
+    >>> job_digest("dag/run/task/-1")
+    '68777a37417a417682d8dd4cf3b70225'
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.attempts import ATTEMPT_PATTERN, AttemptId
+from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.plan.reruns import LedgerEntry
+from airflow_hiveacid.storage.stores.filesystem import (
+    ASIDE_PREFIX,
+    delete_file,
+    exists,
+    read_bytes,
+    write_new,
+)
+from airflow_hiveacid.storage.stores.listing import list_files
+from airflow_hiveacid.storage.stores.locations import open_location
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+    from airflow_hiveacid.format.table import TableInfo, TableRef
+
+HIDDEN_DIRECTORY: Final = "_hiveacid"
+"""Our own directory below a table's location."""
+
+_VERSION: Final = 2
+_PREPARED: Final = "prepared"
+_DONE: Final = "done"
+_NAME: Final = re.compile(
+    r"_(?P<digest>[0-9a-f]{32})\.(?P<generation>\d+)\." + ATTEMPT_PATTERN + r"\.(?P<txn_id>\d+)"
+    rf"\.(?P<state>{_PREPARED}|{_DONE})\.json"
+)
+
+# What text that is no entry makes of the steps of `parse_entry`.
+_MALFORMED: Final = (
+    ArithmeticError,
+    AttributeError,
+    KeyError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+_log = logging.getLogger(__name__)
+
+
+def job_digest(job_key: str) -> str:
+    """128 bits of the key's SHA-256: what the names of a job's entries begin with."""
+    return hashlib.sha256(job_key.encode()).hexdigest()[:32]
+
+
+def entry_name(entry: LedgerEntry) -> str:
+    """The file name of an entry."""
+    return (
+        f"_{job_digest(entry.job_key)}.{entry.generation}.{entry.attempt}.{entry.txn_id}"
+        f".{_DONE if entry.is_confirmed else _PREPARED}.json"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """The ledger of one table. Entries of another `table_id`, here before it, do not count."""
+
+    location: str
+    table_id: str
+
+    @classmethod
+    def of(cls, table: TableInfo) -> Ledger:
+        """The ledger of a table as the metastore knows it now."""
+        return cls(location=table.location, table_id=table.table_id)
+
+    def committed(
+        self, job_key: str, write_ids: ValidWriteIdList, txns: ValidTxnList
+    ) -> tuple[LedgerEntry, ...]:
+        """Every run of a job whose change is committed, one entry a transaction.
+
+        An entry that is not confirmed may be among them although nothing is left that tells
+        (`is_certain` is false of it): compacted after a commit, or cleaned after an abort.
+        """
+        found: dict[TxnId, LedgerEntry] = {}
+        for entry in self.entries(job_key):  # those that are not confirmed come first
+            # Without a directory nothing was changed, so doing it again changes nothing twice.
+            if entry.is_confirmed or (entry.directories and _is_visible(entry, write_ids, txns)):
+                found[entry.txn_id] = entry
+        return tuple(found.values())
+
+    def is_certain(self, entry: LedgerEntry) -> bool:
+        """Whether a committed entry is so beyond doubt."""
+        return entry.is_confirmed or any(exists(*open_location(d)) for d in entry.directories)
+
+    def abandoned(self, job_key: str, ref: TableRef, snapshot: Snapshot) -> tuple[LedgerEntry, ...]:
+        """Entries of attempts that are known to have been aborted: what they published is void.
+
+        By their transactions: 4.0.1 may leave an aborted write ID out of its list.
+        """
+        write_ids = snapshot.write_ids(ref)
+        return tuple(
+            entry
+            for entry in self.entries(job_key)
+            if not entry.is_confirmed
+            and snapshot.txns.is_aborted(entry.txn_id)
+            and not write_ids.is_visible(entry.write_id)
+        )
+
+    def entries(self, job_key: str) -> tuple[LedgerEntry, ...]:
+        """Every entry of a job for this table, by name; a torn one is passed over.
+
+        Raises:
+            StorageError: one cannot be read now; nobody knows what it says.
+        """
+        found = []
+        prefix = f"_{job_digest(job_key)}."
+        for file in list_files(*open_location(self._root)):
+            match = _NAME.fullmatch(file.name)
+            if match is None or not file.name.startswith(prefix):
+                continue
+            entry = self._read(file.name)
+            if entry is not None and entry.table_id == self.table_id:
+                found.append(entry)
+        return tuple(sorted(found, key=lambda e: (e.is_confirmed, entry_name(e))))
+
+    def write(self, entry: LedgerEntry) -> None:
+        """Add an entry."""
+        body = {**asdict(entry), "attempt": str(entry.attempt), "version": _VERSION}
+        uri = f"{self._root}/{entry_name(entry)}"
+        write_new(*open_location(uri), json.dumps(body).encode())
+
+    def withdraw(self, entry: LedgerEntry) -> None:
+        """Remove an entry of an attempt that is known to have been aborted."""
+        delete_file(*open_location(f"{self._root}/{entry_name(entry)}"))
+
+    def prune(self, now_s: float, retention_s: float) -> int:
+        """Remove what is older than this and than its own retention, also half-written entries.
+
+        Another job's memory may have to last longer than that of the one that prunes. Gives the
+        number of what is removed.
+        """
+        fs, root = open_location(self._root)
+        gone = 0
+        for file in list_files(fs, root):
+            is_entry = _NAME.fullmatch(file.name) is not None
+            if not is_entry and not file.name.startswith(ASIDE_PREFIX):
+                continue
+            if (file.modified_s or now_s) >= now_s - retention_s:
+                continue
+            entry = self._read(file.name) if is_entry else None
+            if entry is None or entry.recorded_s + entry.retention_s < now_s:
+                delete_file(fs, f"{root}/{file.name}")
+                gone += 1
+        return gone
+
+    @property
+    def _root(self) -> str:
+        return f"{self.location.rstrip('/')}/{HIDDEN_DIRECTORY}"
+
+    def _read(self, name: str) -> LedgerEntry | None:
+        uri = f"{self._root}/{name}"
+        try:
+            return parse_entry(read_bytes(*open_location(uri)), uri)
+        except FileNotFoundError:
+            return None  # pruned a moment ago
+        except CorruptFileError as error:
+            # No other error is passed over: what cannot be read now may say that the job was done.
+            _log.warning("a ledger entry is passed over: %s", error)
+            return None
+
+
+def _is_visible(entry: LedgerEntry, write_ids: ValidWriteIdList, txns: ValidTxnList) -> bool:
+    if entry.write_id > write_ids.high_watermark:
+        # 4.0.1 may end its list below what somebody committed who began earlier.
+        return txns.is_visible(entry.txn_id)
+    return write_ids.is_visible(entry.write_id)
+
+
+def parse_entry(content: bytes, path: str) -> LedgerEntry:
+    """Read an entry's text.
+
+    Raises:
+        CorruptFileError: it is none, or of another version.
+    """
+    try:
+        body = json.loads(content)
+        if body.pop("version") != _VERSION:
+            raise CorruptFileError(path=path, reason="a ledger entry of another version")
+        return LedgerEntry(
+            job_key=str(body["job_key"]),
+            generation=int(body["generation"]),
+            attempt=AttemptId.parse(body["attempt"]),
+            statement={str(k): str(v) for k, v in body["statement"].items()},
+            table_id=str(body["table_id"]),
+            txn_id=TxnId(int(body["txn_id"])),
+            write_id=WriteId(int(body["write_id"])),
+            directories=tuple(str(d) for d in body["directories"]),
+            result=str(body["result"]),
+            recorded_s=float(body["recorded_s"]),
+            retention_s=float(body["retention_s"]),
+            is_confirmed=bool(body["is_confirmed"]),
+        )
+    except (*_MALFORMED, InvalidNameError) as error:
+        raise CorruptFileError(path=path, reason=f"not a ledger entry: {error!r}") from error

@@ -1,0 +1,156 @@
+"""What lies below a location, as `format.acid_state` takes it.
+
+Takes a location, or a directory of a file system; gives its files with sizes and times, and what
+compactors say in their markers. Must not know what a data file holds.
+
+Example:
+    >>> metadata_text("compacted")
+    b'{"thisFileVersion":"0","dataFormat":"compacted"}'
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from typing import Final
+
+from pyarrow import fs as pafs
+
+from airflow_hiveacid.format.directories import FileEntry, Listing
+from airflow_hiveacid.format.errors import (
+    CorruptFileError,
+    StorageError,
+)
+from airflow_hiveacid.format.names import METADATA_FILE, is_hidden
+from airflow_hiveacid.storage.stores.filesystem import read_bytes, require_directory, storage_errors
+from airflow_hiveacid.storage.stores.locations import open_location
+
+_LISTING_ATTEMPTS: Final = 5
+_METADATA_VERSION: Final = "0"
+
+
+def list_table(location: str) -> Listing:
+    """List everything below one table or partition directory, with the text of compactors' markers.
+
+    Hidden directories are named but not entered: no reader looks inside. A directory that vanishes
+    while it is read means that a cleaner or a publisher is at work; the listing is then taken anew,
+    since a half-old listing could miss rows.
+
+    Raises:
+        LocationNotFoundError: the location does not exist.
+        ConfigurationError: it is no directory.
+        LocationPermissionError: it may not be read.
+        CorruptFileError: a marker file is not what Hive writes.
+        StorageError: it kept changing.
+    """
+    fs, root = open_location(location)
+    for _ in range(_LISTING_ATTEMPTS):
+        with storage_errors("list", location):
+            require_directory(fs, root, location)
+            try:
+                return _list_once(fs, root, location)
+            except FileNotFoundError:
+                continue
+    raise StorageError(
+        f"{location} kept changing while it was listed {_LISTING_ATTEMPTS} times; try again later"
+    )
+
+
+def _list_once(fs: pafs.FileSystem, root: str, location: str) -> Listing:
+    files: list[FileEntry] = []
+    directories: list[str] = []
+    pending = [""]
+    while pending:
+        parent = pending.pop()
+        for info in fs.get_file_info(pafs.FileSelector(posixpath.join(root, parent))):
+            path = f"{parent}/{info.base_name}" if parent else info.base_name
+            if info.type == pafs.FileType.Directory:
+                directories.append(path)
+                if not is_hidden(info.base_name):
+                    pending.append(path)
+            elif info.type == pafs.FileType.NotFound:
+                raise FileNotFoundError(info.path)
+            else:
+                files.append(_entry(path, info))
+    return Listing(
+        location=location,
+        files=tuple(sorted(files, key=lambda f: f.path)),
+        directories=tuple(sorted(directories)),
+        metadata={
+            file.path.partition("/")[0]: _data_format(fs, posixpath.join(root, file.path))
+            for file in files
+            if file.name == METADATA_FILE and file.path.count("/") == 1
+        },
+    )
+
+
+def _entry(path: str, info: pafs.FileInfo) -> FileEntry:
+    modified = info.mtime
+    return FileEntry(
+        path=path,
+        size_bytes=info.size,
+        modified_s=None if modified is None else modified.timestamp(),
+    )
+
+
+def _data_format(fs: pafs.FileSystem, path: str) -> str:
+    """Read `dataFormat` of one `_metadata_acid` (AcidMetaDataFile of Hive)."""
+    text = read_bytes(fs, path)
+    try:
+        marker = json.loads(text)
+        version, data_format = marker["thisFileVersion"], marker["dataFormat"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptFileError(path=path, reason=f"not a marker of Hive: {error!r}") from error
+    if version != _METADATA_VERSION or not isinstance(data_format, str):
+        raise CorruptFileError(path=path, reason=f"a marker of version {version!r}, not 0")
+    return data_format
+
+
+def metadata_text(data_format: str) -> bytes:
+    """The text of `_metadata_acid`, as Hive writes it."""
+    marker = {"thisFileVersion": _METADATA_VERSION, "dataFormat": data_format}
+    return json.dumps(marker, separators=(",", ":")).encode()
+
+
+def list_files(fs: pafs.FileSystem, directory: str) -> tuple[FileEntry, ...]:
+    """The files directly in a directory, by name; none if it is not there.
+
+    Raises:
+        LocationPermissionError: it may not be read.
+        StorageError: listing failed otherwise.
+    """
+    with storage_errors("list", directory):
+        found = fs.get_file_info(pafs.FileSelector(directory, allow_not_found=True))
+        return tuple(
+            sorted(
+                (_entry(i.base_name, i) for i in found if i.type == pafs.FileType.File),
+                key=lambda f: f.path,
+            )
+        )
+
+
+def list_directories(fs: pafs.FileSystem, directory: str) -> tuple[str, ...]:
+    """The names of the directories directly in a directory, sorted; none if it is not there.
+
+    Raises:
+        LocationPermissionError: it may not be read.
+        StorageError: listing failed otherwise.
+    """
+    with storage_errors("list", directory):
+        found = fs.get_file_info(pafs.FileSelector(directory, allow_not_found=True))
+        return tuple(sorted(i.base_name for i in found if i.type == pafs.FileType.Directory))
+
+
+def tree_size(fs: pafs.FileSystem, directory: str) -> tuple[int, float]:
+    """Bytes of all files below a directory, and its newest change in seconds since 1970.
+
+    Raises:
+        LocationPermissionError: it may not be read.
+        StorageError: listing failed otherwise.
+    """
+    with storage_errors("list", directory):
+        own = fs.get_file_info(directory)
+        below = fs.get_file_info(pafs.FileSelector(directory, recursive=True, allow_not_found=True))
+        changes = [i.mtime.timestamp() for i in (own, *below) if i.mtime is not None]
+        size = sum(i.size for i in below if i.type == pafs.FileType.File)
+        return size, max(changes, default=0.0)

@@ -1,0 +1,82 @@
+"""Small notes that maintenance keeps in a table's hidden directory, beside the ledger.
+
+Two kinds: when a replacement was first seen (for cleaning), and up to which write ID a compaction
+of ours went (the metastore's queue does not tell it). Lost notes cost time, never rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.plan.cleaning import FirstSeen
+from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_bytes
+from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
+from airflow_hiveacid.storage.stores.locations import open_location
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow_hiveacid.format.table import PartitionName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableNotes:
+    """The notes of one table, by the table's location."""
+
+    location: str
+
+    def first_seen(self, partition: PartitionName) -> dict[str, FirstSeen]:
+        """When each replacement of a partition was first seen, by directory name."""
+        return {
+            name: FirstSeen(high_watermark=TxnId(note["high_watermark"]), at_s=note["at_s"])
+            for name, note in self._read(_seen_name(partition)).items()
+        }
+
+    def note_first_seen(self, partition: PartitionName, seen: Mapping[str, FirstSeen]) -> None:
+        """Replace the notes of a partition; no notes, no file."""
+        if not seen:
+            delete_file(*open_location(self._uri(_seen_name(partition))))
+            return
+        self._write(
+            _seen_name(partition),
+            {n: {"high_watermark": s.high_watermark, "at_s": s.at_s} for n, s in seen.items()},
+        )
+
+    def highest_write_id(self, entry_id: int) -> WriteId | None:
+        """Up to where our compaction under this queue entry went; None if it was not ours."""
+        found = self._read(_compaction_name(entry_id)).get("highest_write_id")
+        return None if found is None else WriteId(found)
+
+    def note_highest_write_id(self, entry_id: int, write_id: WriteId) -> None:
+        """Note it before the entry becomes ready for cleaning."""
+        self._write(_compaction_name(entry_id), {"highest_write_id": write_id})
+
+    def forget_compaction(self, entry_id: int) -> None:
+        """Remove the note of a queue entry that is cleaned."""
+        delete_file(*open_location(self._uri(_compaction_name(entry_id))))
+
+    def _read(self, name: str) -> dict[str, Any]:
+        try:
+            body = json.loads(read_bytes(*open_location(self._uri(name))))
+        except (FileNotFoundError, ValueError):
+            # A half-written note is as good as none: it is taken anew.
+            return {}
+        return body if isinstance(body, dict) else {}
+
+    def _write(self, name: str, body: Mapping[str, object]) -> None:
+        write_bytes(*open_location(self._uri(name)), json.dumps(body).encode())
+
+    def _uri(self, name: str) -> str:
+        return f"{self.location.rstrip('/')}/{HIDDEN_DIRECTORY}/{name}"
+
+
+def _seen_name(partition: PartitionName) -> str:
+    return f"_seen_{hashlib.sha256(str(partition).encode()).hexdigest()[:32]}.json"
+
+
+def _compaction_name(entry_id: int) -> str:
+    return f"_compaction_{entry_id}.json"

@@ -1,0 +1,1 @@
+"""What single values mean: types, calendars, timestamps, texts, limits."""

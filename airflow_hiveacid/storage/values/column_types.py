@@ -1,0 +1,151 @@
+"""What a Hive type is in Arrow, and how the types of an ORC file nest.
+
+Takes columns with Hive's type texts; gives Arrow types and trees of types with their ORC column
+IDs. Must not know what a column is for.
+
+Example:
+    >>> from airflow_hiveacid.format.table import Column
+    >>> row_type([Column(name="id", type="bigint"), Column(name="code", type="char(3)")])
+    StructType(struct<id: int64, code: string>)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from airflow_hiveacid.format.errors import UnsupportedTableError
+from airflow_hiveacid.format.types import (
+    TIMESTAMP_LOCAL,
+    ArrayType,
+    CharType,
+    DecimalType,
+    HiveType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    VarcharType,
+    parse_type,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from airflow_hiveacid.format.table import Column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeNode:
+    """One type in an ORC file: its column ID, its dotted name for messages, and the types below it.
+
+    A list has the child `[]`, a map the children `[key]` and `[value]`, in ORC's order.
+    """
+
+    column_id: int
+    name: str
+    type: HiveType
+    children: tuple[TypeNode, ...]
+
+    def walk(self) -> Iterator[TypeNode]:
+        """This node, then everything below it, in order of column ID."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+_PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("ns"),
+    TIMESTAMP_LOCAL: pa.timestamp("ns", tz="UTC"),
+}
+
+
+def arrow_type(hive_type: HiveType) -> pa.DataType:
+    """The Arrow type of a Hive type; char and varchar are strings, whose lengths Arrow cannot say.
+
+    Timestamps have nanoseconds and therefore reach from 1677 to 2262; see `check_row_type`.
+
+    Raises:
+        UnsupportedTableError: it is or holds a union.
+    """
+    match hive_type:
+        case PrimitiveType(name=name):
+            return _PRIMITIVES[name]
+        case DecimalType(precision=precision, scale=scale):
+            return pa.decimal128(precision, scale)
+        case CharType() | VarcharType():
+            return pa.string()
+        case ArrayType(element=element):
+            return pa.list_(arrow_type(element))
+        case MapType(key=key, value=value):
+            return pa.map_(arrow_type(key), arrow_type(value))
+        case StructType(fields=fields):
+            return pa.struct([(name, arrow_type(field)) for name, field in fields])
+        case _:
+            raise UnsupportedTableError(
+                table="of these columns",
+                detail=f"type {hive_type} cannot be read or written; split it, a column a type",
+            )
+
+
+def row_type(columns: Sequence[Column]) -> pa.StructType:
+    """The Arrow type of the `row` column, fields in table order; partition columns are not in it.
+
+    Raises:
+        InvalidNameError: a type text is no Hive type.
+        UnsupportedTableError: a column is or holds a union.
+    """
+    return pa.struct([(column.name, arrow_type(parse_type(column.type))) for column in columns])
+
+
+def types_from(columns: Sequence[Column], first_id: int) -> tuple[TypeNode, ...]:
+    """The types of columns whose ORC column IDs count depth first from `first_id`.
+
+    Raises:
+        InvalidNameError: a type text is no Hive type.
+    """
+    nodes: list[TypeNode] = []
+    next_id = first_id
+    for column in columns:
+        node = _node(column.name, parse_type(column.type), next_id)
+        nodes.append(node)
+        next_id += sum(1 for _ in node.walk())
+    return tuple(nodes)
+
+
+def _node(name: str, hive_type: HiveType, column_id: int) -> TypeNode:
+    children: list[TypeNode] = []
+    next_id = column_id + 1
+    for child_name, child_type in _child_types(hive_type):
+        child = _node(f"{name}.{child_name}", child_type, next_id)
+        children.append(child)
+        next_id += sum(1 for _ in child.walk())
+    return TypeNode(column_id=column_id, name=name, type=hive_type, children=tuple(children))
+
+
+def _child_types(hive_type: HiveType) -> tuple[tuple[str, HiveType], ...]:
+    match hive_type:
+        case ArrayType(element=element):
+            return (("[]", element),)
+        case MapType(key=key, value=value):
+            return (("[key]", key), ("[value]", value))
+        case StructType(fields=fields):
+            return fields
+        case _:
+            return ()
+
+
+def is_text(hive_type: HiveType) -> bool:
+    """Whether values of this type are text: string, char, varchar."""
+    return isinstance(hive_type, CharType | VarcharType) or hive_type == PrimitiveType("string")

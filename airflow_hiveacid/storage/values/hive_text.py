@@ -1,0 +1,118 @@
+"""The text that Hive makes of a value: dates, timestamps, decimals, floating-point numbers.
+
+Takes Arrow arrays (timestamps as seconds and nanoseconds); gives one text, or None for NULL, per
+row. These are Java's texts (Date, Timestamp, HiveDecimal, Double.toString), since they are data: a
+column changed to string reads as them.
+
+Example:
+    >>> decimal_text(Decimal("1.50")), double_text(1e10), double_text(100.0)
+    ('1.5', '1.0E10', '100.0')
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from airflow_hiveacid.storage.values.timestamps import NANOS, SECONDS
+
+Texts = list[str | None]
+
+_SECONDS_A_DAY: Final = 86400
+# 0001-01-01 and 9999-12-31, between which numpy and Java agree.
+_PLAIN_DAYS: Final = (-719162, 2932896)
+# Double.toString writes these magnitudes without an exponent, upper end excluded.
+_PLAIN_MAGNITUDES: Final = (1e-3, 1e7)
+_YEAR_DIGITS: Final = 4
+
+
+def date_texts(array: pa.Array) -> Texts:
+    """`yyyy-MM-dd` of every date; years outside 0..9999 carry a sign, as in Java."""
+    days = array.cast(pa.int32()).fill_null(0).to_numpy().astype(np.int64)
+    return _unless_null(array, _day_texts(days))
+
+
+def timestamp_texts(pairs: pa.Array) -> Texts:
+    """`yyyy-MM-dd HH:mm:ss` and the fraction without trailing zeros, none at all when it is 0."""
+    seconds = pairs.field(SECONDS).fill_null(0).to_numpy()
+    nanos = pairs.field(NANOS).fill_null(0).to_numpy()
+    days = np.floor_divide(seconds, _SECONDS_A_DAY)
+    clock = (seconds - days * _SECONDS_A_DAY).astype("datetime64[s]").astype(str)
+    texts = [
+        f"{day} {time[11:]}" for day, time in zip(_day_texts(days), clock.tolist(), strict=True)
+    ]
+    for at in np.flatnonzero(nanos).tolist():
+        texts[at] = f"{texts[at]}.{nanos[at]:09d}".rstrip("0")
+    return _unless_null(pairs, texts)
+
+
+def local_timestamp_texts(pairs: pa.Array) -> Texts:
+    """Instants as Hive prints them in a session whose zone is UTC (TimestampTZ.toString)."""
+    return [
+        None if text is None else f"{text if '.' in text else text + '.0'} UTC"
+        for text in timestamp_texts(pairs)
+    ]
+
+
+def decimal_texts(array: pa.Array) -> Texts:
+    """Decimals without an exponent and without trailing zeros (HiveDecimal.toString)."""
+    return [None if value is None else decimal_text(value) for value in array.to_pylist()]
+
+
+def decimal_text(value: Decimal) -> str:
+    """One decimal without an exponent and without trailing zeros."""
+    text = f"{value:f}"
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def double_texts(array: pa.Array) -> Texts:
+    """Floats and doubles as Java prints them, each in the digits of its own width."""
+    if pa.types.is_float32(array.type):
+        narrow = array.fill_null(0).to_numpy().astype(str).tolist()
+        return _unless_null(array, [_java(text) for text in narrow])
+    return [None if value is None else double_text(value) for value in array.to_pylist()]
+
+
+def double_text(value: float) -> str:
+    """One double as Java prints it."""
+    return _java(repr(value))
+
+
+def _java(shortest: str) -> str:
+    """Java's spelling of a number that Python or numpy has spelt in its shortest digits."""
+    value = float(shortest)
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0:
+        return "-0.0" if math.copysign(1, value) < 0 else "0.0"
+    if _PLAIN_MAGNITUDES[0] <= abs(value) < _PLAIN_MAGNITUDES[1]:
+        plain = f"{Decimal(shortest):f}"
+        return plain if "." in plain else f"{plain}.0"
+    sign, digits, _ = Decimal(shortest).normalize().as_tuple()
+    first, rest = digits[0], "".join(map(str, digits[1:])) or "0"
+    return f"{'-' if sign else ''}{first}.{rest}E{Decimal(shortest).adjusted()}"
+
+
+def _day_texts(days: npt.NDArray[np.int64]) -> list[str]:
+    texts: list[str] = days.astype("datetime64[D]").astype(str).tolist()
+    for at in np.flatnonzero((days < _PLAIN_DAYS[0]) | (days > _PLAIN_DAYS[1])).tolist():
+        year, month, day = texts[at].rsplit("-", 2)
+        sign = "-" if int(year) < 0 else "+" if int(year) >= 10**_YEAR_DIGITS else ""
+        texts[at] = f"{sign}{abs(int(year)):04d}-{month}-{day}"
+    return texts
+
+
+def _unless_null(array: pa.Array, texts: list[str]) -> Texts:
+    if not array.null_count:
+        return list(texts)
+    valid = array.is_valid().to_pylist()
+    return [text if ok else None for text, ok in zip(texts, valid, strict=True)]

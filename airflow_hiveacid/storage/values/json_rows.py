@@ -1,0 +1,153 @@
+"""Rows as JSON: one array a row, every value as Hive would print it.
+
+Takes batches of `scan` with timestamps as pairs; gives lines. Integers, floats and booleans are
+themselves, except that NaN and the infinities are strings; decimals, dates, timestamps and chars
+are strings in Hive's own form; binary is hexadecimal; a map is a list of [key, value] in the order
+of its own JSON text; a struct is an object; a union is {tag, value}.
+
+Example:
+    >>> batch = pa.record_batch({"id": [1, 2], "name": ["x", None]})
+    >>> list(json_lines(batch, [PrimitiveType("bigint"), PrimitiveType("string")]))
+    ['[1, "x"]', '[2, null]']
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from airflow_hiveacid.format.types import (
+    TIMESTAMP_LOCAL,
+    ArrayType,
+    CharType,
+    DecimalType,
+    HiveType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    UnionType,
+    VarcharType,
+)
+from airflow_hiveacid.storage.values.hive_text import (
+    date_texts,
+    decimal_texts,
+    local_timestamp_texts,
+    timestamp_texts,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+Json = Any
+"""What `json.dumps` takes."""
+
+_encode: Final = json.JSONEncoder().encode
+
+
+def json_lines(batch: pa.RecordBatch, types: Sequence[HiveType]) -> Iterator[str]:
+    """One JSON array a row, without a line end, for columns of these types."""
+    columns = [_values(column, type_) for column, type_ in zip(batch.columns, types, strict=True)]
+    for row in zip(*columns, strict=True):
+        yield _encode(row)
+
+
+def _values(array: pa.Array, hive_type: HiveType) -> list[Json]:  # noqa: PLR0911 - an arm a type
+    match hive_type:
+        case PrimitiveType(name=name):
+            return _PRIMITIVES.get(name, _plain)(array)
+        case DecimalType():
+            return list(decimal_texts(array))
+        case CharType() | VarcharType():
+            return _texts(array)
+        case ArrayType(element=element):
+            return _per_row(array, _values(array.values, element))
+        case MapType(key=key, value=value):
+            pairs = zip(_values(array.keys, key), _values(array.items, value), strict=True)
+            found = _per_row(array, [list(pair) for pair in pairs])
+            return [row if row is None else sorted(row, key=_encode) for row in found]
+        case StructType(fields=fields):
+            return _objects(array, fields)
+        case UnionType(options=options):
+            return _tagged(array, options)
+        case _:
+            raise TypeError(f"{hive_type} has no JSON form")
+
+
+def _objects(array: pa.Array, fields: Sequence[tuple[str, HiveType]]) -> list[Json]:
+    names = [name for name, _ in fields]
+    parts = [_values(array.field(at), type_) for at, (_, type_) in enumerate(fields)]
+    rows = zip(*parts, strict=True)
+    return [
+        dict(zip(names, row, strict=True)) if valid else None
+        for row, valid in zip(rows, array.is_valid().to_pylist(), strict=True)
+    ]
+
+
+def _tagged(array: pa.Array, options: Sequence[HiveType]) -> list[Json]:
+    values = [_values(array.field(at + 1), option) for at, option in enumerate(options)]
+    tags, valid = array.field(0).to_pylist(), array.is_valid().to_pylist()
+    return [
+        {"tag": tag, "value": values[tag][row]} if ok else None
+        for row, (tag, ok) in enumerate(zip(tags, valid, strict=True))
+    ]
+
+
+def _per_row(array: pa.Array, items: list[Json]) -> list[Json]:
+    """The items of a list or map array, row by row."""
+    ends = array.offsets.to_pylist()
+    return [
+        items[start:stop] if valid else None
+        for start, stop, valid in zip(
+            ends[:-1], ends[1:], array.is_valid().to_pylist(), strict=True
+        )
+    ]
+
+
+def _plain(array: pa.Array) -> list[Json]:
+    values: list[Json] = array.to_pylist()
+    return values
+
+
+def _texts(array: pa.Array) -> list[Json]:
+    try:
+        return _plain(array)
+    except UnicodeDecodeError:
+        # Hive shows bytes that are no UTF-8 as replacement characters (Text.decode).
+        raw = array.cast(pa.binary()).to_pylist()
+        return [None if value is None else value.decode(errors="replace") for value in raw]
+
+
+def _hexadecimal(array: pa.Array) -> list[Json]:
+    return [None if value is None else value.hex() for value in array.to_pylist()]
+
+
+def _doubles(array: pa.Array) -> list[Json]:
+    return [v if v is None or math.isfinite(v) else _special(v) for v in array.to_pylist()]
+
+
+def _floats(array: pa.Array) -> list[Json]:
+    """Floats in the fewest digits that make out a float: 1.1, not the double next to it."""
+    texts = array.fill_null(0).to_numpy().astype(str).tolist()
+    valid = array.is_valid().to_pylist()
+    numbers = [float(text) if ok else None for text, ok in zip(texts, valid, strict=True)]
+    return [v if v is None or math.isfinite(v) else _special(v) for v in numbers]
+
+
+def _special(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+_PRIMITIVES: Final[Mapping[str, Callable[[pa.Array], list[Json]]]] = {
+    "string": _texts,
+    "binary": _hexadecimal,
+    "float": _floats,
+    "double": _doubles,
+    "date": date_texts,
+    "timestamp": timestamp_texts,
+    TIMESTAMP_LOCAL: local_timestamp_texts,
+}

@@ -1,0 +1,256 @@
+"""Values of one primitive type read as another, as after ALTER TABLE ... CHANGE COLUMN.
+
+Takes an Arrow array as the file holds it and the Hive type that the table wants; gives an array of
+the table's type. What does not fit becomes NULL, as ORC's ConvertTreeReaderFactory does, or is cut
+where Hive cuts (varchar, char). Must not know files or nesting.
+
+Example:
+    >>> promote(pa.array([1, 300], pa.int16()), PrimitiveType("tinyint")).to_pylist()
+    [1, None]
+"""
+
+from __future__ import annotations
+
+import decimal
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_hiveacid.format.types import (
+    CharType,
+    DecimalType,
+    HiveType,
+    PrimitiveType,
+    VarcharType,
+)
+from airflow_hiveacid.storage.values.char_text import cut, padded, texts
+from airflow_hiveacid.storage.values.hive_text import (
+    Texts,
+    date_texts,
+    decimal_texts,
+    double_text,
+    double_texts,
+    timestamp_texts,
+)
+from airflow_hiveacid.storage.values.timestamps import NANOS, PAIR_TYPE, SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_INTEGERS: Final[Mapping[str, pa.DataType]] = {
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+}
+_FLOATS: Final[Mapping[str, pa.DataType]] = {"float": pa.float32(), "double": pa.float64()}
+_SECONDS_A_DAY: Final = 86400
+_EXACT: Final = decimal.Context(prec=400)
+_JAVA_LONG: Final = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
+_JAVA_DOUBLE: Final = re.compile(
+    r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)\Z", re.ASCII
+)
+_JAVA_DECIMAL: Final = re.compile(
+    r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z", re.ASCII
+)
+
+
+def promote(array: pa.Array, wanted: HiveType) -> pa.Array | None:
+    """Read values as another type; None when there is no such conversion.
+
+    Timestamps come in as pairs (`timestamps.PAIR_TYPE`), and go out so; char comes in without
+    its padding.
+    """
+    match wanted:
+        case PrimitiveType(name=name) if name in _INTEGERS:
+            return _to_integer(array, _INTEGERS[name])
+        case PrimitiveType(name=name) if name in _FLOATS:
+            return _to_float(array, _FLOATS[name])
+        case PrimitiveType(name=name):
+            return _OTHERS[name](array) if name in _OTHERS else None
+        case DecimalType():
+            return _to_decimal(array, wanted)
+        case CharType() | VarcharType():
+            texts = _to_string(array)
+            return None if texts is None else fit_length(texts, wanted)
+        case _:
+            return None
+
+
+def fit_length(array: pa.Array, wanted: CharType | VarcharType) -> pa.Array:
+    """Cut strings to a length in characters; a char is also padded to it (HiveBaseChar)."""
+    array = cut(array, wanted.length)
+    return padded(array, wanted.length) if isinstance(wanted, CharType) else array
+
+
+def _to_integer(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
+    source = array.type
+    if pa.types.is_boolean(source):
+        return array.cast(wanted)
+    if pa.types.is_string(source):
+        array = pa.array(
+            [None if text is None else _parsed_long(text) for text in texts(array)], pa.int64()
+        )
+    elif pa.types.is_decimal(source):
+        array = pa.array(
+            [None if v is None else _within_long(int(v)) for v in array.to_pylist()], pa.int64()
+        )
+    elif pa.types.is_floating(source):
+        array = _truncated(array)
+    elif not pa.types.is_integer(source):
+        return None
+    if array.type.bit_width <= wanted.bit_width:
+        return array.cast(wanted)
+    limits = np.iinfo(wanted.to_pandas_dtype())
+    inside = pc.and_(
+        pc.greater_equal(array, int(limits.min)), pc.less_equal(array, int(limits.max))
+    )
+    return pc.if_else(inside, array, None).cast(wanted)
+
+
+def _truncated(array: pa.Array) -> pa.Array:
+    """Floating-point numbers without their fraction; NULL outside 64 bits and for NaN."""
+    wide = array.cast(pa.float64())
+    inside = pc.and_(pc.greater_equal(wide, -float(1 << 63)), pc.less(wide, float(1 << 63)))
+    return pc.trunc(pc.if_else(inside, wide, None)).cast(pa.int64())
+
+
+def _within_long(value: int) -> int | None:
+    return value if -(1 << 63) <= value < 1 << 63 else None
+
+
+def _parsed_long(text: str) -> int | None:
+    return _within_long(int(text)) if _JAVA_LONG.match(text) else None
+
+
+def _to_float(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
+    source = array.type
+    if pa.types.is_string(source):
+        numbers = [None if text is None else _parsed_double(text) for text in texts(array)]
+        return pa.array(numbers, pa.float64()).cast(wanted, safe=False)
+    if pa.types.is_boolean(source):
+        return array.cast(pa.int8()).cast(wanted)
+    if pa.types.is_decimal(source):
+        # Arrow's own way from a decimal to a float is off by one digit.
+        return array.cast(pa.float64()).cast(wanted, safe=False)
+    if pa.types.is_integer(source) or pa.types.is_floating(source):
+        return array.cast(wanted, safe=False)
+    return None
+
+
+def _parsed_double(text: str) -> float | None:
+    plain = text.strip()
+    if not _JAVA_DOUBLE.match(plain):
+        return None
+    return float(plain if plain.endswith("Infinity") else plain.rstrip("fFdD"))
+
+
+def _to_decimal(array: pa.Array, wanted: DecimalType) -> pa.Array | None:
+    exact = _exact_values(array)
+    if exact is None:
+        return None
+    step = Decimal(1).scaleb(-wanted.scale)
+    limit = Decimal(10) ** (wanted.precision - wanted.scale)
+    # A loop over rows: Arrow's casts refuse to round, and only changed columns come here.
+    return pa.array(
+        [None if value is None else _rounded(value, step, limit) for value in exact],
+        pa.decimal128(wanted.precision, wanted.scale),
+    )
+
+
+def _exact_values(array: pa.Array) -> list[Decimal | None] | None:
+    source = array.type
+    if pa.types.is_decimal(source):
+        values: list[Decimal | None] = array.to_pylist()
+        return values
+    if pa.types.is_boolean(source) or pa.types.is_integer(source):
+        return [None if value is None else Decimal(int(value)) for value in array.to_pylist()]
+    if pa.types.is_floating(source):
+        spelt = [None if v is None else double_text(v) for v in array.to_pylist()]
+    elif pa.types.is_string(source):
+        spelt = [None if text is None else text.strip() for text in texts(array)]
+    else:
+        return None
+    return [
+        Decimal(text) if text is not None and _JAVA_DECIMAL.match(text) else None for text in spelt
+    ]
+
+
+def _rounded(value: Decimal, step: Decimal, limit: Decimal) -> Decimal | None:
+    rounded = value.quantize(step, rounding=decimal.ROUND_HALF_UP, context=_EXACT)
+    return rounded if abs(rounded) < limit else None
+
+
+def _to_string(array: pa.Array) -> pa.Array | None:
+    source = array.type
+    if pa.types.is_string(source):
+        return array
+    if pa.types.is_integer(source):
+        return array.cast(pa.string())
+    for applies, spell in _TEXTS:
+        if applies(source):
+            return pa.array(spell(array), pa.string())
+    return None
+
+
+def _boolean_texts(array: pa.Array) -> Texts:
+    return [None if value is None else str(value).upper() for value in array.to_pylist()]
+
+
+def _number_texts(array: pa.Array) -> Texts:
+    # Hive 4 prints a float as the double it widens to, 3.1 as a float; ORC makes NaN NULL on the
+    # way to a string (StringGroupFromDoubleTreeReader).
+    return [None if text == "NaN" else text for text in double_texts(array.cast(pa.float64()))]
+
+
+def _binary_texts(array: pa.Array) -> Texts:
+    return [None if value is None else value.hex(" ") for value in array.to_pylist()]
+
+
+_TEXTS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], Texts]], ...]] = (
+    (pa.types.is_boolean, _boolean_texts),
+    (pa.types.is_floating, _number_texts),
+    (pa.types.is_decimal, decimal_texts),
+    (pa.types.is_date32, date_texts),
+    (pa.types.is_struct, timestamp_texts),
+    (pa.types.is_binary, _binary_texts),
+)
+
+
+def _to_boolean(array: pa.Array) -> pa.Array | None:
+    if pa.types.is_decimal(array.type):
+        return pc.not_equal(array, pa.scalar(0, array.type))
+    # By way of a long, so that a fraction alone is not true, and no number at all is NULL.
+    numbers = _to_integer(array, pa.int64())
+    return None if numbers is None else pc.not_equal(numbers, 0)
+
+
+def _to_date(array: pa.Array) -> pa.Array | None:
+    if not pa.types.is_struct(array.type):
+        return None
+    seconds = array.field(SECONDS).fill_null(0).to_numpy()
+    days = np.floor_divide(seconds, _SECONDS_A_DAY).astype(np.int32)
+    return pa.array(days, mask=array.is_null().to_numpy(zero_copy_only=False)).cast(pa.date32())
+
+
+def _to_timestamp(array: pa.Array) -> pa.Array | None:
+    if not pa.types.is_date32(array.type):
+        return None
+    seconds = array.cast(pa.int32()).fill_null(0).to_numpy().astype(np.int64) * _SECONDS_A_DAY
+    return pa.StructArray.from_arrays(
+        [pa.array(seconds), pa.array(np.zeros(len(array), dtype=np.int32))],
+        fields=[PAIR_TYPE.field(SECONDS), PAIR_TYPE.field(NANOS)],
+        mask=array.is_null(),
+    )
+
+
+_OTHERS: Final[Mapping[str, Callable[[pa.Array], pa.Array | None]]] = {
+    "string": _to_string,
+    "boolean": _to_boolean,
+    "date": _to_date,
+    "timestamp": _to_timestamp,
+}

@@ -1,0 +1,83 @@
+"""Timestamps between what Spark holds and what files hold, at any depth of nesting.
+
+Spark has microseconds; ORC has seconds and nanoseconds apart (`timestamps.PAIR_TYPE`).
+Takes and gives Arrow arrays of the same shape in which only timestamps differ.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from airflow_hiveacid.storage.values.timestamps import (
+    NANOS,
+    NANOS_A_SECOND,
+    PAIR_TYPE,
+    SECONDS,
+    UNITS_A_SECOND,
+    seconds_and_nanos,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MICROS_A_SECOND: Final = UNITS_A_SECOND["us"]
+_NANOS_A_MICRO: Final = NANOS_A_SECOND // _MICROS_A_SECOND
+
+
+def with_pairs(array: pa.Array) -> pa.Array:
+    """The same values with every Arrow timestamp as a pair of seconds and nanoseconds; exact."""
+    return _mapped(array, lambda a: pa.types.is_timestamp(a.type), _as_pair)
+
+
+def with_microseconds(array: pa.Array) -> pa.Array:
+    """The same values with every pair as Arrow microseconds without a time zone; nanoseconds cut.
+
+    Cut downwards, so that order is kept. Microseconds reach from year 1 to 9999 and beyond.
+    """
+    return _mapped(array, lambda a: a.type.equals(PAIR_TYPE), _as_microseconds)
+
+
+def _mapped(
+    array: pa.Array,
+    is_meant: Callable[[pa.Array], bool],
+    change: Callable[[pa.Array], pa.Array],
+) -> pa.Array:
+    if is_meant(array):
+        return change(array)
+    if not pa.types.is_nested(array.type):
+        return array
+    if array.offset:
+        # Building lists anew asks for arrays that start at their buffers' beginning.
+        array = pa.concat_arrays([array])
+    mask = array.is_null() if array.null_count else None
+    if pa.types.is_struct(array.type):
+        children = [_mapped(array.field(i), is_meant, change) for i in range(array.type.num_fields)]
+        names = [field.name for field in array.type]
+        return pa.StructArray.from_arrays(children, names=names, mask=mask)
+    if pa.types.is_map(array.type):
+        keys, items = (_mapped(a, is_meant, change) for a in (array.keys, array.items))
+        wanted = pa.map_(keys.type, items.type)
+        return pa.MapArray.from_arrays(array.offsets, keys, items, type=wanted, mask=mask)
+    values = _mapped(array.values, is_meant, change)
+    wanted = pa.list_(values.type)
+    return pa.ListArray.from_arrays(array.offsets, values, type=wanted, mask=mask)
+
+
+def _as_pair(array: pa.Array) -> pa.Array:
+    seconds, nanos = seconds_and_nanos(array)
+    return pa.StructArray.from_arrays(
+        [pa.array(seconds), pa.array(nanos.astype(np.int32))],
+        fields=list(PAIR_TYPE),
+        mask=array.is_null(),
+    )
+
+
+def _as_microseconds(array: pa.Array) -> pa.Array:
+    seconds = array.field(array.type.get_field_index(SECONDS)).fill_null(0).to_numpy()
+    nanos = array.field(array.type.get_field_index(NANOS)).fill_null(0).to_numpy()
+    counts = seconds * _MICROS_A_SECOND + nanos.astype(np.int64) // _NANOS_A_MICRO
+    is_null = array.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(counts, mask=is_null).cast(pa.timestamp("us"))

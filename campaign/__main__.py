@@ -1,0 +1,130 @@
+"""Knows the command of the campaign.
+
+    python -m campaign [--seed N] [--minutes 88] [--kills 300] [--versions 4.0.1 3.1.3]
+
+Wants the tests' judges on PYTHONPATH, as `make campaign` has them. Prints its seed first, so that
+a run can be started again with the same changes, dooms and incidents; what the operating system
+makes of them is another each time. Ends with 0 when nothing was lost, doubled or half seen, nothing
+was left, and there were kills enough; with 1 otherwise. All of it stays below build/campaign: the
+events, every process's box and log, every reader's looks, and after a failure the tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import secrets
+import shutil
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.local.errors import LocalServerError
+from airflow_hiveacid.local.releases import RELEASES
+from campaign.ground import unmount_leftovers
+from campaign.part import Outcome, run_part
+from campaign.record import Record
+from campaign.setting import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+    from types import FrameType
+
+_MINUTES: Final = 88.0
+_KILLS: Final = 300
+_SEEDS: Final = 1 << 31
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a campaign and return the exit status."""
+    asked = _parser().parse_args(argv)
+    options = Options(
+        seed=asked.seed if asked.seed is not None else secrets.randbelow(_SEEDS),
+        minutes=asked.minutes,
+        kills=asked.kills,
+        versions=tuple(asked.versions),
+    )
+    signal.signal(signal.SIGTERM, _end)  # processes and mounts are cleared away on the way out
+    began = time.monotonic()
+
+    def say(line: str) -> None:
+        print(f"{time.monotonic() - began:7.1f} s  {line}", flush=True)
+
+    say(f'seed {options.seed}; again with: make campaign CAMPAIGN="--seed {options.seed}"')
+    _clear(options.folder)
+    outcomes: list[Outcome] = []
+    try:
+        for version in options.versions:
+            file = options.folder / "events.jsonl"
+            outcomes.append(run_part(options, Record(version=version, file=file, say=say)))
+    except LocalServerError as error:
+        say(f"FAILED: {error}")
+        return 1
+    facts = figures(options, outcomes, time.monotonic() - began)
+    (options.folder.parent / "campaign.json").write_text(json.dumps(facts, indent=2) + "\n")
+    say(json.dumps(facts, indent=2))
+    for outcome in outcomes:
+        for violation in outcome.violations[:20]:
+            say(f"VIOLATION {outcome.record.version} {violation}")
+    kills = sum(outcome.record.counts["kills"] for outcome in outcomes)
+    is_good = all(outcome.is_good for outcome in outcomes)
+    say(f"seed {options.seed}: {kills} of {options.kills} kills")
+    say("nothing lost, doubled or half seen" if is_good else "FAILED")
+    return 0 if is_good and kills >= options.kills else 1
+
+
+def _clear(folder: Path) -> None:
+    """Remove the last campaign; Spark's class archive serves this one, too."""
+    folder.mkdir(parents=True, exist_ok=True)
+    unmount_leftovers(folder)
+    for entry in folder.iterdir():
+        if entry.is_file():
+            entry.unlink()
+        elif entry.name != "spark":
+            shutil.rmtree(entry)
+    shutil.rmtree(folder / "spark" / "local", ignore_errors=True)
+
+
+def _end(_signal: int, _frame: FrameType | None) -> None:
+    sys.exit(128 + signal.SIGTERM)
+
+
+def figures(options: Options, outcomes: Sequence[Outcome], seconds: float) -> dict[str, object]:
+    """Tell in numbers what happened."""
+    return {
+        "seed": options.seed,
+        "seconds": round(seconds),
+        "kills": sum(outcome.record.counts["kills"] for outcome in outcomes),
+        "parts": [
+            {
+                "version": outcome.record.version,
+                "changes": outcome.changes,
+                "polls": outcome.polls,
+                "failed_polls": outcome.failed_polls,
+                "violations": len(outcome.violations),
+                "troubles": [dataclasses.asdict(t) for t in outcome.record.troubles],
+                "counts": dict(sorted(outcome.record.counts.items())),
+                "kills_at": dict(outcome.record.kills_at.most_common()),
+                "errors": dict(outcome.record.errors.most_common()),
+            }
+            for outcome in outcomes
+        ],
+    }
+
+
+def _parser() -> argparse.ArgumentParser:
+    versions = tuple(release.version for release in RELEASES)
+    parser = argparse.ArgumentParser(prog="python -m campaign", description=__doc__.split("\n")[0])
+    add = parser.add_argument
+    add("--seed", type=int, help="of changes, dooms and incidents; a new one by default")
+    add("--minutes", type=float, default=_MINUTES, help="at most, for all (%(default)s)")
+    add("--kills", type=int, default=_KILLS, help="after which it ends (%(default)s)")
+    add("--versions", nargs="+", choices=versions, default=versions, help="of the metastore")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""Knows the work that nobody disturbs: before the campaign, to warm it up, and at its end.
+
+All drivers start fast from the classes that the first one has left; that one does a job of every
+kind on tables of its own, so that the archive holds what jobs need. The last one compacts and
+cleans what the campaign has left: then nothing but what readers need may lie there.
+"""
+
+from __future__ import annotations
+
+import time
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.specs import CleanSpec, CompactionChoice, CompactSpec, JobSpec
+from airflow_hiveacid.local.errors import LocalServerError
+from campaign.plans import Action, Plan, Table, draw
+from campaign.setting import launch_spark
+from demo.spark_settings import has_classes, record_classes, use_classes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+    from airflow_hiveacid.jobs.specs import Job
+    from campaign.process import CampaignProcess
+    from campaign.record import Record
+    from campaign.setting import Options
+
+_TIMEOUT_S: Final = 180.0
+_POLL_S: Final = 0.1
+
+
+def warm_up(options: Options, record: Record, endpoint: MetastoreEndpoint, db: str) -> None:
+    """Leave the class archive, unless it is there.
+
+    Raises:
+        LocalServerError: a driver that nobody disturbs cannot do its work.
+    """
+    if has_classes(options.layout):
+        use_classes(options.layout)
+        return
+    record.say("making the class archive that drivers start from")
+    record_classes(options.layout)
+    process = launch_spark(options.layout, options.folder / "warm-up", "driver")
+    _do(process, endpoint, _jobs_of_every_kind(db))
+    use_classes(options.layout)
+
+
+def tidy_up(options: Options, folder: Path, endpoint: MetastoreEndpoint, db: str) -> None:
+    """Compact and clean both tables.
+
+    Raises:
+        LocalServerError: a driver that nobody disturbs cannot do its work.
+    """
+    targets = [f"{db}.{table.value}" for table in Table]
+    compactions = [CompactSpec(target=t, choice=CompactionChoice.MAJOR) for t in targets]
+    # What the first cleaning has seen to be replaced, the second may remove.
+    cleanings = [CleanSpec(target=t, orphan_age_s=0.0) for t in (*targets, *targets)]
+    process = launch_spark(options.layout, folder, "driver")
+    _do(process, endpoint, [*compactions, *cleanings])
+
+
+def litter(tables: Path) -> list[str]:
+    """What lies in tidied tables beside one directory a partition, as paths."""
+    found = []
+    for place in (tables / Table.BUCKETED.value, *(tables / Table.PARTED.value).glob("p=*")):
+        entries = sorted(entry.name for entry in place.iterdir())
+        found += [f"{place.name}/{name}" for name in entries if name.startswith("_tmp")]
+        directories = [name for name in entries if name.startswith(("base", "delta", "delete"))]
+        found += [f"{place.name}/{name}" for name in directories[:-1]]
+    top = (tables / Table.PARTED.value).glob("_tmp*")
+    return [*found, *(entry.name for entry in top)]
+
+
+def _do(process: CampaignProcess, endpoint: MetastoreEndpoint, jobs: Sequence[Job]) -> None:
+    try:
+        for number, job in enumerate(jobs):
+            key = f"campaign/{process.box.folder.name}/{number}"
+            _run(process, endpoint, key, job)
+        process.box.say_over()
+        _wait(process, lambda: process.is_gone)
+    finally:
+        process.end()
+
+
+def _jobs_of_every_kind(db: str) -> list[Job]:
+    plans: dict[Action, Plan] = {}
+    number = 0
+    while len(plans) < len(Action):
+        number += 1
+        plan = draw(Random(number), number=number, confirmed=[*plans.values()])
+        if plan.table is Table.PARTED:
+            plans.setdefault(plan.action, plan)
+    target = f"{db}.{Table.PARTED.value}"
+    return [
+        *(plan.job(db) for plan in plans.values()),
+        CompactSpec(target=target, choice=CompactionChoice.MAJOR),
+        CleanSpec(target=target),
+    ]
+
+
+def _run(process: CampaignProcess, endpoint: MetastoreEndpoint, key: str, job: Job) -> None:
+    _wait(process, lambda: process.box.is_ready)
+    attempt = str(AttemptId.new())
+    process.box.give(
+        JobSpec(
+            job_key=key,
+            metastore=endpoint,
+            job=job,
+            attempt=attempt,
+            result_uri=process.box.answer_of(attempt).as_uri(),
+        )
+    )
+    _wait(process, lambda: process.box.answer(attempt) is not None)
+    result = process.box.answer(attempt)
+    if result is None or result.status is JobStatus.FAILED:
+        raise LocalServerError(f"a driver cannot do {key}: {result}")
+
+
+def _wait(process: CampaignProcess, condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _TIMEOUT_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise LocalServerError(f"a driver came to nothing; its log is {process.box.log}")
+        time.sleep(_POLL_S)

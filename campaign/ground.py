@@ -1,0 +1,204 @@
+"""Knows what all drivers share, and how it fails: the metastore, its database, the tables' disk.
+
+The tables lie on a file system of their own (tmpfs), so that it can be full without harm to others.
+Mounting one needs root; without it the disk is never full, and the report says so.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.local.errors import LocalServerError
+from airflow_hiveacid.local.site import LocalMetastoreConfig
+from airflow_hiveacid.local.stack import start_on_postgres
+from campaign.schedule import Incident, ServerFault
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from airflow_hiveacid.local.metastore import LocalMetastore
+    from airflow_hiveacid.local.postgres import LocalPostgres
+    from campaign.record import Record
+
+HOUSEKEEPING_S: Final = 2.0
+_DISK_MB: Final = 512
+_CHUNK: Final = bytes(1 << 20)
+_CRUMB: Final = bytes(1 << 12)
+_MOST_STARTS: Final = 5
+_RETRY_S: Final = 1.0
+
+
+class Ground:
+    """The servers and the disk of one part of a campaign. Mutable: it follows their life."""
+
+    def __init__(self, folder: Path, *, version: str, timeout_s: float, record: Record) -> None:
+        self._folder = folder
+        self._record = record
+        self._config = LocalMetastoreConfig(
+            version=version,
+            data_dir=folder / "metastore",
+            txn_timeout_s=timeout_s,
+            housekeeping_interval_s=HOUSEKEEPING_S,
+            ends_with_parent=True,
+        )
+        # Servers die with the thread that started them, so one thread starts them all.
+        self._thread = ThreadPoolExecutor(1)
+        self._metastore: LocalMetastore | None = None
+        self._postgres: LocalPostgres | None = None
+        self._repair: Future[None] | None = None
+        self._incident: Incident | None = None
+        self._began_s = self._mend_at = 0.0
+        self._waiting: list[Incident] = []
+        self.has_disk = False
+
+    @property
+    def uri(self) -> str:
+        """Where the metastore is; it stays there."""
+        if self._metastore is None:
+            raise LocalServerError("the metastore was never started")
+        return self._metastore.uri
+
+    @property
+    def warehouses(self) -> Path:
+        """Where databases go."""
+        return self._disk
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether everything is as it should be."""
+        return self._incident is None
+
+    def start(self) -> None:
+        """Mount the disk, start the servers."""
+        self._mount()
+        self._metastore, self._postgres = self._thread.submit(
+            start_on_postgres, self._config, self._record.say
+        ).result()
+
+    def expect(self, incidents: Sequence[Incident]) -> None:
+        """What is going to happen from now on."""
+        self._began_s, self._waiting = self._record.now_s, list(incidents)
+
+    def tick(self) -> None:
+        """Let happen what is due, and mend it."""
+        incident = self._incident
+        if incident is None:
+            if self._waiting and self._record.now_s >= self._began_s + self._waiting[0].at_s:
+                self._begin(self._waiting.pop(0))
+            return
+        if incident.fault is ServerFault.DISK_FULL and self._record.now_s < self._mend_at:
+            self._fill()
+        if self._repair is None and self._record.now_s >= self._mend_at:
+            self._repair = self._thread.submit(self._mend, incident)
+        if self._repair is not None and self._repair.done():
+            self._repair.result()
+            self._record.note("mended", fault=incident.fault.value)
+            self._incident = self._repair = None
+
+    def calm(self) -> None:
+        """No more of it; wait until all is mended."""
+        self._waiting = []
+        while not self.is_calm:
+            self.tick()
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """Stop the servers, remove the disk."""
+        if self._metastore is not None and self._postgres is not None:
+            self._thread.submit(self._metastore.stop).result()
+            self._thread.submit(self._postgres.destroy).result()
+        self._thread.shutdown()
+        self._unmount()
+
+    def keep_tables(self, target: Path) -> None:
+        """Copy the tables' files, for whoever wants to know what went wrong."""
+        shutil.copytree(self._disk, target, dirs_exist_ok=True)
+
+    # Faults
+
+    def _begin(self, incident: Incident) -> None:
+        if incident.fault is ServerFault.DISK_FULL and not self.has_disk:
+            self._record.note("left_out", fault=incident.fault.value)
+            return
+        self._incident, self._mend_at = incident, self._record.now_s + incident.lasts_s
+        self._record.note(f"incident {incident.fault.value}", lasts_s=incident.lasts_s)
+        if self._metastore is None or self._postgres is None:
+            return
+        match incident.fault:
+            case ServerFault.METASTORE_KILLED:
+                self._metastore.kill()
+            case ServerFault.METASTORE_RESTARTED:
+                self._repair = self._thread.submit(self._metastore.restart)
+            case ServerFault.DATABASE_KILLED:
+                self._postgres.kill()
+            case ServerFault.DISK_FULL:
+                self._record.full_disks.append((self._record.now_s, None))
+                self._fill()
+
+    def _mend(self, incident: Incident) -> None:
+        if incident.fault is ServerFault.DISK_FULL:
+            self._filler.unlink(missing_ok=True)
+            began, _ = self._record.full_disks[-1]
+            self._record.full_disks[-1] = (began, self._record.now_s)
+            return
+        for attempt in range(1, _MOST_STARTS + 1):
+            try:
+                if self._postgres is not None:
+                    self._postgres.start()
+                if self._metastore is not None:
+                    self._metastore.start()
+            except LocalServerError:
+                # A killed database's children hold its memory for a moment.
+                if attempt == _MOST_STARTS:
+                    raise
+                time.sleep(_RETRY_S)
+            else:
+                return
+
+    # The disk
+
+    @property
+    def _disk(self) -> Path:
+        return self._folder / "disk"
+
+    @property
+    def _filler(self) -> Path:
+        return self._disk / "_filler"
+
+    def _fill(self) -> None:
+        with self._filler.open("ab", buffering=0) as file:
+            for piece in (_CHUNK, _CRUMB):
+                try:
+                    while file.write(piece) == len(piece):
+                        pass
+                except OSError:  # it is full, which is what we want
+                    continue
+
+    def _mount(self) -> None:
+        self._disk.mkdir(parents=True)
+        if os.geteuid() != 0:
+            return
+        size = f"size={_DISK_MB}m"
+        done = _run("mount", "-t", "tmpfs", "-o", size, "tmpfs", str(self._disk))
+        self.has_disk = done.returncode == 0
+
+    def _unmount(self) -> None:
+        if self.has_disk:
+            _run("umount", str(self._disk))
+
+
+def unmount_leftovers(folder: Path) -> None:
+    """Unmount what a campaign that was killed has left mounted below a folder."""
+    for disk in folder.glob("*/disk"):
+        if disk.is_mount():
+            _run("umount", "--lazy", str(disk))
+
+
+def _run(program: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([program, *arguments], check=False, capture_output=True)

@@ -1,0 +1,161 @@
+"""Judges a campaign: does every reader's every look show a serial history of whole changes?
+
+Takes what was planned, what was answered and what was seen. The order of write IDs is the order of
+the changes (see `campaign.plans`); a snapshot's list says which of them a reader must see. So one
+comparison of rows finds what was lost, doubled, half seen or seen too early.
+
+Example:
+    judge(plans, commits, polls, load_rows)  # the violations; none is what we want
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from campaign.plans import PARTITIONS, Rows, Table
+from campaign.polls import Row, digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from campaign.plans import Plan
+    from campaign.polls import Poll, Seen
+
+_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """What became of a change: its write ID, and when the campaign was told (`time.time`)."""
+
+    number: int
+    write_id: int
+    told_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """Something that must never be: who saw it, in which table, what it is."""
+
+    reader: str
+    table: str
+    at: float
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What was done to both tables."""
+
+    plans: Mapping[int, Plan]
+    commits: Mapping[int, Commit]
+
+    def of(self, table: Table) -> list[Commit]:
+        """The commits of one table in the order of their write IDs."""
+        mine = [c for n, c in self.commits.items() if self.plans[n].table is table]
+        return sorted(mine, key=lambda commit: commit.write_id)
+
+    def rows_after(self, table: Table, numbers: Sequence[int]) -> list[Row]:
+        """The rows after some changes, in this order."""
+        rows: Rows = {}
+        for number in numbers:
+            self.plans[number].apply(rows)
+        return flat(table, rows)
+
+
+def flat(table: Table, rows: Rows) -> list[Row]:
+    """A model's rows as a reader of the table gets them, sorted."""
+    if table is Table.PARTED:
+        return sorted((i, v, job, i % PARTITIONS) for i, (v, job) in rows.items())
+    return sorted((i, v, job) for i, (v, job) in rows.items())
+
+
+def judge(
+    history: History, polls: Sequence[Poll], load: Callable[[str], Sequence[Row]]
+) -> list[Violation]:
+    """Compare every look with what it must have shown; `load` gives the rows of a digest."""
+    found = []
+    for table in Table:
+        commits = history.of(table)
+        found += _same_write_ids(table, commits)
+        known: dict[tuple[int, ...], tuple[str, list[Row]]] = {}
+        for poll in polls:
+            seen = poll.tables.get(table.value)
+            if seen is not None:
+                found += _judge_one(history, table, commits, poll, seen, known, load)
+    return sorted(found, key=lambda violation: violation.at)
+
+
+def _same_write_ids(table: Table, commits: Sequence[Commit]) -> list[Violation]:
+    counts = Counter(commit.write_id for commit in commits)
+    return [
+        Violation(
+            reader="answers",
+            table=table.value,
+            at=0.0,
+            detail=f"write ID {write_id} was answered for {count} changes",
+        )
+        for write_id, count in counts.items()
+        if count > 1
+    ]
+
+
+def _judge_one(  # noqa: PLR0913, PLR0917 - what one look is judged by
+    history: History,
+    table: Table,
+    commits: Sequence[Commit],
+    poll: Poll,
+    seen: Seen,
+    known: dict[tuple[int, ...], tuple[str, list[Row]]],
+    load: Callable[[str], Sequence[Row]],
+) -> list[Violation]:
+    write_ids = ValidWriteIdList.parse(seen.write_ids)
+    details = []
+    visible = tuple(c.number for c in commits if write_ids.is_visible(WriteId(c.write_id)))
+    hidden = [c for c in commits if c.told_at < poll.began_at and c.number not in set(visible)]
+    if hidden:
+        details.append(f"confirmed before and not visible: {_numbers(hidden)} in {seen.write_ids}")
+    if visible not in known:
+        rows = history.rows_after(table, visible)
+        known[visible] = (digest(rows), rows)
+    expected, rows = known[visible]
+    if seen.digest != expected:
+        details.append(f"{seen.write_ids}: {compare(rows, load(seen.digest))}")
+    if seen.again != seen.digest:
+        change = compare(load(seen.digest), load(seen.again))
+        details.append(f"read twice in one snapshot, with another answer: {change}")
+    return [
+        Violation(reader=poll.reader, table=table.value, at=poll.began_at, detail=detail)
+        for detail in details
+    ]
+
+
+def compare(expected: Sequence[Row], found: Sequence[Row]) -> str:
+    """Tell in one line what is missing, unexpected and doubled."""
+    want, have = Counter(expected), Counter(found)
+    ids = Counter(row[0] for row in found)
+    doubled = sorted(str(row_id) for row_id, count in ids.items() if count > 1)
+    parts = {
+        "missing": _rows(want - have),
+        "unexpected": _rows(have - want),
+        "doubled": ", ".join(doubled[:_SHOWN]),
+    }
+    return f"{len(expected)} rows expected, {len(found)} found; " + "; ".join(
+        f"{name}: {text}" for name, text in parts.items() if text
+    )
+
+
+def _rows(rows: Counter[Row]) -> str:
+    if not rows:
+        return ""
+    jobs = Counter(str(row[2]) for row in rows.elements())
+    shown = ", ".join(map(str, sorted(rows.elements())[:_SHOWN]))
+    return f"{rows.total()} rows, last written by {dict(jobs)}, such as {shown}"
+
+
+def _numbers(commits: Sequence[Commit]) -> str:
+    return ", ".join(f"change {c.number} (write ID {c.write_id})" for c in commits[:_SHOWN])

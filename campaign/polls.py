@@ -1,0 +1,85 @@
+"""Knows what a reader has seen: one line of JSON a look, and the rows under their digest.
+
+Equal rows are kept once, whoever saw them, so that thousands of looks can be judged at the end.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+Row = tuple[int | str, ...]
+"""A row of one of the campaign's tables: ID, value, change, and the partition if it has one."""
+
+_COMPRESSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One table under one snapshot: the snapshot's list, what was read, what a second read gave."""
+
+    write_ids: str
+    digest: str
+    again: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Poll:
+    """One look of a reader. `error` is the type and the text of what kept it from looking."""
+
+    reader: str
+    began_at: float
+    ended_at: float
+    tables: Mapping[str, Seen]
+    error: tuple[str, str] | None = None
+
+    def line(self) -> str:
+        """Write it as one line."""
+        return json.dumps(asdict(self)) + "\n"
+
+
+def digest(rows: Sequence[Row]) -> str:
+    """Name sorted rows by their content."""
+    return hashlib.sha256(_text(rows)).hexdigest()[:32]
+
+
+def keep(folder: Path, rows: Sequence[Row]) -> str:
+    """Keep sorted rows under their digest, whole or not at all, and return it."""
+    name = digest(rows)
+    file = folder / f"{name}.json.gz"
+    if not file.exists():
+        scratch = folder / f"{name}.{os.getpid()}"
+        scratch.write_bytes(gzip.compress(_text(rows), _COMPRESSION))
+        scratch.replace(file)
+    return name
+
+
+def load(folder: Path, name: str) -> list[Row]:
+    """Get rows back."""
+    text = gzip.decompress((folder / f"{name}.json.gz").read_bytes())
+    return [tuple(row) for row in json.loads(text)]
+
+
+def read_polls(files: Iterable[Path]) -> list[Poll]:
+    """Read all looks, by time; a line that a killed reader has not finished is none."""
+    found = []
+    for file in files:
+        for line in file.read_text(encoding="utf-8").splitlines(keepends=True):
+            if line.endswith("\n"):
+                data = json.loads(line)
+                tables = {name: Seen(**seen) for name, seen in data.pop("tables").items()}
+                error = data.pop("error")
+                found.append(Poll(**data, tables=tables, error=tuple(error) if error else None))
+    return sorted(found, key=lambda poll: poll.began_at)
+
+
+def _text(rows: Sequence[Row]) -> bytes:
+    return json.dumps(rows, separators=(",", ":")).encode()

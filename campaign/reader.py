@@ -1,0 +1,60 @@
+"""A reader that looks and looks: a process which the campaign kills, too.
+
+With `--spark` it reads as a Spark application, below spark-submit; else from files alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.spark.session import open_session
+from campaign.box import Box
+from campaign.looking import Reader, from_files, with_spark
+
+_LONGEST_PAUSE_S: Final = 2.0
+
+
+def main() -> None:
+    """Look until the box says that it is enough, and once after that."""
+    options = _parser().parse_args()
+    box = Box(folder=options.box)
+    look = with_spark(open_session("hiveacid-campaign")) if options.spark else from_files
+    reader = Reader(
+        name=options.name,
+        endpoint=MetastoreEndpoint(uris=(options.uri,), call_timeout_s=30.0),
+        db=options.db,
+        look=look,
+        folder=options.seen,
+    )
+    random = Random()  # pauses are nobody's seed: they meet what they meet
+    box.say_ready()
+    is_last = False
+    while not is_last:
+        is_last = box.is_over
+        seen = reader.poll(partial(time.sleep, random.uniform(0.0, _LONGEST_PAUSE_S)))
+        with box.polls.open("a", encoding="utf-8") as file:
+            file.write(seen.line())
+        time.sleep(random.uniform(0.0, _LONGEST_PAUSE_S / 2))
+        # Whoever could not look at the end has not looked at the end.
+        is_last = is_last and seen.error is None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--box", type=Path, required=True)
+    parser.add_argument("--seen", type=Path, required=True, help="where rows are kept")
+    parser.add_argument("--uri", required=True)
+    parser.add_argument("--db", required=True)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--spark", action="store_true")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk import DAG, Asset
+from airflow.serialization.serialized_objects import DagSerialization
+
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    InvalidNameError,
+    MetastoreCallError,
+    TableDiffersError,
+)
+from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
+from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.operators.create_table import HiveAcidCreateTableOperator
+from airflow_support import run_task
+
+if TYPE_CHECKING:
+    from airflow_support import Warehouse
+
+COLUMNS = {"id": "bigint", "name": "string"}
+
+
+def _create(warehouse: Warehouse, **arguments: Any) -> HiveAcidCreateTableOperator:  # noqa: ANN401
+    return HiveAcidCreateTableOperator(
+        task_id="create", **{"table": f"{warehouse.db}.made", "columns": COLUMNS, **arguments}
+    )
+
+
+def test_a_table_is_made_once_and_a_second_run_finds_it(warehouse: Warehouse) -> None:
+    arguments: dict[str, Any] = {
+        "columns": {"id": "bigint", "name": "{{ 'string' }}"},
+        "partition_columns": {"month": "int"},
+        "bucket_columns": ["id"],
+        "num_buckets": "{{ 2 * 2 }}",
+    }
+    made = run_task(_create(warehouse, **arguments))
+    table = warehouse.client.get_table(TableRef(warehouse.db, "made"))
+    assert made == {"table": str(table.ref), "is_new": True, "location": table.location}
+    assert (table.kind, table.is_orc) == (TransactionalKind.FULL_ACID, True)
+    assert table.partition_columns == (Column(name="month", type="int"),)
+    assert (table.bucket_columns, table.num_buckets) == (("id",), 4)
+    assert run_task(_create(warehouse, **arguments)) == {**made, "is_new": False}
+
+
+def test_consumers_are_told_of_a_new_table_alone(warehouse: Warehouse) -> None:
+    asset = Asset(name="made", uri="hive://hms:10000/db/made")
+    first, second = _create(warehouse, outlets=[asset]), _create(warehouse, outlets=[asset])
+    run_task(first)
+    run_task(second)
+    assert (first.outlets, second.outlets) == ([asset], [])
+
+
+def test_a_table_of_another_shape_fails_the_task(warehouse: Warehouse) -> None:
+    run_task(_create(warehouse))
+    with pytest.raises(TableDiffersError, match="name string instead of name int"):
+        run_task(_create(warehouse, columns={"name": "int"}))
+
+
+def test_a_missing_database_is_made_on_demand_only(warehouse: Warehouse) -> None:
+    name = f"{warehouse.db}_new.made"
+    with pytest.raises(MetastoreCallError):
+        run_task(_create(warehouse, table=name))
+    assert run_task(_create(warehouse, table=name, create_database=True))["is_new"] is True
+
+
+def test_the_hook_makes_a_table_too(warehouse: Warehouse) -> None:
+    name = f"{warehouse.db}.by_hook"
+    made = HiveAcidHook().create_table(name, COLUMNS)
+    assert (str(made.ref), made.is_new) == (name, True)
+    assert HiveAcidHook().create_table(name, COLUMNS).is_new is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"table": "made"}, "argument table: .*not a valid table name"),
+        ({"columns": {"a": "strng"}}, "argument columns: .*strng"),
+        ({"columns": ["a"]}, "argument columns: columns must map columns to Hive types"),
+        ({"partition_columns": {"a": 1}}, r"partition_columns\['a'\] must be text"),
+        ({"num_buckets": "four"}, "num_buckets must be a whole number"),
+    ],
+)
+def test_a_typo_is_found_while_the_dag_is_read(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"task 'create'.*{message}"):
+        HiveAcidCreateTableOperator(
+            task_id="create", **{"table": "db.t", "columns": COLUMNS, **arguments}
+        )
+
+
+def test_what_a_template_left_is_judged_when_the_task_runs() -> None:
+    task = HiveAcidCreateTableOperator(task_id="create", table="db.t", columns={"a": "{{ 'x' }}"})
+    with pytest.raises(InvalidNameError):
+        run_task(task)
+
+
+def test_the_operator_survives_serialisation() -> None:
+    with DAG("d", schedule=None) as dag:
+        HiveAcidCreateTableOperator(task_id="create", table="db.t", columns=COLUMNS)
+    read_back = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    assert [task.task_id for task in read_back.tasks] == ["create"]

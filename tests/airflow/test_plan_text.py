@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.operators.hive_acid import HiveAcidCleanOperator, HiveAcidCompactOperator
+from airflow_hiveacid.operators.plan_text import cleaning_lines, compaction_lines
+from airflow_support import run_task
+
+if TYPE_CHECKING:
+    from airflow_support import Connections, FakeSpark
+
+PLANNED: dict[str, Any] = {
+    "compactions": [
+        {
+            "partition": "month=1",
+            "done": False,
+            "kind": "minor",
+            "why": "10 delta directories (threshold 10)",
+            "inputs": ["delta_1_1_0", "delta_2_2_0"],
+            "bytes_in": 61_440,
+            "bytes_out": 0,
+        },
+        {"partition": "month=12", "done": False, "kind": "none", "why": "below the thresholds"},
+    ]
+}
+CLEANED: dict[str, Any] = {
+    "cleanings": [
+        {
+            "partition": "",
+            "removed": [{"path": "delta_1_1_0", "why": "covered by base_2", "size_bytes": 9}],
+            "kept": [{"path": "delta_2_2_0", "why": "a reader needs it", "size_bytes": 9}],
+        }
+    ]
+}
+
+
+def test_a_compaction_plan_is_a_table_of_partitions() -> None:
+    assert compaction_lines(PLANNED) == (
+        "partition  compaction  directories  in        out  why",
+        "month=1    minor       2            60.0 KiB       10 delta directories (threshold 10)",
+        "month=12   none                                    below the thresholds",
+    )
+
+
+def test_a_cleaning_plan_is_a_table_of_paths() -> None:
+    assert cleaning_lines(CLEANED) == (
+        "partition  action  path         why",
+        "(table)    remove  delta_1_1_0  covered by base_2",
+        "(table)    keep    delta_2_2_0  a reader needs it",
+    )
+
+
+def test_a_job_without_details_says_nothing() -> None:
+    assert compaction_lines({}) == ()
+    assert cleaning_lines({"cleanings": [{"partition": "", "removed": [], "kept": []}]}) == ()
+
+
+def test_a_plan_of_thousands_is_cut_and_says_so() -> None:
+    many = {"compactions": [{"partition": f"p={n}", "kind": "none"} for n in range(1000)]}
+    lines = compaction_lines(many)
+    assert len(lines) == 102
+    assert lines[-1] == "... and 900 more; the task's XCom has all of them"
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, ""), (812, "812 B"), (3 << 30, "3.0 GiB"), (5 << 40, "5.0 TiB")]
+)
+def test_sizes_are_for_people(size: int, text: str) -> None:
+    details = {"compactions": [{"partition": "p", "kind": "k", "bytes_in": size}]}
+    assert compaction_lines(details)[1].split() == ["p", "k", *text.split()]
+
+
+def test_operators_show_their_own_plans() -> None:
+    compact = HiveAcidCompactOperator(task_id="compact", table="db.t", plan_only=True)
+    clean = HiveAcidCleanOperator(task_id="clean", table="db.t", plan_only=True)
+    assert compact.describe(_result("compact", PLANNED)) == compaction_lines(PLANNED)
+    assert clean.describe(_result("clean", CLEANED)) == cleaning_lines(CLEANED)
+
+
+def _result(kind: str, details: dict[str, Any]) -> JobResult:
+    return JobResult(
+        kind=kind, job_key="k", status=JobStatus.PLANNED, table="db.t", details=details
+    )
+
+
+def test_what_an_operator_describes_stands_in_the_tasks_log(
+    connections: Connections,  # noqa: ARG001 - sets the environment
+    spark: FakeSpark,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = HiveAcidCompactOperator(
+        task_id="task", table="db.t", plan_only=True, spark_bin_dir=str(spark.bin_dir)
+    )
+    told: list[str] = []
+    log = SimpleNamespace(info=lambda text, *parts: told.append(text % parts))
+    monkeypatch.setattr(HiveAcidCompactOperator, "log", log)
+    monkeypatch.setattr(task, "describe", lambda _result: compaction_lines(PLANNED))
+    run_task(task)
+    assert told[-3:] == list(compaction_lines(PLANNED))

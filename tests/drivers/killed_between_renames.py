@@ -1,0 +1,52 @@
+"""A driver that dies while it publishes: python killed_between_renames.py SPEC RENAMES.
+
+Runs the UPDATE of a job description in a Spark of its own, and ends by SIGKILL when so many
+directories have been renamed into place.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.jobs.specs import JobSpec
+from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.spark.session import open_session
+from airflow_hiveacid.spark.writing.job import JobContext
+from airflow_hiveacid.storage.stores import staging
+from spark_apps.update import update
+
+if TYPE_CHECKING:
+    from pyarrow import fs as pafs
+
+
+def die_after(renames: int) -> None:
+    """Let so many renames happen, one at a time, and no other."""
+    done = itertools.count()
+    guard = threading.Lock()
+    rename = staging.rename_directory
+
+    def rename_or_die(fs: pafs.FileSystem, source: str, target: str) -> None:
+        with guard:
+            if next(done) == renames:
+                os.kill(os.getpid(), signal.SIGKILL)
+            rename(fs, source, target)
+
+    staging.rename_directory = rename_or_die
+
+
+def main() -> None:
+    spec = JobSpec.parse(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    die_after(int(sys.argv[2]))
+    spark = open_session("dies")
+    with connect(spec.metastore) as client:
+        update(JobContext(spark=spark, spec=spec, client=client, on_step=lambda _step: None))
+
+
+if __name__ == "__main__":
+    main()

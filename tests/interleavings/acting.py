@@ -1,0 +1,270 @@
+"""What each of the cast does: the product's own stories, and what Hive and its metastore do."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.conflicts import (
+    DataOperation,
+    LockState,
+    LockType,
+    MetastoreGeneration,
+)
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
+)
+from airflow_hiveacid.jobs.specs import (
+    CleanSpec,
+    CompactionChoice,
+    CompactSpec,
+    DeleteSpec,
+    JobSpec,
+)
+from airflow_hiveacid.metastore.fencing import abort_job
+from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
+from airflow_hiveacid.metastore.transaction import begin
+from airflow_hiveacid.spark.maintenance.clean import Cleaner
+from airflow_hiveacid.spark.maintenance.compact import Compactor
+from airflow_hiveacid.spark.writing import job as product
+from airflow_hiveacid.storage.stores.listing import list_table
+from interleavings import stand_ins
+from interleavings.rows import (
+    BUCKET,
+    Change,
+    Commit,
+    serial_states,
+)
+from interleavings.world import Actor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.metastore.port import MetastorePort
+from interleavings.ground import Ground
+from interleavings.scene import ENDPOINT, FOREIGN, JOBS, OPERATIONS, REF, Job
+
+
+class Acting(Ground):
+    """The cast."""
+
+    def cast(self) -> None:
+        counts: dict[str, int] = {}
+        for number, word in enumerate(self.scene.cast):
+            role, _, rest = word.partition("/")
+            kind, _, where = role.partition("@")
+            if kind in JOBS:
+                if not rest:
+                    counts[role] = counts.get(role, 0) + 1
+                tries = [int(part) for part in rest.split("/")] if rest else []
+                body = self._cast_job(number, role, kind, where, counts[role], tries)
+            else:
+                body = getattr(self, kind)
+            self.world.actors.append(Actor(number, word, partial(body, number)))
+
+    def _cast_job(
+        self, number: int, role: str, kind: str, where: str, count: int, tries: list[int]
+    ) -> Callable[[int], object]:
+        scope = (where,) if where else self.scene.partitions
+        attempt = AttemptId(tries[0] if tries else 1, f"{number:012x}")
+        generation = tries[1] if len(tries) > 1 else 0
+        change = Change(kind, f"{role}{count}{'g' * generation}", scope)
+        known = (self.partition_names[where],) if where else None
+        self.jobs[number] = Job(
+            change=change, attempt=attempt, generation=generation, partitions=known
+        )
+        return self.write
+
+    def write(self, number: int) -> object:
+        return self.do(self.jobs[number])
+
+    def do(self, job: Job) -> JobResult:
+        """The product's own story of a write."""
+        client = self.world.client()
+        spec = JobSpec(
+            job_key=job.key,
+            metastore=ENDPOINT,
+            job=DeleteSpec(target=str(REF), where=f"{job.change.name} gen {job.generation}"),
+            generation=job.generation,
+            attempt=str(job.attempt),
+            lock_timeout_s=30.0,
+        )
+        table = client.get_table(REF)
+        speaker = self.world.speaker
+        assert speaker is not None
+
+        def on_step(name: str) -> None:
+            if name == "snapshot":
+                speaker.snapshot = speaker.saw
+
+        context = product.JobContext(
+            spark=stand_ins.SPARK, spec=spec, client=client, on_step=on_step
+        )
+        return product.run_change(
+            context,
+            product.Change(
+                table=table,
+                operations=frozenset(OPERATIONS[job.change.kind]),
+                make_events=stand_ins.make_events(job.change),
+                partitions=lambda: job.partitions,
+            ),
+        )
+
+    def minor(self, number: int) -> object:
+        return self._compact(number, CompactionChoice.MINOR)
+
+    def major(self, number: int) -> object:
+        return self._compact(number, CompactionChoice.MAJOR)
+
+    def _compact(self, number: int, choice: CompactionChoice) -> object:
+        client = self.world.client()
+        table = client.get_table(REF)
+        outcomes = []
+        for partition in client.list_partitions(table):
+            compactor = Compactor(
+                spark=stand_ins.SPARK,
+                client=client,
+                table=table,
+                spec=CompactSpec(target=str(REF), choice=choice),
+                job_key=f"dag/run/compact{number}/-1",
+                attempt=AttemptId(1, f"{number:012x}"),
+                lock_timeout_s=30.0,
+                heartbeat_s=None,
+                on_step=lambda _: None,
+            )
+            outcomes.append(compactor.compact(partition))
+        return outcomes
+
+    def clean(self, number: int) -> object:
+        del number
+        client = self.world.client()
+        table = client.get_table(REF)
+        cleaner = Cleaner(
+            client=client,
+            table=table,
+            spec=CleanSpec(target=str(REF), retention_s=0.0, orphan_age_s=0.0),
+            on_step=lambda _: None,
+            now_s=self.world.now_s,
+        )
+        outcomes = [cleaner.clean(partition) for partition in client.list_partitions(table)]
+        if table.is_partitioned:
+            outcomes.append(cleaner.clean_staging())
+        return outcomes
+
+    def read(self, number: int) -> object:
+        """Read twice under one snapshot; what was read counts if the transaction was alive."""
+        del number
+        client, actor = self.world.client(), self.world.speaker
+        assert actor is not None
+        table = client.get_table(REF)
+        access = TableAccess(table=table, operations=frozenset({DataOperation.SELECT}))
+        seen: list[tuple[Any, ...]] = []
+        error: HiveAcidError | OSError | None = None
+        with begin(client, job_key=None, reads=[access], lock_timeout_s=30.0) as txn:
+            commits = self.commits_at(actor.saw)
+            write_ids = txn.snapshot.write_ids(REF)
+            try:
+                for _ in range(2):
+                    states = [
+                        (info, resolve(list_table(info.location), write_ids, txn.snapshot.txns))
+                        for info in client.list_partitions(table)
+                    ]
+                    rows = stand_ins.read_rows(states, write_ids)
+                    seen.append(tuple(sorted(row for row, _ in rows)))
+            except (HiveAcidError, OSError) as caught:
+                if "injected" in str(caught) or "no answer" in str(caught):
+                    raise
+                error = caught
+            txn.confirm_alive()
+        # The transaction was open all the time.
+        if error is not None:
+            self.world.fail(f"a reader with an open transaction could not read: {error!r}")
+        states_ok = serial_states(self.before, commits)
+        if any(rows not in states_ok for rows in seen) or len(set(seen)) > 1:
+            self.world.fail(f"a reader saw {seen}, not twice one of {sorted(states_ok)}")
+        return seen
+
+    def kill(self, number: int) -> object:
+        """An order to kill the first try of the first job, whenever it arrives."""
+        del number
+        job = self.jobs[min(self.jobs)]
+        return abort_job(self.world.client(), job.key, job.attempt, [REF])
+
+    def forget(self, number: int) -> object:
+        """The metastore's own housekeeping."""
+        del number
+        self.world.before_call("forget_empty_transactions")
+        self.world.server.forget_empty_transactions()
+        return None
+
+    def _foreign(self) -> tuple[MetastorePort, TxnId, Actor]:
+        """How Hive begins."""
+        client, actor = self.world.client(), self.world.speaker
+        assert actor is not None
+        txn_id = client.open_txn()
+        actor.foreign_txn = txn_id
+        return client, txn_id, actor
+
+    def _lock(self, client: MetastorePort, txn_id: TxnId, lock_type: LockType) -> None:
+        actor = self.world.speaker
+        assert actor is not None
+        component = LockComponent(
+            table=REF,
+            lock_type=lock_type,
+            operation=DataOperation.UPDATE,
+            is_transactional=True,
+        )
+        answer = client.lock(LockRequest(txn_id=txn_id, components=(component,), agent_info="hive"))
+        while answer.state is LockState.WAITING:
+            self.world.sleep(0.5)
+            answer = client.check_lock(answer.lock_id, txn_id)
+        actor.snapshot = self.world.sequence
+
+    def truncate(self, number: int) -> object:
+        """Hive's TRUNCATE: an empty base under a write ID of its own."""
+        del number
+        is_v4 = self.scene.generation is MetastoreGeneration.V4
+        client, txn_id, _ = self._foreign()
+        # Hive allocates before it locks, and may be overtaken as we might; that is its affair.
+        self._lock(client, txn_id, LockType.EXCL_WRITE if is_v4 else LockType.EXCLUSIVE)
+        write_id = client.allocate_write_id(txn_id, REF)
+        for p in self.scene.partitions:
+            place = f"{self.place(p)}/base_{write_id:07d}"
+            self.world.before_call("hive writes")
+            self.world.disk.put(f"{place}/{BUCKET}", b"[]")
+            self.world.disk.put(f"{place}/_orc_acid_version", b"2")
+            self.world.is_dirty = True
+        self.world.before_call("hive has written")
+        client.commit_txn(txn_id)
+        return None
+
+    def drop(self, number: int) -> object:
+        """DROP TABLE and CREATE TABLE of the same name and place."""
+        del number
+        client, txn_id, actor = self._foreign()
+        self._lock(client, txn_id, LockType.EXCLUSIVE)
+        actor.is_steady = True
+        client.drop_table(REF)
+        self.commits.append(
+            (
+                f"drop{self.incarnation}",
+                Commit(Change("drop", "drop", ()), actor.snapshot, self.world.sequence),
+                True,
+            )
+        )
+        self.world.sequence += 1
+        lab = self.world.disk.find("/lab")
+        assert isinstance(lab, dict)
+        lab.clear()
+        self.world.is_dirty = True
+        self.world.before_call("hive has dropped")
+        self.make_table()
+        for path in FOREIGN:
+            self.world.disk.put(path, b"not ours")
+        self.world.before_call("hive has made it again")
+        client.commit_txn(txn_id)
+        return None

@@ -1,0 +1,102 @@
+"""What an interleaving is of: which metastore, which table, who acts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.conflicts import (
+    DataOperation,
+    MetastoreGeneration,
+)
+from airflow_hiveacid.format.table import (
+    PartitionName,
+    TableRef,
+)
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.attempts import AttemptId
+    from interleavings.rows import (
+        Change,
+    )
+
+REF: Final = TableRef("lab", "t")
+LOCATION: Final = "file:/lab/t"
+ROOT: Final = "/lab/t"
+FOREIGN: Final = (f"{ROOT}/.hive-staging_1/part", f"{ROOT}/_foreign/note")
+ENDPOINT: Final = MetastoreEndpoint(uris=("thrift://lab:1",))
+OPERATIONS: Final = {
+    "insert": {DataOperation.INSERT},
+    "overwrite": {DataOperation.OVERWRITE},
+    "update": {DataOperation.UPDATE},
+    "delete": {DataOperation.DELETE},
+    "merge": {DataOperation.UPDATE, DataOperation.INSERT},
+}
+JOBS: Final = tuple(OPERATIONS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What an interleaving is of.
+
+    Each of `cast` is a job's or a service's name; `insert@a` is about one partition only. `x/2` is
+    the second try of the x before it, `x/1` a second copy of the same try, `x/1/1` the task cleared
+    after it, and `kill` a late order to kill the first try of the first job.
+    """
+
+    generation: MetastoreGeneration
+    cast: tuple[str, ...]
+    is_partitioned: bool = False
+    only_hive_4: bool = False
+    has_base: bool = False
+    has_deletes: bool = False
+    has_strangers: bool = False
+    is_hdfs: bool = True
+
+    def __str__(self) -> str:
+        named = ("is_partitioned", "only_hive_4", "has_base", "has_deletes", "has_strangers")
+        flags = [f"v{self.generation.value}", *(n for n in named if getattr(self, n))]
+        if not self.is_hdfs:
+            flags.append("local")
+        return " ".join((*flags, ":", *self.cast))
+
+    @classmethod
+    def parse(cls, text: str) -> Scene:
+        """Read what `str` writes."""
+        flags, _, cast = text.partition(":")
+        words = flags.split()
+        return cls(
+            generation=MetastoreGeneration(words[0][1:]),
+            cast=tuple(cast.split()),
+            is_partitioned="is_partitioned" in words,
+            only_hive_4="only_hive_4" in words,
+            has_base="has_base" in words,
+            has_deletes="has_deletes" in words,
+            has_strangers="has_strangers" in words,
+            is_hdfs="local" not in words,
+        )
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """The partitions, as rows tell them."""
+        return ("a", "b") if self.is_partitioned else ("",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One attempt of one job in the cast."""
+
+    change: Change
+    attempt: AttemptId
+    generation: int = 0
+    partitions: tuple[PartitionName, ...] | None = None
+
+    @property
+    def key(self) -> str:
+        return f"dag/run/{self.change.name.rstrip('g')}/-1"
+
+    @property
+    def doing(self) -> str:
+        """What counts once: the job in its generation."""
+        return f"{self.change.name}.{self.generation}"

@@ -1,0 +1,398 @@
+"""What stands in for executors, and how the product is made to live in a `World`.
+
+Everything of the product runs as it is but: the session, the frames, the files' format (a few
+events as JSON), the thread pools (one after another, so that a schedule is all there is), the
+threads of heartbeats (the world beats), the clock, and the disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import types
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import pytest
+
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.names import DeltaName
+from airflow_hiveacid.metastore import heartbeat, transaction
+from airflow_hiveacid.spark.events import Events, partition_text
+from airflow_hiveacid.spark.maintenance import clean, compact
+from airflow_hiveacid.spark.writing import job, overtaking, publish
+from airflow_hiveacid.spark.writing.publish import StagedFile
+from airflow_hiveacid.storage.stores import locations
+from airflow_hiveacid.storage.stores.filesystem import file_errors, write_bytes
+from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.locations import open_location
+from interleavings.rows import BUCKET, Edit, delete_file, edit, events, insert_file, merged_file
+from interleavings.world import Beats, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from functools import partial
+
+    from airflow_hiveacid.format.acid_state import AcidDirectory
+    from airflow_hiveacid.format.names import BaseName
+    from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
+    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.spark.writing.writers import WritePlan
+    from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction
+    from airflow_hiveacid.storage.stores.staging import Staging
+    from interleavings.rows import Change, Event, Identity, Row
+
+_world: World | None = None
+
+
+def enter(world: World) -> None:
+    """Let the product live in this world from here on."""
+    global _world  # noqa: PLW0603 -- the product is one, and so is the world that it is in
+    _world = world
+
+
+def world() -> World:
+    """The world that the product lives in."""
+    assert _world is not None
+    return _world
+
+
+def short(partition: PartitionName) -> str:
+    """The partition as rows tell it."""
+    return partition.values[0] or "" if partition.values else ""
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+def read_rows(
+    states: Iterable[tuple[PartitionInfo, AcidState]], write_ids: ValidWriteIdList
+) -> list[tuple[Row, Identity]]:
+    """What a reader of the product's reads: the directories that it has chosen, file by file."""
+    rows: list[tuple[Row, Identity]] = []
+    for info, state in states:
+        inserts = _visible((*((state.base,) if state.base else ()), *state.deltas), info, write_ids)
+        dead = {e[:3] for e in _visible(state.delete_deltas, info, write_ids)}
+        rows += [((short(info.name), e[4], e[5]), e[:3]) for e in inserts if e[:3] not in dead]
+    return rows
+
+
+def _visible(
+    directories: Iterable[AcidDirectory], info: PartitionInfo, write_ids: ValidWriteIdList
+) -> list[Event]:
+    found = []
+    for directory in directories:
+        for file in directory.files:
+            found += _read_file(f"{info.location}/{file.path}")
+    return [e for e in found if write_ids.is_visible(e[3])]  # type: ignore[arg-type]
+
+
+def _read_file(uri: str) -> tuple[Event, ...]:
+    fs, path = open_location(uri)
+    with file_errors("read", path), fs.open_input_stream(path) as stream:
+        return events(stream.read())
+
+
+# ---- writing -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Stands for `spark.reading.target.Target`."""
+
+    table: TableInfo
+    snapshot: Snapshot
+    partitions: tuple[PartitionInfo, ...]
+
+    @property
+    def locations(self) -> dict[PartitionName, str]:
+        return {info.name: info.location for info in self.partitions}
+
+    def rows(self) -> list[tuple[Row, Identity]]:
+        write_ids = self.snapshot.write_ids(self.table.ref)
+        states = [
+            (info, resolve(list_table(info.location), write_ids, self.snapshot.txns))
+            for info in self.partitions
+        ]
+        return read_rows(states, write_ids)
+
+
+def _resolve_target(
+    spark: object,
+    client: MetastorePort,
+    table: TableInfo,
+    snapshot: Snapshot,
+    partitions: tuple[PartitionName, ...] | None = None,
+) -> Target:
+    del spark
+    infos = (
+        client.list_partitions(table)
+        if partitions is None
+        else client.get_partitions(table, partitions)
+    )
+    return Target(table=table, snapshot=snapshot, partitions=infos)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """Stands for a Spark frame of events."""
+
+    target: Target
+    edit: Edit
+
+    def mapInArrow(self, function: partial[object], schema: str) -> Written:  # noqa: N802 -- Spark's
+        del schema
+        return Written(frame=self, plan=function.keywords["plan"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """Stands for the frame of what the writers wrote."""
+
+    frame: Frame
+    plan: WritePlan
+
+    def collect(self) -> list[types.SimpleNamespace]:
+        _begin_work()
+        target, done = self.frame.target, self.frame.edit
+        names = {short(info.name): info.name for info in target.partitions}
+        table = target.table
+        found: list[types.SimpleNamespace] = []
+        scope = sorted({p for p, _ in done.deletes} | {row[0] for row in done.inserts})
+        for partition in scope:
+            name = names.get(partition) or table.partition_name([partition] if partition else [])
+            deletes = [identity for p, identity in done.deletes if p == partition]
+            inserts = [row for row in done.inserts if row[0] == partition]
+            plan, write_id = self.plan, int(self.plan.write_id)
+            for directory, content, count in (
+                (plan.delete_directory, delete_file(deletes, write_id), len(deletes)),
+                (plan.insert_directory, insert_file(inserts, write_id), len(inserts)),
+            ):
+                if count:
+                    found.append(_executor_writes(plan, name, str(directory), content, count))
+        return found
+
+
+def _executor_writes(
+    plan: WritePlan, name: PartitionName, directory: str, content: bytes, count: int
+) -> types.SimpleNamespace:
+    attempt = _put(plan.staging(name), directory, content)
+    return types.SimpleNamespace(
+        partition=partition_text(name),
+        directory=directory,
+        bucket=0,
+        attempt=attempt,
+        rows=count,
+        updated=0,
+        size_bytes=len(content),
+    )
+
+
+def _begin_work() -> None:
+    """Who cancels a group ends what runs of it at that moment."""
+    actor = world().current
+    if actor is not None:
+        actor.is_cancelled = False
+
+
+def _put(staging: Staging, directory: str, content: bytes) -> str:
+    """What a task does: it writes a file of its own; a job that was cancelled fails."""
+    here = world()
+    if here.current is not None and here.current.is_cancelled:
+        raise RuntimeError("the job was cancelled")
+    attempt = uuid.uuid4().hex
+    fs, path = open_location(staging.attempt_path(directory, BUCKET, attempt))
+    write_bytes(fs, path, content)
+    return attempt
+
+
+def _empty_file(
+    table: TableInfo, partition: PartitionName, directory: str, staging: Staging, options: object
+) -> StagedFile:
+    del table, options
+    attempt = _put(staging, directory, b"[]")
+    return StagedFile(
+        partition=partition,
+        directory=directory,
+        bucket=BucketId(0),
+        attempt=attempt,
+        rows=0,
+        updated=0,
+        size_bytes=2,
+    )
+
+
+def make_events(change: Change) -> Callable[[Any, object], Events]:
+    """The statement: what the change does to the rows that the target's snapshot shows."""
+
+    def make(target: Target, source: object) -> Events:
+        del source
+        is_blind = change.kind in ("insert", "overwrite")
+        done = edit(change, () if is_blind else target.rows())
+        return Events(frame=Frame(target=target, edit=done))  # type: ignore[arg-type]
+
+    return make
+
+
+# ---- compacting ----------------------------------------------------------------------------------
+
+
+def _bucket_files(state: AcidState, write_ids: object) -> list[types.SimpleNamespace]:
+    del write_ids
+
+    def paths(directories: Iterable[AcidDirectory]) -> tuple[str, ...]:
+        return tuple(f"{state.location}/{f.path}" for d in directories for f in d.files)
+
+    base = paths((state.base,) if state.base else ())
+    deltas = paths(state.deltas)
+    return [
+        types.SimpleNamespace(
+            bucket_id=BucketId(0),
+            inserts=(*base, *deltas),
+            delta_inserts=deltas,
+            deletes=paths(state.delete_deltas),
+        )
+    ]
+
+
+def _run_tasks(
+    spark: object, function: object, works: Sequence[BucketCompaction], schema: str
+) -> types.SimpleNamespace:
+    del spark, function, schema
+
+    def collect() -> list[types.SimpleNamespace]:
+        _begin_work()
+        return [row for work in works for row in _merge(work)]
+
+    return types.SimpleNamespace(collect=collect)
+
+
+def _merge(work: BucketCompaction) -> Iterator[types.SimpleNamespace]:
+    """Stands for `storage.acid.write.bucket_merge`: aborted rows go, deleted ones of a base too."""
+
+    def visible(files: Iterable[Any]) -> list[Event]:
+        found = [e for file in files for e in _read_file(str(file))]
+        return [e for e in found if work.write_ids.is_visible(e[3])]  # type: ignore[arg-type]
+
+    inserts, deletes = visible(work.inserts), visible(work.deletes)
+    dead = {e[:3] for e in deletes}
+    for output in work.outputs:
+        chosen = deletes
+        if not (isinstance(output, DeltaName) and output.is_delete):
+            chosen = [e for e in inserts if e[:3] not in dead] if _is_base(output) else inserts
+        if chosen:
+            content = merged_file(chosen)
+            yield types.SimpleNamespace(
+                directory=str(output),
+                bucket=0,
+                attempt=_put(work.staging, str(output), content),
+                rows=len(chosen),
+                size_bytes=len(content),
+            )
+
+
+def _is_base(output: BaseName | DeltaName) -> bool:
+    return not isinstance(output, DeltaName)
+
+
+# ---- the rest ------------------------------------------------------------------------------------
+
+
+class Pool:
+    """Stands for a thread pool: everything is done, one after another; then the first error."""
+
+    def __init__(self, most: int) -> None:
+        del most
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        pass
+
+    def map(self, function: Callable[[Any], Any], *pieces: Iterable[Any]) -> list[Any]:
+        results, errors = [], []
+        for piece in zip(*pieces, strict=True):
+            try:
+                results.append(function(*piece))
+            except Exception as error:  # noqa: BLE001 -- as a pool does, for every one of them
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return results
+
+
+class _BeatThread:
+    """Stands for the thread of a heartbeat."""
+
+    def __init__(self, *, target: types.MethodType, name: str, daemon: bool) -> None:
+        del name, daemon
+        self._heartbeat: heartbeat.Heartbeat = target.__self__
+
+    def start(self) -> None:
+        here, beats = world(), self._heartbeat
+        here.beats.append(
+            Beats(
+                heartbeat=beats,
+                actor=here.current,
+                interval_s=beats._interval_s,
+                due_s=here.clock.now_s + beats._interval_s,
+            )
+        )
+
+    def is_alive(self) -> bool:
+        here = world()
+        here.beats = [b for b in here.beats if b.heartbeat is not self._heartbeat]
+        return False
+
+
+class _Event:
+    """Stands for the event that ends a heartbeat; the clock never waits for it."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def set(self) -> None:
+        self._is_set = True
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+
+@contextlib.contextmanager
+def _job_group(spark: object, name: str) -> Iterator[Callable[[], None]]:
+    del spark, name
+    actor = world().current
+
+    def cancel() -> None:
+        if actor is not None:
+            actor.is_cancelled = True
+
+    yield cancel
+
+
+SPARK: Final[Any] = types.SimpleNamespace(
+    sparkContext=types.SimpleNamespace(applicationId="lab-application")
+)
+"""Stands for a session."""
+
+
+@contextlib.contextmanager
+def installed() -> Iterator[None]:
+    """Put every stand-in in place."""
+    threading = types.SimpleNamespace(Thread=_BeatThread, Event=_Event, current_thread=lambda: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(locations, "_local", lambda: world().disk)
+        patch.setattr(heartbeat, "threading", threading)
+        patch.setattr(transaction, "SystemClock", lambda: world().clock)
+        for module in (publish, overtaking, clean):
+            patch.setattr(module, "ThreadPoolExecutor", Pool)
+        for module in (job, compact):
+            patch.setattr(module, "job_group", _job_group)
+            patch.setattr(module, "empty_file", _empty_file)
+        patch.setattr(job, "resolve_target", _resolve_target)
+        patch.setattr(compact, "bucket_files", _bucket_files)
+        patch.setattr(compact, "run_tasks", _run_tasks)
+        yield

@@ -1,0 +1,265 @@
+"""Old faults, put back one by one: each has to be found.
+
+A fault is a change of the text of a function or two, as somebody could make it by mistake. It is
+looked for by random schedules of a small cast, as many as it takes, up to a bound.
+"""
+
+from __future__ import annotations
+import __future__
+
+import functools
+import inspect
+import sys
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from airflow_hiveacid.metastore import compaction_work, fencing, transaction
+from airflow_hiveacid.spark.maintenance import clean, replacement
+from airflow_hiveacid.spark.writing import publish, write
+from airflow_hiveacid.storage.stores import filesystem, job_ledger
+from interleavings.scene import Scene
+from interleavings.schedules import InterleavingError, Plan, at_random, perform
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+_MOST: Final = 3000
+_FEW: Final = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """What becomes of some text of a function of a module, or of a method of its class."""
+
+    module: ModuleType
+    where: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Edits, and the cast that shows what they spoil; also plans, where chance is too slow.
+
+    There are several of them, so that a call more or less in the product's story changes nothing.
+    """
+
+    name: str
+    scene: str
+    edits: tuple[Edit, ...]
+    plans: tuple[str, ...] = ()
+
+
+def put(fault: Fault, patch: pytest.MonkeyPatch) -> None:
+    """Make the edits, for as long as the patch lasts."""
+    texts: dict[tuple[ModuleType, str], str] = {}
+    for edit in fault.edits:
+        key = edit.module, edit.where
+        text = texts.get(key) or _text_of(*key)
+        assert text.count(edit.old) == 1, f"{edit.where} is not what it was"
+        texts[key] = text.replace(edit.old, edit.new)
+    for (module, where), text in texts.items():
+        made: dict[str, Any] = {}
+        flags = __future__.annotations.compiler_flag
+        code = compile(text, where, "exec", flags=flags, dont_inherit=True)
+        exec(code, vars(module), made)  # noqa: S102 -- the point of these tests
+        *path, name = where.split(".")
+        old = inspect.getattr_static(_holder(module, path), name)
+        patch.setattr(_holder(module, path), name, made[name])
+        for other in list(sys.modules.values()):  # who has imported it by its name
+            is_ours = getattr(other, "__name__", "").startswith("airflow_hiveacid.")
+            if is_ours and vars(other).get(name) is old:
+                patch.setattr(other, name, made[name])
+
+
+def _holder(module: ModuleType, path: list[str]) -> object:
+    return functools.reduce(getattr, path, module)
+
+
+def _text_of(module: ModuleType, where: str) -> str:
+    *path, name = where.split(".")
+    found = inspect.getattr_static(_holder(module, path), name)
+    function = found.fget if isinstance(found, property) else found
+    return textwrap.dedent(inspect.getsource(function))
+
+
+FAULTS: Final = (
+    Fault(
+        name="an insert does not look for a newer base",
+        scene="v4 : insert overwrite",
+        edits=(
+            Edit(
+                module=write,
+                where="Write.check_not_overtaken",
+                old="if path is not None:",
+                new="if False:",
+            ),
+        ),
+    ),
+    Fault(
+        name="a failed publication takes back what it has not renamed",
+        scene="v4 has_strangers : insert update",
+        edits=(
+            Edit(
+                module=publish,
+                where="check_free",
+                old="if exists(*open_location(directory.final_path)):",
+                new="if False:",
+            ),
+            Edit(
+                module=publish,
+                where="Publication._publish_one",
+                old="self._tried.remove(directory)",
+                new="pass",
+            ),
+            Edit(
+                module=publish,
+                where="_take_back_one",
+                old="if exists(*open_location(directory.staging.path_for(directory.directory))):",
+                new="if False:",
+            ),
+        ),
+    ),
+    Fault(
+        name="a ledger entry is withdrawn by its job's key",
+        scene="v4 : insert insert/2",
+        edits=(
+            Edit(
+                module=job_ledger,
+                where="Ledger.withdraw",
+                old='delete_file(*open_location(f"{self._root}/{entry_name(entry)}"))',
+                new="[delete_file(*open_location(f'{self._root}/{entry_name(e)}'))"
+                " for e in self.entries(entry.job_key)]",
+            ),
+        ),
+    ),
+    Fault(
+        name="nothing is taken back after a failed commit",
+        scene="v4 : update update",
+        edits=(
+            Edit(
+                module=transaction,
+                where="Transaction.commit",
+                old="    except WriteConflictError:\n        self._take_back()\n",
+                new="    except WriteConflictError:\n",
+            ),
+        ),
+    ),
+    Fault(
+        name="a compaction leaves its dead siblings",
+        scene="v4 only_hive_4 has_deletes : minor minor",
+        plans=tuple(f"0 {at}:K" for at in range(60, 85)),
+        edits=(
+            Edit(
+                module=replacement,
+                where="Replacement.remove_dead_siblings",
+                old="if name not in spared and",
+                new="if False and",
+            ),
+        ),
+    ),
+    Fault(
+        name="a cleaner takes its watermark before it lists",
+        scene="v4 has_base : read overwrite clean clean",
+        edits=(
+            Edit(
+                module=clean,
+                where="Cleaner.clean",
+                old="    state, listing = self._state(partition, self.client.valid_txns())\n",
+                new="    txns = self.client.valid_txns()\n"
+                "    state, listing = self._state(partition, self.client.valid_txns())\n",
+            ),
+            Edit(
+                module=clean,
+                where="Cleaner.clean",
+                old="\n    txns = self.client.valid_txns()\n    seen",
+                new="\n    seen",
+            ),
+        ),
+    ),
+    Fault(
+        name="copies are ranked without their tries",
+        scene="v4 : insert insert/2",
+        edits=tuple(
+            Edit(
+                module=fencing,
+                where=f"{who}.rank",
+                old="return self.attempt.try_number,",
+                new="return 0,",
+            )
+            for who in ("Seal", "Rival")
+        ),
+    ),
+    Fault(
+        name="nobody asks after the work whether it still counts",
+        scene="v4 : update insert",
+        edits=(
+            Edit(
+                module=write,
+                where="Write.verify",
+                old="    self.txn.confirm_alive()\n",
+                new="",
+            ),
+        ),
+    ),
+    Fault(
+        name="an entry that cannot be read is passed over",
+        scene="v4 : insert insert/2",
+        plans=tuple(f"0 {at}:s1 {at + n}:a" for at in range(38, 47) for n in range(9, 16)),
+        edits=(
+            Edit(
+                module=job_ledger,
+                where="Ledger._read",
+                old="except CorruptFileError as error:",
+                new="except Exception as error:",
+            ),
+        ),
+    ),
+    Fault(
+        name="a compactor looks before it has the compactors' lock",
+        scene="v4 only_hive_4 has_deletes : minor minor",
+        edits=(
+            Edit(
+                module=compaction_work,
+                where="CompactionWork.begin",
+                old="    self.snapshot = self.txn.newest(self._ref)\n",
+                new="",
+            ),
+        ),
+    ),
+    Fault(
+        name="a local directory goes file by file",
+        scene="v4 local is_partitioned : minor clean",
+        plans=tuple(f"0 {at}:z1 {at + n}:s0" for at in range(47, 56) for n in range(42, 50)),
+        edits=(
+            Edit(
+                module=filesystem,
+                where="delete_directory",
+                old='fs.type_name == "local"',
+                new="False",
+            ),
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.name.replace(" ", "-"))
+def test_a_fault_that_was_mended_is_found_again(
+    fault: Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene.parse(fault.scene)
+    for seed in range(_FEW):  # without the fault all is well
+        at_random(scene, seed)
+    put(fault, monkeypatch)
+    with pytest.raises(InterleavingError):
+        _look_for_it(fault, scene)
+
+
+def _look_for_it(fault: Fault, scene: Scene) -> None:
+    for plan in fault.plans:
+        perform(scene, Plan.parse(plan))
+    for seed in range(_MOST):
+        at_random(scene, seed)

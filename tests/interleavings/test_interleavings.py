@@ -1,0 +1,121 @@
+"""Every pair of actors with every single mishap at every border, and larger casts by chance.
+
+Actors are copies of a job, second writers, overwriters, compactors, cleaners, readers, Hive, and a
+metastore that forgets. At least 100,000 interleavings a run; `HIVEACID_INTERLEAVINGS=10` plays ten
+times as many of those by chance, `HIVEACID_SEED` others. What goes wrong prints a command that
+plays it again, border by border. What is checked is told in `watching` and `play`; that it would be
+noticed, in `test_faults_are_noticed`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import multiprocessing
+import os
+from concurrent.futures import ProcessPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from interleavings.scene import JOBS, Scene
+from interleavings.schedules import InterleavingError, at_random, every
+from interleavings.stand_ins import installed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_PROCESSES: Final = 2
+_SERVICES: Final = ("minor", "major", "clean", "truncate", "drop", "read")
+_PAIRS: Final = tuple(
+    f"v{generation} : {one} {other}"
+    for one, other in itertools.combinations_with_replacement((*JOBS, *_SERVICES), 2)
+    if (one, other) != ("truncate", "drop")  # both are Hive's
+    for generation in "34"
+)
+_COPIES: Final = tuple(
+    f"v{generation} : {kind} {kind}/{attempt}"
+    for kind in ("insert", "update", "overwrite")
+    for attempt in "12"
+    for generation in "34"
+)
+_CASTS: Final = (
+    "v3 : insert insert/2 overwrite clean",
+    "v4 : insert insert/1 overwrite major",
+    "v4 : update update/2 insert kill",
+    "v3 : update update/1 major clean",
+    "v4 : insert insert/2 insert/2/1 kill",
+    "v3 : delete delete/2 forget clean",
+    "v4 local : merge merge/2 delete minor",
+    "v3 has_deletes : minor major insert insert",
+    "v4 has_deletes : minor major update clean",
+    "v4 only_hive_4 has_deletes : minor minor clean",
+    "v4 only_hive_4 has_deletes local : minor major insert clean read",
+    "v4 has_base : read overwrite clean clean",
+    "v3 has_base : read update major clean",
+    "v4 : truncate insert update minor",
+    "v3 : truncate overwrite insert insert/2",
+    "v4 : drop insert insert/2 clean",
+    "v3 : drop update major",
+    "v4 has_strangers : insert update overwrite",
+    "v3 is_partitioned : insert update@a overwrite@b",
+    "v4 is_partitioned : insert insert/2 minor",
+    "v3 is_partitioned : insert forget clean insert/2",
+    "v4 is_partitioned local : merge delete@a overwrite@b clean",
+    "v4 is_partitioned only_hive_4 local : update minor clean read",
+)
+_SEEDS: Final = 1900
+_AT_ONCE: Final = 190
+
+
+def _explore(text: str, depth: int) -> tuple[int, str]:
+    """Play every schedule of a scene with so many mishaps; how many, and what was not right."""
+    logging.disable(logging.CRITICAL)
+    count = 0
+    with installed():
+        try:
+            for _ in every(Scene.parse(text), depth=depth):
+                count += 1
+        except InterleavingError as error:
+            return count, str(error)
+    return count, ""
+
+
+def _wander(text: str, seeds: range) -> tuple[int, str]:
+    """Play a scene at random, once for each seed."""
+    logging.disable(logging.CRITICAL)
+    scene = Scene.parse(text)
+    with installed():
+        for seed in seeds:
+            try:
+                at_random(scene, seed)
+            except InterleavingError as error:
+                return seed - seeds.start, f"seed {seed}: {error}"
+    return len(seeds), ""
+
+
+def _count(results: Iterable[tuple[int, str]]) -> int:
+    found = list(results)
+    wrong = [text for _, text in found if text]
+    assert not wrong, f"{len(wrong)} are wrong, the first: {wrong[0]}"
+    return sum(count for count, _ in found)
+
+
+def _pool() -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(_PROCESSES, mp_context=multiprocessing.get_context("spawn"))
+
+
+def test_every_pair_bears_every_single_mishap_at_every_border() -> None:
+    scenes = (*_PAIRS, *_COPIES)
+    with _pool() as pool:
+        assert _count(pool.map(_explore, scenes, [1] * len(scenes))) >= 57_000
+
+
+def test_larger_casts_bear_mishaps_by_chance() -> None:
+    times = int(os.environ.get("HIVEACID_INTERLEAVINGS", "1"))
+    first = int(os.environ.get("HIVEACID_SEED", "0"))
+    pieces = [
+        (cast, range(start, start + _AT_ONCE))
+        for start in range(first, first + _SEEDS * times, _AT_ONCE)
+        for cast in _CASTS
+    ]
+    with _pool() as pool:
+        assert _count(pool.map(_wander, *zip(*pieces, strict=True))) >= 43_700

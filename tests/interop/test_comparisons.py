@@ -1,0 +1,215 @@
+"""What equals what: the same questions asked of Hive's own engine and of our frames and statements.
+
+char ignores its padding, varchar does not, decimals compare by value, NaN equals itself and 0.0
+equals -0.0. Partition values are what Hive makes of their texts.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+import pytest
+from pyspark.sql import functions as F
+
+from airflow_hiveacid.jobs.specs import MergeAction, MergeClause, MergeSpec, MergeWhen, SourceSpec
+
+if TYPE_CHECKING:
+    from judges.engine import HiveJudge
+    from spark_lab import Lab
+
+COLUMNS: Final = {
+    "id": "int",
+    "c4": "char(4)",
+    "c6": "char(6)",
+    "vc": "varchar(6)",
+    "st": "string",
+    "s": "struct<c:char(4)>",
+    "a": "array<char(4)>",
+    "d52": "decimal(5,2)",
+    "d73": "decimal(7,3)",
+    "bi": "bigint",
+    "fl": "float",
+    "db": "double",
+}
+ROWS: Final = """
+    select 1, cast('k3' as char(4)), cast('k3' as char(6)), cast('k3' as varchar(6)), 'k3',
+      named_struct('c', cast('k3' as char(4))), array(cast('k3' as char(4))),
+      cast(1.5 as decimal(5,2)), cast(1.5 as decimal(7,3)), cast(1 as bigint),
+      cast(0.1 as float), cast(0.1 as double)
+    union all select 2, cast('k3' as char(4)), cast('k3' as char(6)), cast('k3 ' as varchar(6)),
+      'k3 ', named_struct('c', cast('k3' as char(4))), array(cast('k3' as char(4))),
+      cast(1 as decimal(5,2)), cast(1 as decimal(7,3)), cast(1 as bigint),
+      cast('NaN' as float), cast('NaN' as double)
+    union all select 3, cast('' as char(4)), cast('' as char(6)), cast('' as varchar(6)), '',
+      named_struct('c', cast('' as char(4))), array(cast('' as char(4))),
+      cast(0 as decimal(5,2)), cast(0 as decimal(7,3)), cast(0 as bigint),
+      cast('-0.0' as float), cast('-0.0' as double)
+    union all select 4, cast('k2zz' as char(4)), cast('k3zzzz' as char(6)),
+      cast('  ' as varchar(6)), '  ', named_struct('c', cast(' k3' as char(4))),
+      array(cast('zz' as char(4))), cast(999.99 as decimal(5,2)), cast(9999.999 as decimal(7,3)),
+      cast(2 as bigint), cast('Infinity' as float), cast(0.0 as double)
+    union all select 5, cast(null as char(4)), cast(null as char(6)), cast(null as varchar(6)),
+      cast(null as string), named_struct('c', cast(null as char(4))),
+      array(cast(null as char(4))), cast(null as decimal(5,2)), cast(null as decimal(7,3)),
+      cast(null as bigint), cast(null as float), cast(null as double)
+"""
+ASKED: Final = (
+    *("c4 = 'k3'", "c4 = 'k3  '", "c4 = 'k3       '", "'k3 ' = c4", "c4 = ' k3'", "c4 <=> 'k3 '"),
+    *("c4 in ('k3', 'zz')", "c4 in ('k3  ')", "c4 in ('k3      ')", "c4 not in ('k3')"),
+    *("c4 <> 'k3'", "c4 < 'k3'", "c4 > 'k2'", "c4 <= 'k3'", "c4 >= 'k3  '", "c4 = ''"),
+    *("c4 between 'k2' and 'k3'", "case c4 when 'k3 ' then 'y' else 'n' end"),
+    # BETWEEN is no comparison to either of them: the blanks stay in the literals.
+    "c4 between 'k3  ' and 'k3  '",
+    *("case when c4 = 'k3  ' then 'y' else 'n' end", "if(c4 = 'k3', 1, 0)"),
+    *("c4 = c6", "c4 <=> c6", "c4 < c6", "c4 = st", "st = c4", "c4 < st", "c4 = vc"),
+    *("vc = 'k3'", "vc = 'k3 '", "vc = st", "vc in ('k3', 'k3 ')", "st = 'k3 '"),
+    *("c4 like 'k3'", "c4 like 'k3  '", "c4 like 'k_'", "c4 like 'k%'", "c4 like '% '"),
+    *("c4 rlike '3$'", "vc like 'k3'", "vc like 'k3 '", "instr(c4, ' ')"),
+    *("length(c4)", "length(vc)", "length(s.c)", "octet_length(c4)", "md5(c4)"),
+    *("concat(c4, 'x')", "concat('x', c4)", "concat_ws('-', c4, c6)", "concat(upper(c4), '|')"),
+    *("concat(substr(c4, 1, 3), '|')", "concat(cast(c4 as string), '|')", "upper(c4) = 'K3'"),
+    *("concat(coalesce(c4, 'z'), '|')", "coalesce(c4, 'z') = 'k3'", "concat(reverse(c4), '|')"),
+    *("s.c = c4", "s.c = st", "concat(s.c, '|')", "a[0] = 'k3'", "a[0] = 'k3  '"),
+    *("concat(a[0], '|')", "d52 = d73", "d52 < d73", "d52 = 1.5", "d52 = bi", "d52 = 1.50"),
+    *("db = cast('NaN' as double)", "db > 1", "db < 1", "db = 0.0", "fl = db", "fl = fl"),
+    *("db <=> db", "db between 0 and 1", "fl = cast(0.1 as float)"),
+)
+# Hive alone answers these in a way of its own: beside a literal, it leaves the padding in the field
+# of a struct.
+OURS: Final = {
+    "s.c = 'k3'": [True, True, False, False, None],
+    "s.c in ('k3')": [True, True, False, False, None],
+}
+UPSERT: Final = (
+    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"}),
+    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
+)
+# By types of key in target and source: rows of each, as Hive's literals.
+MERGES: Final = {
+    ("char(4)", "string"): (["'k3'", "'ab'", "null"], ["'k3'", "'b'", "null"]),
+    ("char(4)", "char(6)"): (["'k3'", "'ab'"], ["'k3  '", "'ab'"]),
+    ("varchar(4)", "string"): (["'k3'", "'ab '"], ["'k3 '", "'ab '"]),
+    ("string", "char(4)"): (["'k3'", "'ab '"], ["'k3'", "'ab'"]),
+    ("decimal(5,2)", "decimal(7,3)"): (["1.50", "2"], ["1.5", "2.001"]),
+    ("decimal(20,0)", "bigint"): (["1", "9007199254740993"], ["1", "9007199254740992"]),
+    ("double", "double"): (["'NaN'", "'-0.0'", "1"], ["'NaN'", "'0.0'", "2"]),
+    ("float", "double"): (["0.5", "'NaN'", "0.1"], ["0.5", "'NaN'", "0.1"]),
+    ("int", "bigint"): (["1", "2"], ["2", "3"]),
+}
+PARTITIONS: Final = {
+    "int": ["1", "01", " 1", "+5", "-5", "1.7", "abc", "3000000000"],
+    "tinyint": ["300", "-128", "x"],
+    "boolean": ["TRUE", "1", "no", "x", "False", "0", "t"],
+    "date": ["2020-01-02", "2020-1-3", "2020-01-04 10:00:00", "bad", "2020-13-01", "0001-01-01"],
+    "decimal(5,2)": ["1.5", "1.505", "99999", "x", "1e1", "-0.00"],
+    "char(4)": ["ab", "abcdef", " ab"],
+    "varchar(3)": ["abcdef", "ab ", "x"],
+    "double": ["1e2", "NaN", "-0.0", "x"],
+}
+
+
+def asked(frame_rows: list[list[object]]) -> list[object]:
+    return [row[1] for row in sorted(frame_rows, key=lambda row: str(row[0]))]
+
+
+@pytest.fixture
+def t(lab4: Lab, hive_judge: HiveJudge) -> Lab:
+    lab4.table("t", COLUMNS)
+    hive_judge.execute(f"insert into {lab4.db}.t {ROWS}")
+    return lab4
+
+
+def test_a_frame_answers_as_hive_does(t: Lab, hive_judge: HiveJudge) -> None:
+    columns = ", ".join(f"({e}) as q{i}" for i, e in enumerate(ASKED))
+    hive = sorted(hive_judge.execute(f"select id, {columns} from {t.db}.t"))
+    rows = sorted(t.frame("t").selectExpr("id", *ASKED).collect())
+    for i, expression in enumerate(ASKED):
+        ours = [row[i + 1] for row in rows]
+        assert ours == [row[i + 1] for row in hive], expression
+    for expression, answers in OURS.items():
+        found = sorted(hive_judge.execute(f"select id, ({expression}) from {t.db}.t"))
+        assert [row[1] for row in found] != answers, expression
+        rows = sorted(t.frame("t").selectExpr("id", expression).collect())
+        assert [row[1] for row in rows] == answers, expression
+
+
+def test_joins_find_the_pairs_that_hive_finds(t: Lab, hive_judge: HiveJudge) -> None:
+    for on in (
+        *("a.c4 = b.st", "a.c4 = b.c6", "a.c4 = b.vc", "a.vc = b.st", "a.s.c = b.st"),
+        # Whether a join of Hive's tells -0.0 from 0.0 depends on how it is run; ours never does.
+        *("a.db = b.db and b.db <> 0", "a.fl = b.db and b.db <> 0"),
+        *("a.d52 = b.d73", "a.bi = b.d52"),
+    ):
+        hive = hive_judge.execute(f"select a.id, b.id from {t.db}.t a join {t.db}.t b on {on}")
+        a, b = t.frame("t").alias("a"), t.frame("t").alias("b")
+        ours = a.join(b, F.expr(on)).select("a.id", "b.id").collect()
+        assert sorted(map(list, ours)) == sorted(hive), on
+
+
+def test_merge_keys_match_as_in_hive(lab4: Lab, hive_judge: HiveJudge) -> None:
+    for number, ((key, given), (before, source)) in enumerate(MERGES.items()):
+        for name, rows, kind in (
+            ("theirs", before, key),
+            ("ours", before, key),
+            ("source", source, given),
+        ):
+            lab4.table(f"{name}{number}", {"k": kind, "v": "int"})
+            values = " union all ".join(
+                f"select cast({v} as {kind}), {i}" for i, v in enumerate(rows)
+            )
+            hive_judge.execute(f"insert into {lab4.db}.{name}{number} {values}")
+        hive_judge.execute(
+            f"merge into {lab4.db}.theirs{number} t using {lab4.db}.source{number} s on t.k = s.k"
+            " when matched then update set v = s.v + 10"
+            " when not matched then insert values (s.k, s.v + 10)"
+        )
+        clauses = tuple(
+            MergeClause(when=c.when, action=c.action, set={"k": "s.k", "v": "s.v + 10"})
+            if c.action is MergeAction.INSERT
+            else MergeClause(when=c.when, action=c.action, set={"v": "s.v + 10"})
+            for c in UPSERT
+        )
+        lab4.run(
+            MergeSpec(
+                target=f"{lab4.db}.ours{number}",
+                source=SourceSpec(table=f"{lab4.db}.source{number}"),
+                keys=("k",),
+                clauses=clauses,
+            )
+        )
+        theirs = hive_judge.rows(f"{lab4.db}.theirs{number}")
+        assert hive_judge.rows(f"{lab4.db}.ours{number}") == theirs, (key, given)
+
+
+def test_partition_values_are_what_hive_makes_of_their_texts(
+    lab4: Lab, hive_judge: HiveJudge
+) -> None:
+    firsts = {"boolean": "true", "date": "2019-01-01"}
+    for number, (kind, texts) in enumerate(PARTITIONS.items()):
+        name = f"p{number}"
+        table = lab4.table(name, {"id": "int"}, partition={"p": kind})
+        lab4.insert(name, [(1, firsts.get(kind, "7"))], ["id", "p"])
+        (written,) = lab4.root(name).glob("p=*")
+        for text in texts:
+            partition = table.partition_name([text])
+            shutil.copytree(written, lab4.root(name) / str(partition))
+            lab4.client.add_partitions(table, [partition])
+        found = hive_judge.execute(f"select p, input__file__name from {lab4.db}.{name}")
+        hive = {path.split("/")[-3]: value for value, path in found}
+        frame = lab4.frame(name)
+        ours = {
+            unquote(path).split("/")[-3]: value
+            for value, path in frame.selectExpr("p", "input_file_name()").collect()
+        }
+        assert len(ours) == len(texts) + 1
+        assert {k: plain(v) for k, v in ours.items()} == {k: plain(v) for k, v in hive.items()}
+
+
+def plain(value: object) -> object:
+    """A value as text, without a char's padding and a decimal's trailing zeros."""
+    text = str(value)
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return {"nan": "NaN", "-0": "0"}.get(text, text).rstrip(" ") if value is not None else None

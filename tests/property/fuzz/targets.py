@@ -1,0 +1,344 @@
+"""What is damaged, who has to read it, and what may come of it.
+
+Each target makes one damaged thing from dice and has it read. It ends in an error of our tree, or
+in an answer that its checks take for plausible: anything else is a finding. The things that are
+damaged are those that Hive wrote (the golden directories), or that we write.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import struct
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyarrow.fs import LocalFileSystem
+
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.bucket_codec import encode
+from airflow_hiveacid.format.directories import FileEntry, Listing
+from airflow_hiveacid.format.ids import BucketId, TxnId, WriteId
+from airflow_hiveacid.format.names import is_hidden, parse_directory_name, parse_file_name
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.specs import JobSpec
+from airflow_hiveacid.plan.reruns import LedgerEntry
+from airflow_hiveacid.storage.acid.read.acid_file import (
+    AcidFile,
+    FileKind,
+    SyntheticIdentity,
+    has_acid_columns,
+)
+from airflow_hiveacid.storage.acid.read.files import committed_length
+from airflow_hiveacid.storage.acid.read.reader import read_events
+from airflow_hiveacid.storage.orc.batch_size import fitting_rows
+from airflow_hiveacid.storage.orc.compression import Compression, compress, decompress
+from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
+from airflow_hiveacid.storage.orc.tail import parse_tail
+from airflow_hiveacid.storage.stores.job_ledger import parse_entry
+from airflow_hiveacid.storage.values.convert import plan_fields
+from airflow_hiveacid.storage.values.timestamps import TimestampForm
+from judges.golden import GoldenCase, cases
+from unit.jobs.test_results import FAILED, RESULT
+from unit.jobs.test_specs import JOBS, spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from airflow_hiveacid.storage.orc.footer import OrcTail
+    from property.fuzz.mutations import Dice
+
+FS: Final = LocalFileSystem()
+_LARGEST_FILE: Final = 20_000
+_FIRST_OF_ROW: Final = 6
+
+DIRECTORIES: Final = [
+    "base_0000005",
+    "base_0000005_v0000017",
+    "base_-9223372036854775808",
+    "delta_0000001_0000001_0000",
+    "delta_0000006_0000009",
+    "delta_0000007_0000007_0001_v0000020",
+    "delete_delta_0000008_0000008_0000",
+    "delete_delta_0000006_0000009_v0000031",
+]
+FILES: Final = [
+    "bucket_00000",
+    "bucket_00001_0",
+    "000000_0",
+    "000001_0_copy_12",
+    "_orc_acid_version",
+    "_metadata_acid",
+    "bucket_00000_flush_length",
+]
+TXN_LISTS: Final = [
+    "27:9223372036854775807::",
+    "27:5:5,7,9:3,4",
+    "100:9223372036854775807::10-20,30",
+    "12:3:3-6,8:",
+]
+WRITE_ID_LISTS: Final = [
+    "db.t:27:9223372036854775807::",
+    "db.t:27:5:5,7,9:3,4",
+    "db.t:100:9223372036854775807::10-20,30",
+    "default.other:12:3:3-6,8:1",
+]
+
+
+class SilentError(AssertionError):
+    """An answer that is wrong without saying so."""
+
+
+def require(fact: object, what: str) -> None:
+    """See that an answer is plausible."""
+    if not fact:
+        raise SilentError(what)
+
+
+# ---- texts ---------------------------------------------------------------------------------------
+
+
+def names(dice: Dice, _folder: Path) -> None:
+    """A listing with damaged names: every file of it has a place in the answer."""
+    listed = [f"{dice.choice(DIRECTORIES)}/{dice.choice(FILES)}" for _ in range(4)]
+    listed.append(dice.choice(FILES))
+    at = dice.randrange(len(listed))
+    listed[at] = dice.text(listed[at], [*DIRECTORIES, *FILES])
+    paths = sorted({path.strip("/") for path in listed} - {""})
+    for part in {part for path in paths for part in path.split("/")}:
+        for parse in (parse_directory_name, parse_file_name):
+            found = parse(part)
+            require(found is None or parse(str(found)) == found, f"{part!r} was read as {found}")
+    listing = Listing(
+        location="/t", files=tuple(FileEntry(path=path, size_bytes=9) for path in paths)
+    )
+    state = resolve(listing, ValidWriteIdList.parse(dice.choice(WRITE_ID_LISTS)), None)
+    placed = {u.path for u in state.unknown}
+    placed |= {f.path for f in (*state.originals, *state.obsolete_originals)}
+    for directory in state.directories:
+        placed |= {f.path for f in (*directory.files, *directory.side_files)}
+    for path in paths:
+        require(
+            path in placed or any(map(is_hidden, path.split("/"))), f"{path!r} has no place at all"
+        )
+
+
+def txn_lists(dice: Dice, _folder: Path) -> None:
+    """A damaged transaction list: refused, or one that is printed and read again alike."""
+    text = dice.text(dice.choice(TXN_LISTS), TXN_LISTS)
+    found = ValidTxnList.parse(text)
+    require(ValidTxnList.parse(found.text()) == found, f"{text!r} was read as {found.text()!r}")
+    require(not text.strip() or text.strip()[0].isdigit(), f"{text!r} makes everything visible")
+
+
+def write_id_lists(dice: Dice, _folder: Path) -> None:
+    """A damaged write ID list: refused, or one that is printed and read again alike."""
+    text = dice.text(dice.choice(WRITE_ID_LISTS), WRITE_ID_LISTS)
+    found = ValidWriteIdList.parse(text)
+    require(ValidWriteIdList.parse(found.text()) == found, f"{text!r} was read as {found.text()!r}")
+    require(not text.strip() or ":" in text, f"{text!r} makes everything visible")
+
+
+ENTRY: Final = LedgerEntry(
+    job_key="dag/run/task/-1",
+    generation=0,
+    attempt=AttemptId(1, "0" * 12),
+    statement={"kind": "1a"},
+    table_id="7.1",
+    txn_id=TxnId(9),
+    write_id=WriteId(5),
+    directories=("file:/t/delta_0000005_0000005_0000",),
+    result="{}",
+    recorded_s=1.5,
+    retention_s=9.5,
+    is_confirmed=True,
+)
+
+
+def _entry_text(entry: LedgerEntry) -> str:
+    return json.dumps({**asdict(entry), "attempt": str(entry.attempt), "version": 2})
+
+
+def ledger_entries(dice: Dice, _folder: Path) -> None:
+    """A damaged entry of the ledger: refused, or one that is written and read again alike."""
+    text = dice.json(_entry_text(ENTRY)).encode(errors="surrogatepass")
+    found = parse_entry(text, "entry")
+    again = parse_entry(_entry_text(found).encode(), "entry")
+    require(repr(again) == repr(found), f"{text!r} was read as {found}")
+
+
+def contracts(dice: Dice, _folder: Path) -> None:
+    """A damaged spec or result: refused, or one that is written and read again alike."""
+    if dice.random() < 0.5:
+        spec_text = dice.json(spec(JOBS[dice.choice(list(JOBS))]).dump())
+        job = JobSpec.parse(spec_text)
+        require(repr(JobSpec.parse(job.dump())) == repr(job), f"{spec_text} was read as {job}")
+    else:
+        result_text = dice.json(dice.choice([RESULT, FAILED]).dump())
+        result = JobResult.parse(result_text)
+        again = JobResult.parse(result.dump())
+        require(repr(again) == repr(result), f"{result_text} was read as {result}")
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+
+def side_files(dice: Dice, folder: Path) -> None:
+    """A damaged side file: refused, or one of the lengths that bytes of it say."""
+    delta = folder / "delta_0000001_0000010"
+    delta.mkdir(exist_ok=True)
+    content = dice.data(b"".join(struct.pack(">q", n) for n in (0, 700, 1500)))
+    (delta / "bucket_00000_flush_length").write_bytes(content)
+    listing = Listing(
+        location=str(folder),
+        files=(
+            FileEntry(path=f"{delta.name}/bucket_00000", size_bytes=dice.choice([0, 700, 2000])),
+            FileEntry(path=f"{delta.name}/bucket_00000_flush_length", size_bytes=len(content)),
+        ),
+    )
+    state = resolve(listing, ValidWriteIdList.parse(WRITE_ID_LISTS[0]), None)
+    (directory,) = state.deltas
+    (file,) = directory.files
+    length = committed_length(FS, str(folder), directory, file)
+    whole = len(content) // 8
+    require(whole and length == struct.unpack(f">{whole}q", content[: 8 * whole])[-1], content)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """A file that Hive wrote, with its table's columns and how many rows it has."""
+
+    content: bytes
+    tail: OrcTail
+    columns: tuple[Column, ...]
+    kind: FileKind
+
+    @property
+    def tail_start(self) -> int:
+        """Where the stripes end."""
+        return self.tail.stripes[-1].offset + self.tail.stripes[-1].length
+
+    def file(self, path: Path, length: int) -> AcidFile:
+        """The file to read, in other words."""
+        made = SyntheticIdentity(write_id=WriteId(0), bucket_property=encode(BucketId(0)))
+        return AcidFile(
+            fs=FS,
+            path=str(path),
+            key="f",
+            length=length,
+            kind=self.kind,
+            bucket_id=BucketId(0),
+            synthetic=made if self.kind is FileKind.ORIGINAL else None,
+        )
+
+
+@functools.cache
+def samples() -> tuple[Sample, ...]:
+    """Small golden files with rows, of every table and kind."""
+    found = []
+    for case in cases():
+        for path in sorted(case.table.rglob("*")):
+            if parse_file_name(path.name) is not None and path.stat().st_size < _LARGEST_FILE:
+                sample = _sample(case, path)
+                if sample.tail.rows:
+                    found.append(sample)
+    return tuple(found)
+
+
+def _sample(case: GoldenCase, path: Path) -> Sample:
+    content = path.read_bytes()
+    tail = parse_tail(str(path), content, len(content))
+    is_delete = path.parent.name.startswith("delete_")
+    kind = FileKind.DELETE if is_delete else FileKind.DATA
+    return Sample(
+        content=content,
+        tail=tail,
+        columns=tuple(Column(name=name, type=text) for name, text in case.columns),
+        kind=kind if has_acid_columns(tail) else FileKind.ORIGINAL,
+    )
+
+
+def _with_tail(dice: Dice, sample: Sample, body: bytes) -> bytes:
+    """The body under a damaged tail whose lengths fit, so that the damage is not met by chance."""
+    footer, metadata, postscript = pb.Footer(), pb.Metadata(), pb.PostScript()
+    footer.CopyFrom(sample.tail.footer)
+    metadata.CopyFrom(sample.tail.metadata)
+    postscript.CopyFrom(sample.tail.postscript)
+    for _ in range(dice.choice([1, 1, 2, 4])):
+        dice.message(dice.choice([footer, footer, footer, metadata]))
+    kind, block = sample.tail.compression, sample.tail.compression_block_bytes
+    sections = [compress(m.SerializeToString(), kind, block) for m in (metadata, footer)]
+    postscript.metadata_length, postscript.footer_length = map(len, sections)
+    if dice.random() < 0.15:
+        dice.message(postscript)
+    last = postscript.SerializeToString()[:255]
+    return b"".join((body, *sections, last, bytes([len(last)])))
+
+
+def _damaged(dice: Dice, sample: Sample) -> bytes:
+    body, end = sample.content[: sample.tail_start], sample.content[sample.tail_start :]
+    if dice.random() < 0.2:
+        return body + dice.data(end)
+    if dice.random() < 0.2:
+        body = _with_stripe_footer(dice, sample)
+        return body + end if body else sample.content[: dice.randrange(len(sample.content))]
+    return _with_tail(dice, sample, body)
+
+
+def _with_stripe_footer(dice: Dice, sample: Sample) -> bytes | None:
+    """The body with a damaged footer of its last stripe, of the same length; None if it grew."""
+    stripe = sample.tail.stripes[-1]
+    kind, block = sample.tail.compression, sample.tail.compression_block_bytes
+    start = sample.tail_start - stripe.footer_length
+    footer = pb.StripeFooter()
+    section = sample.content[start : sample.tail_start]
+    footer.ParseFromString(decompress(section, kind, block))
+    for _ in range(dice.choice([1, 1, 2])):
+        dice.message(footer)
+    plain = footer.SerializeToString()
+    new = plain if kind == Compression.NONE else compress(plain, kind, block)
+    return sample.content[:start] + new if len(new) == len(section) else None
+
+
+def footers(dice: Dice, _folder: Path) -> None:
+    """A damaged tail: refused, or one that says as many rows, and of which a plan can be made."""
+    sample = dice.choice(samples())
+    content = _damaged(dice, sample)
+    tail = parse_tail("f", content, len(content))
+    require(tail.rows == sample.tail.rows, f"{tail.rows} rows, not {sample.tail.rows}")
+    for column_id in range(len(tail.types)):
+        tail.integer_range(column_id)
+        fitting_rows(tail, [column_id], 1000)
+    struct_id = _FIRST_OF_ROW if has_acid_columns(tail) else 0
+    columns = sample.columns
+    plan_fields(tail, struct_id, columns, wanted=columns, form=TimestampForm.PAIR)
+
+
+def files(dice: Dice, folder: Path) -> None:
+    """A file under a damaged tail: refused, or read with as many rows."""
+    sample = dice.choice(samples())
+    content = _damaged(dice, sample)
+    path = folder / "f"
+    path.write_bytes(content)
+    batches = read_events(
+        sample.file(path, len(content)), sample.columns, timestamps=TimestampForm.PAIR
+    )
+    rows = sum(batch.num_rows for batch in batches)
+    require(rows == sample.tail.rows, f"{rows} rows, not {sample.tail.rows}")
+
+
+TARGETS: Final[dict[str, tuple[Callable[[Dice, Path], None], int]]] = {
+    "names": (names, 15_000),
+    "transaction lists": (txn_lists, 20_000),
+    "write ID lists": (write_id_lists, 20_000),
+    "ledger entries": (ledger_entries, 12_000),
+    "contracts": (contracts, 10_000),
+    "side files": (side_files, 8_000),
+    "footers": (footers, 12_000),
+    "files": (files, 3_000),
+}
+"""Each target with its mutations in one run of the tests."""

@@ -1,0 +1,58 @@
+"""A hundred thousand damaged things: no crash, no hang, no gigabyte, no silent wrong answer.
+
+Each target runs in a process of its own, under a limit of memory and of time. `FUZZ_FACTOR=20` runs
+twenty times as many, `FUZZ_SEED` others. A finding names its seed and number:
+
+    PYTHONPATH=.:tests python -m property.fuzz.child SEED TARGET NUMBER 1
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from property.fuzz.targets import TARGETS
+
+ROOT = Path(__file__).resolve().parents[3]
+SEED = os.environ.get("FUZZ_SEED", "20261120")
+FACTOR = int(os.environ.get("FUZZ_FACTOR", "1"))
+# A hang, on however slow a machine: all of a target's mutations take some ten seconds.
+TIMEOUT_S = 300
+
+
+def test_a_run_is_a_hundred_thousand_mutations() -> None:
+    assert sum(count for _, count in TARGETS.values()) == 100_000
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_damage_is_refused_or_harmless(name: str, tmp_path: Path) -> None:
+    progress = tmp_path / "number"
+    count = TARGETS[name][1] * FACTOR
+    print(f"seed {SEED}")  # noqa: T201 - shown where it fails
+    command = [sys.executable, "-m", "property.fuzz.child", SEED, name, "0", str(count)]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}",
+        "FUZZ_PROGRESS": str(progress),
+        # Others take addresses by the gigabyte and use few of them, which the limit cannot tell.
+        "ARROW_DEFAULT_MEMORY_POOL": "system",
+        "MALLOC_ARENA_MAX": "1",
+    }
+    try:
+        child = subprocess.run(
+            command,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=TIMEOUT_S * FACTOR,
+        )
+    except subprocess.TimeoutExpired:
+        pytest.fail(f"seed {SEED}, {name} {progress.read_text()}: it hangs")
+    where = f"seed {SEED}, {name} {progress.read_text()}: {child.stderr[-2000:]}"
+    assert child.stdout == "", f"{child.stdout}\n{where}"
+    assert child.returncode == 0, f"ended with {child.returncode} at {where}"

@@ -1,0 +1,196 @@
+"""Statements that try to meet what is ours: helper columns, one decision a row, one time."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format import errors
+from airflow_hiveacid.jobs.specs import (
+    MergeAction,
+    MergeClause,
+    MergeSpec,
+    MergeWhen,
+    SourceSpec,
+)
+
+if TYPE_CHECKING:
+    from spark_lab import Lab
+
+OURS = ("__place", "__source_row", "__clause", "_partition", "_clause", "_file", "row", "number")
+ALL = ("id", "h", *OURS, "t")
+UPDATE, DELETE, INSERT = MergeAction.UPDATE, MergeAction.DELETE, MergeAction.INSERT
+
+
+@pytest.fixture
+def ours(lab4: Lab) -> Lab:
+    lab4.table(
+        "t",
+        {"id": "bigint", "h": "string", **dict.fromkeys(OURS, "string")},
+        partition={"t": "string"},
+    )
+    lab4.insert("t", [(i, None, *[f"{n}{i}" for n in OURS], f"p{i % 2}") for i in range(4)], ALL)
+    return lab4
+
+
+@pytest.mark.promise("W4")
+def test_a_star_is_the_table_and_nothing_else(ours: Lab) -> None:
+    before = ours.frame("t")
+    hashes = {r[0]: str(r[1]) for r in before.selectExpr("id", "hash(*)").collect()}
+    ours.update("t", {"h": "hash(t.*)"}, "__place <> '__place3' AND t.t = 'p1'")
+    assert {r[0]: r[1] for r in ours.rows("t")} == {**dict.fromkeys(range(4)), 1: hashes[1]}
+    ours.update("t", {"h": "to_json(struct(*))"}, "id = 0")
+    (whole,) = [r.h for r in ours.frame("t").collect() if r.id == 0]
+    expected = {"id": 0, **{n: f"{n}0" for n in OURS}, "t": "p0"}
+    assert json.loads(whole) == expected
+    assert list(json.loads(whole)) == list(expected)
+    ours.delete("t", "size(split(concat_ws(',', t.*), ',')) = 10 AND id > 1")
+    assert [r[0] for r in ours.rows("t")] == [0, 1]
+
+
+@pytest.mark.promise("W6")
+def test_columns_with_the_names_of_ours_are_merged_as_any_others(ours: Lab) -> None:
+    columns = ["id", *OURS, "t"]
+    rows = [(i, *[f"new {n}{i}" for n in OURS], f"p{i % 2}") for i in (1, 9)]
+    ours.merge(
+        "t",
+        rows,
+        columns,
+        ["id", "t"],
+        [
+            MergeClause(
+                when=MergeWhen.MATCHED,
+                action=UPDATE,
+                set={"h": "to_json(struct(s.*))", "__source_row": "concat(t.__place, s._clause)"},
+            ),
+            MergeClause(when=MergeWhen.NOT_MATCHED, action=INSERT),
+        ],
+        condition="s.__place <> t.__source_row",
+    )
+    found = {r.id: r for r in ours.frame("t").collect()}
+    assert set(found) == {0, 1, 2, 3, 9}
+    assert json.loads(found[1].h) == {n: str(v) for n, v in zip(columns, rows[0], strict=True)}
+    assert found[1]["__source_row"] == "__place1new _clause1"
+    assert found[1]["__place"] == "__place1"
+    assert [found[9][n] for n in ALL] == [9, None, *rows[1][1:]]
+
+
+@pytest.mark.promise("W6")
+def test_a_clause_is_chosen_once_and_the_time_is_one(lab4: Lab) -> None:
+    lab4.table("t", {"id": "bigint", "v": "string", "at": "timestamp", "day": "date"})
+    lab4.insert("t", [(i, "old", None, None) for i in range(120)], ["id", "v", "at", "day"])
+    now = {"at": "localtimestamp()", "day": "current_date()"}
+    lab4.run(
+        MergeSpec(
+            target=f"{lab4.db}.t",
+            source=SourceSpec(
+                values=tuple((i,) for i in range(40, 240)),
+                columns=("id",),
+                query="select cast(id as bigint) as id, localtimestamp() as seen from source",
+            ),
+            keys=("id",),
+            clauses=(
+                MergeClause(
+                    when=MergeWhen.MATCHED,
+                    action=UPDATE,
+                    condition="rand() < 0.4",
+                    set={"v": "'first'", **now},
+                ),
+                MergeClause(when=MergeWhen.MATCHED, action=DELETE, condition="rand() < 0.4"),
+                MergeClause(
+                    when=MergeWhen.MATCHED,
+                    action=UPDATE,
+                    set={"v": "'third'", "at": "s.seen", "day": "to_date(s.seen)"},
+                ),
+                MergeClause(
+                    when=MergeWhen.NOT_MATCHED,
+                    action=INSERT,
+                    condition="rand() < 0.5",
+                    set={"id": "s.id", "v": "'new a'", **now},
+                ),
+                MergeClause(
+                    when=MergeWhen.NOT_MATCHED,
+                    action=INSERT,
+                    set={"id": "s.id", "v": "'new b'", **now},
+                ),
+                MergeClause(
+                    when=MergeWhen.NOT_MATCHED_BY_SOURCE,
+                    action=UPDATE,
+                    condition="rand() < 0.5",
+                    set={"v": "'gone'", **now},
+                ),
+            ),
+        )
+    )
+    rows = lab4.frame("t").collect()
+    ids = [r.id for r in rows]
+    assert len(ids) == len(set(ids))
+    assert {i for i in ids if i < 40} == set(range(40))
+    assert {i for i in ids if i >= 120} == set(range(120, 240))
+    kinds = {"old" if r.id < 40 else "matched" if r.id < 120 else "new": set() for r in rows}
+    for r in rows:
+        kinds["old" if r.id < 40 else "matched" if r.id < 120 else "new"].add(r.v)
+    assert kinds == {
+        "old": {"old", "gone"},
+        "matched": {"first", "third"},
+        "new": {"new a", "new b"},
+    }
+    assert len({(r["at"], r.day) for r in rows if r.v != "old"}) == 1
+
+
+@pytest.mark.promise("W4")
+@pytest.mark.promise("W5")
+def test_an_update_by_chance_changes_each_row_wholly_or_not(lab4: Lab) -> None:
+    lab4.table("t", {"id": "bigint", "v": "double", "w": "string"}, partition={"p": "int"})
+    lab4.insert("t", [(i, -1.0, "w", i % 2) for i in range(200)], ["id", "v", "w", "p"])
+    result = lab4.update("t", {"v": "rand()"}, "rand() < 0.5 AND p = 1")
+    rows = lab4.rows("t")
+    changed = [r for r in rows if r[1] != -1.0]
+    assert 0 < len(changed) == result.rows.updated < 100
+    assert all(r[1] is not None and r[2] == "w" and r[3] == 1 for r in changed)
+    assert sorted(r[0] for r in rows) == list(range(200))
+    deleted = lab4.delete("t", "rand() < 0.5").rows.deleted
+    assert len(lab4.rows("t")) == 200 - deleted
+
+
+@pytest.mark.promise("W6")
+def test_a_source_of_another_type_finds_the_partition_it_is_equal_to(lab4: Lab) -> None:
+    lab4.table("t", {"id": "bigint", "v": "string"}, partition={"month": "string", "c": "char(4)"})
+    lab4.insert("t", [(1, "a", "01", "ab"), (2, "b", "2", "cd")], ["id", "v", "month", "c"])
+    lab4.run(
+        MergeSpec(
+            target=f"{lab4.db}.t",
+            source=SourceSpec(
+                values=(("x",),),
+                query="select 1L as id, 'new' as v, 1 as month, 'ab  ' as c from source",
+            ),
+            keys=("id", "month", "c"),
+            clauses=(
+                MergeClause(when=MergeWhen.MATCHED, action=UPDATE, set={"v": "s.v"}),
+                MergeClause(when=MergeWhen.NOT_MATCHED, action=INSERT),
+            ),
+        )
+    )
+    assert [(r[0], r[1], r[2]) for r in lab4.rows("t")] == [(1, "new", "01"), (2, "b", "2")]
+
+
+@pytest.mark.promise("W7")
+def test_two_source_rows_for_one_row_are_found_by_whichever_writer_is_first(lab4: Lab) -> None:
+    lab4.table("t", {"id": "bigint", "v": "string", "w": "string"})
+    lab4.insert("t", [(i, "v", "w") for i in range(4)], ["id", "v", "w"])
+    clause = MergeClause(when=MergeWhen.MATCHED, action=UPDATE, set={"v": "s.v"})
+    with pytest.raises(errors.MergeCardinalityError, match="1 target row"):
+        lab4.merge("t", [(i // 2, str(i)) for i in (2, 3)], ["id", "v"], ["id"], [clause])
+    assert {r[1] for r in lab4.rows("t")} == {"v"}
+
+
+@pytest.mark.promise("W5")
+def test_a_condition_may_ask_another_query(lab4: Lab) -> None:
+    lab4.table("t", {"id": "bigint", "v": "string"}, partition={"p": "int"})
+    lab4.insert("t", [(i, f"v{i}", i % 3) for i in range(9)], ["id", "v", "p"])
+    lab4.delete("t", "id IN (SELECT r.id * 2 FROM range(3) r) AND p <> 1")
+    assert [r[0] for r in lab4.rows("t")] == [1, 3, 4, 5, 6, 7, 8]
+    lab4.update("t", {"v": "(SELECT max(string(r.id)) FROM range(3) r)"}, "p = (SELECT 1)")
+    assert {r[1] for r in lab4.rows("t") if r[2] == 1} == {"2"}

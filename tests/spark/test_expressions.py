@@ -1,0 +1,283 @@
+"""Expressions become columns of a table: by the names of fields, at one time, row by row."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F
+
+from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
+from airflow_hiveacid.jobs.specs import (
+    DeleteSpec,
+    InsertSpec,
+    MergeAction,
+    MergeClause,
+    MergeSpec,
+    MergeWhen,
+    SourceSpec,
+    UpdateSpec,
+)
+from airflow_hiveacid.spark.catalyst import Moment, is_repeatable, resolve
+from airflow_hiveacid.spark.events import partition_key, partition_text
+from airflow_hiveacid.spark.statements.change import plan_change
+from airflow_hiveacid.spark.statements.expressions import resolved, stored
+from airflow_hiveacid.spark.statements.insert import new_row_events, plan_insert
+from airflow_hiveacid.spark.statements.merge import plan_merge
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def table_of(**columns: str) -> TableInfo:
+    return TableInfo(
+        ref=TableRef("d", "t"),
+        location="file:/d/t",
+        columns=tuple(Column(name=n, type=t) for n, t in columns.items()),
+    )
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "text"),
+    [
+        ("struct<a:int,b:int>", "named_struct('b', 2, 'a', 1)", '{"a":1,"b":2}'),
+        ("struct<a:int,b:int>", "named_struct('B', 2, 'A', 1)", '{"a":1,"b":2}'),
+        ("struct<a:int,b:int>", "named_struct('a', 1, 'b', 2)", '{"a":1,"b":2}'),
+        (
+            "array<struct<a:string,b:int>>",
+            "array(named_struct('b', 2, 'a', 1), null, named_struct('b', int(null), 'a', 3))",
+            '[{"a":"1","b":2},null,{"a":"3"}]',
+        ),
+        (
+            "map<string,array<struct<a:int,b:struct<c:int,d:int>>>>",
+            "map('k', array(named_struct('b', named_struct('d', 4, 'c', 3), 'a', 1)))",
+            '{"k":[{"a":1,"b":{"c":3,"d":4}}]}',
+        ),
+        ("struct<a:struct<x:int,y:int>>", "named_struct('a', null)", "{}"),
+        (
+            "struct<a:struct<x:int,y:int>,b:int>",
+            "if(true, null, named_struct('b', 1, 'a', named_struct('y', 1, 'x', 2)))",
+            None,
+        ),
+    ],
+)
+def test_structs_are_stored_by_the_names_of_their_fields(
+    spark: SparkSession, column: str, value: str, text: str | None
+) -> None:
+    table = table_of(c=column)
+    frame = spark.range(1)
+    (found,) = resolved(table, frame, [value], Moment.now(spark))
+    row = frame.select(F.to_json(stored(spark, table, "c", found).alias("c"))).collect()[0]
+    assert row[0] == text
+
+
+def test_a_struct_as_the_key_of_a_map_is_stored_by_name_too(spark: SparkSession) -> None:
+    table = table_of(c="map<struct<a:int,b:int>,int>")
+    value = "map(named_struct('b', 2, 'a', 1), 3)"
+    (found,) = resolved(table, spark.range(1), [value], Moment.now(spark))
+    ((row,),) = spark.range(1).select(stored(spark, table, "c", found)).collect()
+    assert row == {(1, 2): 3}
+
+
+def test_a_struct_that_would_not_be_the_same_twice_is_made_once(spark: SparkSession) -> None:
+    table = table_of(c="struct<a:int,b:int>")
+    value = "if(rand() < 0.5, named_struct('b', 1, 'a', 1), named_struct('b', 2, 'a', 2))"
+    frame = spark.range(200)
+    (found,) = resolved(table, frame, [value], Moment.now(spark))
+    rows = frame.select(stored(spark, table, "c", found).alias("c")).collect()
+    assert {(r.c.a, r.c.b) for r in rows} == {(1, 1), (2, 2)}
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("struct<a:int,b:int>", "named_struct('a', 1)", "'c' lacks b;"),
+        ("struct<a:int>", "named_struct('a', 1, 'z', 2)", "'c' has z, which"),
+        ("struct<a:int>", "named_struct('b', 1)", "'c' lacks a and has b, which"),
+        ("struct<a:int>", "named_struct('a', 1, 'A', 2)", "'c' has a, a, which"),
+        (
+            "array<struct<a:map<string,struct<b:int>>>>",
+            "array(named_struct('a', map('k', named_struct('x', 1))))",
+            r"'c\.element\.a\.value' lacks b",
+        ),
+        ("map<struct<a:int>,int>", "map(named_struct('q', 1), 1)", r"'c\.key' lacks a"),
+    ],
+)
+def test_a_struct_with_other_fields_is_refused_with_its_path(
+    spark: SparkSession, column: str, value: str, message: str
+) -> None:
+    table = table_of(c=column)
+    (found,) = resolved(table, spark.range(1), [value], Moment.now(spark))
+    with pytest.raises(errors.StructFieldsError, match=message):
+        stored(spark, table, "c", found)
+
+
+def test_a_field_that_does_not_fit_is_refused_under_its_own_name(spark: SparkSession) -> None:
+    table = table_of(c="struct<a:int,b:string>")
+    value = "named_struct('b', 'x', 'a', 1)"
+    (found,) = resolved(table, spark.range(1), [value], Moment.now(spark))
+    ((row,),) = spark.range(1).select(stored(spark, table, "c", found)).collect()
+    assert row == (1, "x")
+    (wrong,) = resolved(
+        table, spark.range(1), ["named_struct('b', 1, 'a', 'x')"], Moment.now(spark)
+    )
+    with pytest.raises(errors.TypeMismatchError, match="struct<b:int,a:string>"):
+        stored(spark, table, "c", wrong)
+
+
+@pytest.mark.parametrize(
+    ("set_", "where", "error"),
+    [
+        ({"n": "max(n)"}, None, errors.ExpressionError),
+        ({"n": "row_number() over (order by n)"}, None, errors.ExpressionError),
+        ({"n": "explode(array(1, 2))"}, None, errors.ExpressionError),
+        ({"n": "t.*"}, None, errors.ExpressionError),
+        ({"n": "__place"}, None, errors.UnknownColumnError),
+        ({"n": "1", "m": "__hiveacid_expression_0"}, None, errors.UnknownColumnError),
+        ({"n": "1"}, "n", errors.ExpressionError),
+        ({"n": "1"}, "count(*) > 1", errors.ExpressionError),
+    ],
+)
+def test_what_is_no_value_of_one_row_is_refused_before_anything_is_begun(
+    spark: SparkSession, set_: dict[str, str], where: str | None, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        plan_change(
+            spark, table_of(n="int", m="int"), UpdateSpec(target="d.t", set=set_, where=where)
+        )
+
+
+@pytest.mark.parametrize(
+    ("keys", "condition", "message"),
+    [
+        (("k",), "rand() < 0.5", "same of a pair every time"),
+        (("k",), "t.n = (SELECT max(id) FROM range(3))", "cannot ask another query"),
+        (("k",), "t.n", "true or false, this is int"),
+        (("d",), None, "ON d"),
+    ],
+)
+def test_an_on_condition_that_cannot_join_is_refused_before_anything_is_begun(
+    spark: SparkSession, keys: tuple[str, ...], condition: str | None, message: str
+) -> None:
+    clause = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE)
+    spec = MergeSpec(
+        target="d.t", source=SourceSpec(), keys=keys, clauses=(clause,), condition=condition
+    )
+    source = spark.sql("select 1 as k, array(1) as d")
+    with pytest.raises(errors.ExpressionError, match=message):
+        plan_merge(spark, table_of(k="int", n="int", d="date"), spec, source)
+
+
+def test_a_moment_is_one_in_every_query(spark: SparkSession) -> None:
+    asked = [
+        "current_timestamp()",
+        "now()",
+        "current_date()",
+        "curdate()",
+        "localtimestamp()",
+        "unix_timestamp()",
+        "current_timestamp",
+        "(SELECT max(now()) FROM range(2))",
+        "date_format(now(), 'yyyy')",
+    ]
+    moment = Moment.now(spark)
+    frame = spark.range(1)
+    spark.sql("select current_timestamp()").collect()
+    told = [
+        frame.select(*[one.column for one in resolve(frame, asked, moment)]).collect()[0]
+        for _ in range(2)
+    ]
+    source = moment.fixed_in(spark.sql(f"select {', '.join(asked)} from range(1)"))
+    assert told[0] == told[1]
+    assert tuple(source.collect()[0]) == tuple(told[0])
+    assert told[0][0] == told[0][1] == told[0][7]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("select id + 1 as id from files where id > 1", True),
+        ("select a.id from files a join files b on a.id = b.id", True),
+        ("select id from files union all select id from files", True),
+        ("select id, current_timestamp() from files", True),
+        ("select id, rand() as r from files", False),
+        ("select id, uuid() as u from files", False),
+        ("select id from files limit 3", False),
+        ("select sum(cast(id as double)) as id from files group by id % 2", False),
+        ("select id from files where id in (select id from files limit 1)", False),
+        ("select id, row_number() over (order by id % 2) as n from files", False),
+        ("select id from files tablesample (50 percent)", False),
+        ("select distinct id from files", False),
+        ("select explode(array(id)) as id from files", False),
+    ],
+)
+def test_only_a_source_that_makes_the_same_rows_again_is_not_kept(
+    spark: SparkSession, tmp_path: Path, query: str, *, expected: bool
+) -> None:
+    spark.range(4).write.parquet((tmp_path / "files").as_uri())
+    spark.read.parquet((tmp_path / "files").as_uri()).createOrReplaceTempView("files")
+    assert is_repeatable(spark.sql(query)) is expected
+
+
+def bucket_of(spark: SparkSession, source: DataFrame) -> dict[int, int]:
+    table = TableInfo(
+        ref=TableRef("d", "t"),
+        location="file:/d/t",
+        columns=(
+            Column(name="id", type="int"),
+            Column(name="m", type="array<map<string,int>>"),
+            Column(name="f", type="double"),
+        ),
+        partition_columns=(Column(name="p", type="int"),),
+    )
+    spec = InsertSpec(target="d.t", source=SourceSpec())
+    program = plan_insert(spark, table, spec, source)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("airflow_hiveacid.spark.statements.insert._WRITER_BYTES", 1)
+        events = new_row_events(program, source)
+    return {r[0]: r[1] for r in events.frame.select("row.id", "_bucket").collect()}
+
+
+def test_a_row_finds_its_writer_by_its_values_wherever_it_stands(spark: SparkSession) -> None:
+    rows = spark.range(40).selectExpr(
+        "cast(id as int) as id", "array(map('k', cast(id as int))) as m", "0.5D as f", "1 as p"
+    )
+    first = bucket_of(spark, rows.coalesce(1))
+    second = bucket_of(spark, rows.orderBy(F.desc("id")).localCheckpoint())
+    assert set(first.values()) == {0, 1}
+    assert first == second
+
+
+def test_a_partition_has_one_key_whoever_makes_it(spark: SparkSession) -> None:
+    values = [
+        *[chr(i) for i in range(1, 0x250)],
+        *[chr(i) for i in (0x2028, 0x2029, 0xFEFF, 0xFFFD, 0x1F600)],
+        'a"b\\c/d',
+        None,
+    ]
+    table = TableInfo(
+        ref=TableRef("d", "t"),
+        location="file:/d/t",
+        columns=(),
+        partition_columns=(Column(name="p", type="string"),),
+    )
+    frame = spark.createDataFrame([(v,) for v in values], "p string")
+    made = [r[0] for r in frame.select(partition_key(table, [F.col("p")])).collect()]
+    assert made == [partition_text(PartitionName(columns=("p",), values=(v,))) for v in values]
+    assert [json.loads(text) for text in made] == [[v] for v in values]
+
+
+def test_a_column_of_the_source_may_have_any_name(spark: SparkSession) -> None:
+    table = table_of(n="int")
+    source = spark.createDataFrame([(7,)], ["a.b `c` D"])
+    spec = InsertSpec(target="d.t", source=SourceSpec(), columns=("N",))
+    events = new_row_events(plan_insert(spark, table, spec, source), source)
+    assert [r.row.n for r in events.frame.collect()] == [7]
+
+
+def test_a_condition_that_is_null_is_one(spark: SparkSession) -> None:
+    plan_change(spark, table_of(n="int"), DeleteSpec(target="d.t", where="NULL"))

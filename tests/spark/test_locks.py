@@ -1,0 +1,122 @@
+"""Jobs lock the partitions that they read and change, no others, and so never meet by accident."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.conflicts import LockType
+from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.specs import (
+    DeleteSpec,
+    InsertSpec,
+    MergeAction,
+    MergeClause,
+    MergeSpec,
+    MergeWhen,
+    SourceSpec,
+    UpdateSpec,
+)
+from airflow_hiveacid.spark.reading.tables import read_snapshot
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.jobs.specs import Job
+    from spark_lab import Lab
+
+NAMES = ["id", "v", "p"]
+ROWS = [(1, 1, 1), (2, 2, 2), (3, 3, 3)]
+UPSERT = (
+    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"}),
+    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
+)
+_MEETING_S = 25.0
+
+
+def partitioned(lab: Lab, name: str = "t") -> str:
+    lab.table(name, {"id": "bigint", "v": "int"}, partition={"p": "int"})
+    lab.insert(name, ROWS, NAMES)
+    return f"{lab.db}.{name}"
+
+
+def locks(lab: Lab, name: str = "t") -> set[tuple[str | None, LockType]]:
+    """What is locked of a table: partition (None is the whole table) and type."""
+    found = lab.client.show_locks(lab.info(name).ref)
+    return {(lock.partition, lock.lock_type) for lock in found}
+
+
+def locks_inside(lab: Lab, job: Job, name: str = "t") -> set[tuple[str | None, LockType]]:
+    """What is locked of a table while a job writes."""
+    seen: list[set[tuple[str | None, LockType]]] = []
+
+    def look(step: str) -> None:
+        if step == "staged":
+            seen.append(locks(lab, name))
+
+    assert lab.run(job, on_step=look).status is JobStatus.COMMITTED
+    (found,) = seen
+    return found
+
+
+def change_of(lab: Lab, kind: str, p: int) -> Job:
+    """A change that stays in one partition."""
+    target = f"{lab.db}.t"
+    if kind == "update":
+        return UpdateSpec(target=target, set={"v": "v + 10"}, where=f"p = {p}")
+    if kind == "delete":
+        return DeleteSpec(target=target, where=f"p = {p} AND id = {p}")
+    source = SourceSpec(values=((p, p + 10, p), (p + 100, 0, p)), columns=tuple(NAMES))
+    return MergeSpec(target=target, source=source, keys=("id", "p"), clauses=UPSERT)
+
+
+@pytest.mark.promise("L1")
+def test_a_reader_locks_the_partitions_it_reads_and_not_the_table(lab: Lab) -> None:
+    name = partitioned(lab)
+    with read_snapshot(lab.endpoint, [name], job_key=f"{lab.db}/r"):
+        assert locks(lab) == {(f"p={p}", LockType.SHARED_READ) for p in (1, 2, 3)}
+    assert locks(lab) == set()
+
+
+@pytest.mark.promise("L1")
+def test_a_job_locks_the_partitions_of_its_source_and_not_the_table(lab4: Lab) -> None:
+    name = partitioned(lab4, "source")
+    partitioned(lab4)
+    job = InsertSpec(target=f"{lab4.db}.t", source=SourceSpec(table=name))
+    assert locks_inside(lab4, job, "source") == {
+        (f"p={p}", LockType.SHARED_READ) for p in (1, 2, 3)
+    }
+
+
+@pytest.mark.promise("L2")
+@pytest.mark.parametrize("kind", ["update", "delete", "merge"])
+def test_a_change_locks_the_partitions_it_changes_and_no_other(lab: Lab, kind: str) -> None:
+    partitioned(lab)
+    found = locks_inside(lab, change_of(lab, kind, 2))
+    assert {partition for partition, _ in found} == {"p=2"}
+    assert LockType.SHARED_WRITE in {lock_type for _, lock_type in found}
+
+
+@pytest.mark.promise("L3")
+@pytest.mark.promise("W20")
+@pytest.mark.parametrize("kind", ["update", "merge"])
+def test_two_changes_in_different_partitions_are_at_work_together(lab: Lab, kind: str) -> None:
+    partitioned(lab)
+    barrier = Barrier(2)
+
+    def meet(step: str) -> None:
+        if step == "staged":
+            # Passed only when both are here, locked and not yet committed.
+            barrier.wait(timeout=_MEETING_S)
+
+    def work(p: int) -> JobResult:
+        return lab.run(change_of(lab, kind, p), on_step=meet, lock_timeout_s=_MEETING_S)
+
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(work, (1, 2)))
+    assert [r.status for r in results] == [JobStatus.COMMITTED] * 2
+    changed = [(1, 11, 1), (2, 12, 2), (3, 3, 3)]
+    inserted = [(101, 0, 1), (102, 0, 2)] if kind == "merge" else []
+    assert lab.rows("t") == changed + inserted

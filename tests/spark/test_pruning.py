@@ -1,0 +1,149 @@
+"""Partitions are passed over only where no row of theirs can be meant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F
+
+from airflow_hiveacid.format.table import Column, PartitionInfo, TableInfo, TableRef
+from airflow_hiveacid.jobs.specs import (
+    DeleteSpec,
+    MergeAction,
+    MergeClause,
+    MergeSpec,
+    MergeWhen,
+    SourceSpec,
+)
+from airflow_hiveacid.spark.catalyst import Moment
+from airflow_hiveacid.spark.reading.pruning import partitions_meeting, partitions_where
+from airflow_hiveacid.spark.reading.target import empty_target
+from airflow_hiveacid.spark.statements.change import plan_change
+from airflow_hiveacid.spark.statements.merge import plan_merge
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MONTHS = ("0", "1", "2", "12", None)
+
+
+def partitioned(*values: str | None, by: str) -> tuple[TableInfo, tuple[PartitionInfo, ...]]:
+    table = TableInfo(
+        ref=TableRef("d", "t"),
+        location="file:/d/t",
+        columns=(
+            Column(name="id", type="int"),
+            Column(name="unit", type="string"),
+            Column(name="d", type="timestamp"),
+        ),
+        partition_columns=(Column(name="p", type=by),),
+    )
+    infos = [PartitionInfo(name=table.partition_name([v]), location="file:/d/t/p") for v in values]
+    return table, tuple(infos)
+
+
+@pytest.mark.parametrize(
+    ("condition", "left"),
+    [
+        ("p = 1", ["1"]),
+        ("T.`P` = 1", ["1"]),
+        ("t.p = 1 AND t.id = 7", ["1"]),
+        ("p = 1 AND rand() < 0.5", ["1"]),
+        ("p > 1 AND unit = 'x' AND p < 12", ["2"]),
+        ("to_char(p, '00') = '01'", ["1"]),
+        ("to_char(p, 'S00') = '+01'", ["1"]),
+        ("p IN (1, 2)", ["1", "2"]),
+        ("NOT (p = 1)", ["0", "2", "12"]),
+        ("p IS NULL", [None]),
+        ("p <=> NULL", [None]),
+        ("coalesce(p, 99) > 50", [None]),
+        ("p = '1'", ["1"]),
+        ("add_months(current_date(), p) = current_date()", ["0"]),
+        # These say nothing of the partition alone.
+        (None, None),
+        ("id = 7", None),
+        ("p = id", None),
+        ("p = 1 OR id = 7", None),
+        ("rand() < p", None),
+        ("length(concat_ws(',', t.*)) > p", None),
+        ("p IN (SELECT max(id) FROM range(3))", None),
+        ("true", None),
+        # For p = 0 this fails, but no row of p = 0 may ever be asked.
+        ("id > 3 AND 1 / p > 0.4", None),
+    ],
+)
+def test_a_condition_leaves_the_partitions_in_which_it_can_hold(
+    spark: SparkSession, condition: str | None, left: list[str | None] | None
+) -> None:
+    table, infos = partitioned(*MONTHS, by="int")
+    found = partitions_where(spark, table, infos, condition, Moment.now(spark))
+    assert (found and [i.name.values[0] for i in found]) == left
+
+
+def test_a_condition_over_two_sides_prunes_by_the_targets_part(spark: SparkSession) -> None:
+    table, infos = partitioned(*MONTHS, by="int")
+    source = spark.createDataFrame([(1, 2)], "p int, number int")
+    found = partitions_where(
+        spark, table, infos, "s.p = 2 AND t.p = 12", Moment.now(spark), beside=source
+    )
+    assert found is not None
+    assert [i.name.values[0] for i in found] == ["12"]
+
+
+@pytest.mark.parametrize(
+    ("by", "values", "source", "left"),
+    [
+        ("string", ("01", "1", "2"), "select 1 as p", ["01", "1"]),
+        ("string", ("01", "1", "2"), "select '1' as p", ["1"]),
+        ("int", ("1", "2"), "select '01' as p", ["1"]),
+        ("char(4)", ("ab", "cd"), "select 'ab  ' as p", ["ab"]),
+        ("decimal(10,2)", ("1.50", "1.51"), "select cast(1.5 as double) as p", ["1.50"]),
+        ("decimal(10,2)", ("1.50", "1.51"), "select 1.5000 as p", ["1.50"]),
+        ("date", ("2024-01-01", "2024-01-02"), "select '2024-1-1' as p", ["2024-01-01"]),
+        (
+            "date",
+            ("2024-01-01", "2024-01-02"),
+            "select timestamp_ntz'2024-01-02' p",
+            ["2024-01-02"],
+        ),
+        ("int", ("1", None), "select cast(null as int) as p", []),
+        ("double", ("NaN", "1.0"), "select double('nan') as p", ["NaN"]),
+    ],
+)
+def test_a_merge_reads_the_partitions_that_its_join_finds_equal(
+    spark: SparkSession, by: str, values: tuple[str | None, ...], source: str, left: list[str]
+) -> None:
+    table, infos = partitioned(*values, by=by)
+    frame = spark.sql(source)
+    clause = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE)
+    spec = MergeSpec(target="d.t", source=SourceSpec(), keys=("p",), clauses=(clause,))
+    program = plan_merge(spark, table, spec, frame)
+    found = partitions_meeting(table, infos, frame, program.keys, program.equal)
+    assert [i.name.values[0] for i in found] == left
+    # The join over rows with these values says the same.
+    rows = spark.createDataFrame([(v,) for v in values], "p string").select(
+        F.col("p").alias("text"), F.col("p").cast(empty_target(spark, table).schema["p"].dataType)
+    )
+    joined = rows.alias("t").join(frame.alias("s"), program.keys_equal).select("text").distinct()
+    assert sorted(r[0] for r in joined.collect()) == sorted(left)
+
+
+@pytest.mark.parametrize(
+    ("condition", "needed"),
+    [
+        ("date_trunc(t.unit, t.d) = timestamp_ntz'2024-01-01 00:00:00'", ("unit", "d")),
+        ("extract(year from d) = 2024", ("d",)),
+        ("hash(t.*) = 0", ("id", "unit", "d")),
+        ("hash(*) = 0", ("id", "unit", "d")),
+        ("exists(array(1), id -> id > 0) AND ID = 3", ("id",)),
+        ("id IN (SELECT r.id FROM range(3) r WHERE length(unit) = r.id)", ("id", "unit")),
+        ("p = 3", ()),
+        (None, ()),
+    ],
+)
+def test_what_an_expression_uses_is_read(
+    spark: SparkSession, condition: str | None, needed: tuple[str, ...]
+) -> None:
+    table, _ = partitioned(by="int")
+    assert plan_change(spark, table, DeleteSpec(target="d.t", where=condition)).needed == needed

@@ -1,0 +1,200 @@
+"""A session set up for something else reads the same rows, and statements mean the same in it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.jobs.specs import (
+    InsertSpec,
+    MergeAction,
+    MergeClause,
+    MergeWhen,
+    SourceSpec,
+)
+from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.spark.session import open_session
+from spark_lab import make_lab
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from airflow_hiveacid.local.metastore import LocalMetastore
+    from spark_lab import Lab
+
+COLUMNS = {
+    "id": "bigint",
+    "flag": "char(4)",
+    "vc": "varchar(5)",
+    "de": "decimal(10,2)",
+    "da": "date",
+    "ts": "timestamp",
+    "fl": "double",
+    "ma": "map<string,int>",
+    "sr": "struct<x:int,c:char(3)>",
+}
+PLAIN = {"id": "bigint", "v": "int", "da": "date", "sr": "struct<x:int,y:string>"}
+PARTITION = {"p": "char(3)", "d": "date"}
+
+# What a cluster's spark-defaults.conf may hold.
+SETTINGS: tuple[Mapping[str, str], ...] = (
+    {
+        "spark.sql.caseSensitive": "true",
+        "spark.sql.ansi.doubleQuotedIdentifiers": "true",
+        "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+        "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+        "spark.sql.execution.arrow.useLargeVarTypes": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
+    },
+    {
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.parser.escapedStringLiterals": "true",
+        "spark.sql.files.ignoreCorruptFiles": "true",
+        "spark.sql.files.ignoreMissingFiles": "true",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "0",
+        "spark.sql.optimizer.excludedRules": (
+            "org.apache.spark.sql.catalyst.optimizer.PushDownPredicates,"
+            "org.apache.spark.sql.catalyst.optimizer.ColumnPruning"
+        ),
+    },
+    {
+        "spark.sql.session.timeZone": "America/New_York",
+        "spark.sql.timestampType": "TIMESTAMP_NTZ",
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.ansi.enforceReservedKeywords": "true",
+    },
+    {"spark.sql.orc.impl": "hive"},
+    {"spark.sql.sources.useV1SourceList": "parquet,csv", "spark.sql.orc.aggregatePushdown": "true"},
+    {
+        "spark.sql.orc.filterPushdown": "false",
+        "spark.sql.orc.enableVectorizedReader": "false",
+        "spark.sql.optimizer.nestedSchemaPruning.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+    },
+    {
+        "orc.force.positional.evolution": "true",
+        "orc.skip.corrupt.data": "true",
+        "orc.sarg.to.filter": "true",
+        "orc.filter.use.selected": "true",
+        "spark.sql.orc.mergeSchema": "true",
+        "spark.sql.orc.enableNestedColumnVectorizedReader": "false",
+    },
+    {
+        "spark.sql.legacy.charVarcharAsString": "true",
+        "spark.sql.legacy.timeParserPolicy": "LEGACY",
+        "spark.sql.legacy.parquet.nanosAsLong": "true",
+        "spark.sql.legacy.sizeOfNull": "true",
+        "spark.sql.legacy.noCharPaddingInPredicate": "true",
+        "spark.sql.readSideCharPadding": "true",
+        "spark.sql.preserveCharVarcharTypeInfo": "true",
+        "spark.sql.parquet.datetimeRebaseModeInRead": "LEGACY",
+        "spark.sql.parquet.int96RebaseModeInRead": "LEGACY",
+    },
+)
+DAY = dt.date(2020, 1, 2)
+MOMENT = dt.datetime.fromisoformat("2020-03-08 02:30:00.123456")
+UPSERT = (
+    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"}),
+    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
+)
+
+
+@contextmanager
+def set_to(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """The session with these settings, then as our applications have it."""
+    try:
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key in settings:
+            spark.conf.unset(key)
+        open_session("hiveacid-tests")
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, hive_metastore: LocalMetastore) -> Iterator[Lab]:
+    """`wide` goes through our reader, `plain` through Spark's; both are partitioned."""
+    for lab in make_lab(spark, hive_metastore):
+        lab.table("wide", COLUMNS, partition=PARTITION)
+        fill = """
+            select cast(id as bigint) id, flag, 'ab ' vc, cast(1.5 as decimal(10,2)) de,
+              date'2020-03-08' da, timestamp_ntz'2020-03-08 02:30:00.123456' ts,
+              cast('NaN' as double) fl, map('k', 1) ma, named_struct('x', 7, 'c', 'z') sr,
+              'ab' p, date'2020-01-02' d
+            from source
+        """
+        source = SourceSpec(values=((1, "k3"), (2, "k4")), columns=("id", "flag"), query=fill)
+        lab.run(InsertSpec(target=f"{lab.db}.wide", source=source))
+        lab.table("plain", PLAIN, partition=PARTITION)
+        fill = """
+            select id, 0 v, date'1600-02-29' da, named_struct('x', 7, 'y', 'z') sr,
+              'ab' p, date'2020-01-02' d
+            from (select explode(sequence(1L, 20L)) id from source)
+        """
+        source = SourceSpec(values=((1,),), columns=("one",), query=fill)
+        lab.run(InsertSpec(target=f"{lab.db}.plain", source=source))
+        lab.delete("plain", "id > 10")
+        yield lab
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: next(iter(s)).removeprefix("spark."))
+def test_reads_and_statements_are_right_in_a_session_set_up_for_something_else(
+    tables: Lab, settings: Mapping[str, str]
+) -> None:
+    names = [f"{tables.db}.wide", f"{tables.db}.plain"]
+    with (
+        set_to(tables.spark, settings),
+        read_snapshot(tables.endpoint, names, job_key=f"{tables.db}/r") as snapshot,
+    ):
+        wide, plain = (read_table(tables.spark, name, snapshot) for name in names)
+        found = [
+            (r.id, r.flag, r.de, r.da, r.ts, str(r.fl), r.ma, tuple(r.sr), r.p, r.d)
+            for r in wide.where("flag = 'k3' and sr.c = 'z' and p = 'ab'").collect()
+        ]
+        first = (1, "k3", Decimal("1.50"), dt.date(2020, 3, 8), MOMENT, "nan", {"k": 1})
+        assert found == [(*first, (7, "z"), "ab", DAY)]
+        every = [(r[0], r[2], tuple(r[3]), *r[4:]) for r in plain.where("id < 11").collect()]
+        ancient = dt.date(1600, 2, 29)
+        assert sorted(every) == [(i, ancient, (7, "z"), "ab", DAY) for i in range(1, 11)]
+        assert plain.count() == len(plain.collect())
+        assert plain.where("id between 3 and 5 and sr.y = 'z' and p = 'ab'").count() == 3
+        days = plain.where("id = 2").select("da").collect()
+        assert [tuple(r) for r in days] == [(ancient,)]
+
+    number = SETTINGS.index(settings)
+    with set_to(tables.spark, settings):
+        # As an application does; what the session had is then no more.
+        open_session("hiveacid-tests")
+        text = f"case FLAG when 'k3  ' then \"p{number}\" else 'no' end"
+        tables.update("wide", {"vc": text}, "P = 'ab ' and d = '2020-01-02'")
+        tables.delete("plain", "id > 99")
+        merged = [(1, number, "ab", "2020-01-02"), (100 + number, number, "x", None)]
+        tables.merge("plain", merged, ["id", "v", "p", "d"], ["id"], UPSERT)
+    rows = [(r[0], r[1], r[2], r[5]) for r in tables.rows("wide")]
+    assert rows == [(1, "k3", f"p{number}", MOMENT), (2, "k4", "no", MOMENT)]
+    assert [(r[0], r[1], r[4], r[5]) for r in tables.rows("plain")] == [
+        (1, number, "ab", DAY),
+        *[(i, 0, "ab", DAY) for i in range(2, 11)],
+        (100 + number, number, "x", None),
+    ]
+
+
+def test_a_frame_of_an_ordinary_session_compares_chars_with_literals_without_blanks(
+    tables: Lab,
+) -> None:
+    with set_to(tables.spark, {"spark.sql.readSideCharPadding": "true"}):
+        frame = tables.frame("wide")
+        for condition in ("flag = 'k3'", "flag in ('k3')", "flag like 'k3'", "length(flag) = 2"):
+            assert frame.where(condition).count() >= 1, condition
+        other = tables.spark.createDataFrame([("k3",)], "flag string")
+        assert frame.join(other, "flag").count() == 1
+        assert frame.where("p = 'ab'").count() == 2

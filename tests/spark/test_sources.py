@@ -1,0 +1,143 @@
+"""Sources: late ones may be tried again, wrong ones not, and no digit of a timestamp is lost."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_hiveacid.format import errors
+from airflow_hiveacid.jobs.specs import (
+    InsertSpec,
+    MergeAction,
+    MergeClause,
+    MergeSpec,
+    MergeWhen,
+    SourceSpec,
+)
+from airflow_hiveacid.spark.failures import typed_failures
+from airflow_hiveacid.spark.reading.source import load_source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from spark_lab import Lab
+
+INSERT = MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT)
+UPDATE = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE)
+
+
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [
+        ({"format": "parquet", "location": "nothing"}, errors.SourceNotFoundError),
+        ({"format": "parquet", "location": "empty"}, errors.SourceNotFoundError),
+        ({"format": "csv", "location": "nothing"}, errors.SourceNotFoundError),
+        ({"format": "paquet", "location": "empty"}, errors.SourceUnreadableError),
+        (
+            {"values": ((1,),), "columns": ("a",), "query": "select b from source"},
+            errors.SourceUnreadableError,
+        ),
+        (
+            {"values": ((1,),), "columns": ("a",), "query": "selec"},
+            errors.SourceUnreadableError,
+        ),
+        ({"format": "parquet", "location": "half"}, errors.StorageError),
+    ],
+)
+def test_a_source_that_may_be_late_is_told_from_a_wrong_one(
+    spark: SparkSession, tmp_path: Path, source: dict[str, object], error: type[Exception]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half" / "a.parquet").write_bytes(b"PAR1 and then nothing more")
+    if "location" in source:
+        source = {**source, "location": str(tmp_path / str(source["location"]))}
+    with pytest.raises(error) as raised:
+        load_source(spark, SourceSpec(**source), None)  # type: ignore[arg-type]
+    assert type(raised.value) is error
+    assert error is errors.StorageError or raised.value.retryable == (
+        error is errors.SourceNotFoundError
+    )
+
+
+MOMENTS = ["2020-03-08 02:30:00.123456", "1969-12-31 23:59:58.999999", "1700-01-01 00:00:00", None]
+
+
+def wall_clock(text: str | None) -> dt.datetime | None:
+    return None if text is None else dt.datetime.fromisoformat(text)
+
+
+def test_nanosecond_timestamps_of_parquet_arrive_exactly_whatever_the_zone(
+    lab4: Lab, tmp_path: Path
+) -> None:
+    times = [wall_clock(text) for text in MOMENTS]
+    nano, zoned = pa.timestamp("ns"), pa.timestamp("ns", "UTC")
+    rows = pa.table(
+        {
+            "id": pa.array(range(4), pa.int64()),
+            "ts": pa.array(times, nano),
+            "nested": pa.array(
+                [{"t": t, "l": [t, None], "m": [("k", t)]} for t in times],
+                pa.struct([("t", nano), ("l", pa.list_(nano)), ("m", pa.map_(pa.string(), nano))]),
+            ),
+            "instant": pa.array(times, zoned),
+            "n": pa.array([1, 2, 3, None], pa.int64()),
+        }
+    )
+    folder = tmp_path / "a b"
+    folder.mkdir()
+    pq.write_table(rows.slice(0, 2), folder / "1.parquet")
+    pq.write_table(rows.slice(2), folder / "2.parquet")
+    types = {
+        "id": "bigint",
+        "ts": "timestamp",
+        "nested": "struct<t:timestamp,l:array<timestamp>,m:map<string,timestamp>>",
+        "instant": "timestamp",
+        "n": "bigint",
+    }
+    lab4.table("t", types)
+    source = SourceSpec(format="parquet", location=str(folder))
+    lab4.run(InsertSpec(target=f"{lab4.db}.t", source=source))
+    expected = [
+        (i, t, (t, [t, None], {"k": t}), t, n)
+        for i, (t, n) in enumerate(zip(times, (1, 2, 3, None), strict=True))
+    ]
+    assert [(a, b, tuple(c), d, e) for a, b, c, d, e in lab4.rows("t")] == expected
+    spec = MergeSpec(target=f"{lab4.db}.t", source=source, keys=("ts",), clauses=(UPDATE, INSERT))
+    assert lab4.run(spec).rows.updated == 3
+    lab4.spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        frame = load_source(lab4.spark, source, None)
+        assert sorted(r.ts for r in frame.collect() if r.ts) == sorted(t for t in times if t)
+    finally:
+        lab4.spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+def test_digits_below_the_microsecond_are_refused_and_nothing_is_written(
+    lab4: Lab, tmp_path: Path
+) -> None:
+    lab4.table("t", {"ts": "timestamp"})
+    file = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"ts": pa.array([1_000, 1_001], pa.timestamp("ns"))}), file)
+    source = SourceSpec(format="parquet", location=file.as_uri())
+    with pytest.raises(errors.SourceUnreadableError, match=r"t\.parquet.*below the microsecond"):
+        lab4.run(InsertSpec(target=f"{lab4.db}.t", source=source))
+    assert lab4.rows("t") == []
+    assert lab4.directories("t") == []
+
+
+def test_files_that_disagree_on_their_timestamps_are_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for i, unit in enumerate(("ns", "us")):
+        table = pa.table({"ts": pa.array([1_000], pa.timestamp(unit))})
+        pq.write_table(table, tmp_path / f"{i}.parquet")
+    source = SourceSpec(format="parquet", location=tmp_path.as_uri())
+    with pytest.raises(errors.HiveAcidError), typed_failures():
+        load_source(spark, source, None).collect()

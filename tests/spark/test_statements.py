@@ -1,0 +1,235 @@
+"""What one statement does, and leaves: its rows, its files, its one transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from pyarrow import orc
+
+from airflow_hiveacid.format.bucket_codec import decode
+from airflow_hiveacid.format.errors import (
+    LockNotAcquiredError,
+    UnknownColumnError,
+)
+from airflow_hiveacid.jobs.results import JobStatus, RowCounts
+from airflow_hiveacid.jobs.specs import (
+    InsertMode,
+    InsertSpec,
+    MergeAction,
+    MergeClause,
+    MergeSpec,
+    MergeWhen,
+    SourceSpec,
+)
+from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.spark.reading.target import resolve_target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from airflow_hiveacid.jobs.results import JobResult
+    from spark_lab import Lab
+
+COLUMNS = {"id": "bigint", "v": "int"}
+UPSERT = (
+    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE),
+    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
+)
+
+
+class StopError(Exception):
+    """Ends a job at a step."""
+
+
+def stop_at(step: str) -> Callable[[str], None]:
+    def hook(reached: str) -> None:
+        if reached == step:
+            raise StopError
+
+    return hook
+
+
+@pytest.mark.promise("W4")
+def test_an_update_swaps_columns_sets_null_and_asks_a_subquery(lab4: Lab) -> None:
+    lab4.table("t", {"id": "bigint", "a": "int", "b": "int"})
+    lab4.insert("t", [(1, 1, 10), (2, 2, 20), (3, None, 30)], ["id", "a", "b"])
+    lab4.update("t", {"a": "b", "b": "a"}, "id <> 2")
+    assert lab4.rows("t") == [(1, 10, 1), (2, 2, 20), (3, 30, None)]
+    assert lab4.update("t", {"a": "NULL"}, "b IS NULL").rows == RowCounts(updated=1)
+    assert lab4.rows("t") == [(1, 10, 1), (2, 2, 20), (3, None, None)]
+    lab4.update("t", {"b": "(SELECT max(id) FROM range(5))"}, "id = 1")
+    assert lab4.rows("t") == [(1, 10, 4), (2, 2, 20), (3, None, None)]
+
+
+@pytest.mark.promise("W5")
+def test_a_delete_takes_each_row_once_and_no_row_of_which_its_condition_is_null(lab4: Lab) -> None:
+    lab4.table("t", COLUMNS)
+    lab4.insert("t", [(1, 1), (2, None), (3, 9)], ["id", "v"])
+    assert lab4.delete("t", "v > 5").rows == RowCounts(deleted=1)
+    assert lab4.delete("t", "v > 5").rows == RowCounts()
+    assert lab4.delete("t", "v = NULL").rows == RowCounts()
+    assert lab4.rows("t") == [(1, 1), (2, None)]
+    assert lab4.delete("t").rows == RowCounts(deleted=2)
+    assert lab4.delete("t").rows == RowCounts()
+    assert lab4.rows("t") == []
+
+
+@pytest.mark.promise("W1")
+def test_an_append_of_no_rows_is_committed_and_leaves_no_directory(lab4: Lab) -> None:
+    lab4.table("t", COLUMNS)
+    lab4.insert("t", [(1, 1)], ["id", "v"])
+    before = lab4.directories("t")
+    result = lab4.insert("t", [], ["id", "v"])
+    assert (result.status, result.rows, result.files) == (JobStatus.COMMITTED, RowCounts(), 0)
+    assert lab4.directories("t") == before
+    assert lab4.rows("t") == [(1, 1)]
+
+
+@pytest.mark.promise("W1")
+def test_rows_come_from_an_acid_table_as_it_was_when_the_job_began(lab4: Lab) -> None:
+    for name in ("source", "copy", "merged"):
+        lab4.table(name, COLUMNS)
+    lab4.insert("source", [(i, i) for i in range(6)], ["id", "v"])
+    lab4.delete("source", "id = 0")
+    lab4.update("source", {"v": "v + 100"}, "id = 1")
+    lab4.insert("merged", [(1, 1), (9, 9)], ["id", "v"])
+
+    def write_beside(step: str) -> None:
+        if step == "snapshot":
+            lab4.insert("source", [(77, 77)], ["id", "v"])
+            lab4.delete("source", "id > 3")
+
+    then = [(1, 101), (2, 2), (3, 3), (4, 4), (5, 5)]
+    source = SourceSpec(table=f"{lab4.db}.source")
+    lab4.run(InsertSpec(target=f"{lab4.db}.copy", source=source), on_step=write_beside)
+    assert lab4.rows("copy") == then
+    assert lab4.rows("source") == [(1, 101), (2, 2), (3, 3)]
+
+    def write_again(step: str) -> None:
+        if step == "snapshot":
+            lab4.update("source", {"v": "-1"})
+
+    merge = MergeSpec(target=f"{lab4.db}.merged", source=source, keys=("id",), clauses=UPSERT)
+    result = lab4.run(merge, on_step=write_again)
+    assert result.rows == RowCounts(inserted=2, updated=1)
+    assert lab4.rows("merged") == [(1, 101), (2, 2), (3, 3), (9, 9)]
+    assert {v for _, v in lab4.rows("source")} == {-1}
+
+
+@pytest.mark.promise("W2")
+@pytest.mark.promise("L4")
+def test_an_overwrite_waits_for_a_reader_and_shows_an_old_snapshot_its_old_rows(lab: Lab) -> None:
+    lab.table("t", COLUMNS)
+    rows = [(1, 1), (2, 2)]
+    lab.insert("t", rows, ["id", "v"])
+    lab.delete("t", "id = 2")
+    old = lab.snapshot("t")
+    values = SourceSpec(values=((3, 3),), columns=("id", "v"))
+    with read_snapshot(lab.endpoint, [f"{lab.db}.t"], job_key=f"{lab.db}/r") as snapshot:
+        frame = read_table(lab.spark, f"{lab.db}.t", snapshot)
+        with pytest.raises(LockNotAcquiredError):
+            lab.run(overwrite(lab, values), lock_timeout_s=0.5)
+        assert [tuple(row) for row in frame.collect()] == [(1, 1)]
+    lab.run(overwrite(lab, values))
+    assert lab.rows("t") == [(3, 3)]
+    # Nobody has cleaned: a reader that took its snapshot before still finds what it needs.
+    late = resolve_target(lab.spark, lab.client, lab.info("t"), old).rows().collect()
+    assert [tuple(row) for row in late] == [(1, 1)]
+
+
+def overwrite(lab: Lab, source: SourceSpec) -> InsertSpec:
+    return InsertSpec(target=f"{lab.db}.t", source=source, mode=InsertMode.OVERWRITE)
+
+
+@pytest.mark.promise("T11")
+def test_each_statement_is_one_transaction_and_ends_it_on_every_way_out(lab: Lab) -> None:
+    lab.table("t", COLUMNS)
+
+    def spent(work: Callable[[], object]) -> list[str]:
+        """How the transactions ended that the work opened."""
+        before = lab.client.valid_txns().high_watermark
+        work()
+        txns = lab.client.valid_txns()
+        assert [t for t in txns.open if t > before] == []
+        opened = range(before + 1, txns.high_watermark + 1)
+        return ["aborted" if txns.is_aborted(t) else "committed" for t in opened]
+
+    def failing(work: Callable[[], object], error: type[Exception]) -> Callable[[], None]:
+        def fail() -> None:
+            with pytest.raises(error):
+                work()
+
+        return fail
+
+    rows, names, key = [(1, 1), (2, 2)], ["id", "v"], f"{lab.db}/once"
+    done = ["committed"]
+    assert spent(lambda: lab.insert("t", rows, names, job_key=key)) == done
+    assert spent(lambda: lab.update("t", {"v": "v + 1"})) == done
+    assert spent(lambda: lab.merge("t", [(2, 5), (3, 5)], names, ["id"], UPSERT)) == done
+    assert spent(lambda: lab.delete("t", "id = 1")) == done
+    assert spent(lambda: lab.delete("t", "id = 1")) == done
+    assert spent(lambda: lab.overwrite("t", rows, names)) == done
+    assert spent(lambda: lab.insert("t", rows, names, job_key=key)) == ["aborted"]
+    for step in ("staged", "body_done"):
+        stopped = failing(lambda at=step: lab.delete("t", on_step=stop_at(at)), StopError)
+        assert spent(stopped) == ["aborted"], step
+    assert spent(failing(lambda: lab.update("t", {"nope": "1"}), UnknownColumnError)) == []
+    assert spent(failing(lambda: lab.update("t", {"v": "id / 0"}), Exception)) == ["aborted"]
+    assert lab.client.show_locks(lab.info("t").ref) == ()
+
+
+def data_files(lab: Lab, name: str) -> dict[Path, int]:
+    return {f: f.stat().st_size for f in lab.root(name).rglob("delta_*/bucket_*")} | {
+        f: f.stat().st_size for f in lab.root(name).rglob("delete_delta_*/bucket_*")
+    }
+
+
+@pytest.mark.promise("A15")
+def test_a_result_counts_the_rows_files_and_bytes_that_are_on_the_disk(lab4: Lab) -> None:
+    lab4.table("t", COLUMNS, partition={"p": "int"}, buckets=("id", 3))
+    known: dict[Path, int] = {}
+
+    def check(result: JobResult, rows: RowCounts, partitions: set[str]) -> None:
+        found = data_files(lab4, "t")
+        added = {f: size for f, size in found.items() if f not in known}
+        assert {f: size for f, size in found.items() if f in known} == known
+        assert (result.files, result.size_bytes) == (len(added), sum(added.values()))
+        assert result.rows == rows
+        (write_id,) = result.write_ids.values()
+        assert {f.parent.name.split("delta_")[1][:15] for f in added} == {
+            f"{write_id:07d}_{write_id:07d}"
+        }
+        assert set(result.partitions) == partitions == {f.parent.parent.name for f in added}
+        known.update(added)
+
+    names = ["id", "v", "p"]
+    inserted = lab4.insert("t", [(i, i, i % 2) for i in range(12)], names)
+    check(inserted, RowCounts(inserted=12), {"p=0", "p=1"})
+    check(lab4.update("t", {"v": "0"}, "id < 3"), RowCounts(updated=3), {"p=0", "p=1"})
+    check(lab4.delete("t", "p = 1 AND id > 6"), RowCounts(deleted=3), {"p=1"})
+    merged = lab4.merge("t", [(0, 5, 0), (50, 5, 2)], names, ["id"], UPSERT)
+    check(merged, RowCounts(inserted=1, updated=1), {"p=0", "p=2"})
+
+
+@pytest.mark.promise("F2")
+def test_row_ids_of_every_writer_count_from_zero_in_the_order_of_its_file(lab4: Lab) -> None:
+    lab4.table("t", COLUMNS)
+    lab4.insert("t", [(i, 0) for i in range(100)], ["id", "v"])
+    lab4.update("t", {"v": "1"}, "id % 3 = 0")
+    writers: dict[str, list[int]] = {}
+    for file in sorted(lab4.root("t").glob("delta_*/bucket_*")):
+        events = orc.read_table(file)
+        directory = file.parent.name
+        write_id, statement = int(directory.split("_")[1]), int(directory.split("_")[3])
+        properties = {decode(p) for p in events["bucket"].to_pylist()}
+        (place,) = properties
+        assert file.name == f"bucket_{place.bucket_id:05d}"
+        assert place.statement_id == statement
+        assert set(events["originalTransaction"].to_pylist()) == {write_id}
+        assert events["rowId"].to_pylist() == list(range(events.num_rows))
+        writers.setdefault(directory, []).append(events.num_rows)
+    first, second = writers.values()
+    assert (sum(first), sum(second)) == (100, 34)
+    assert len(first) == 2, "one writer alone proves little"

@@ -1,0 +1,329 @@
+"""Upkeep beside readers, writers and what dead ones left; what old snapshots read after it."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import NotEnoughHistoryError
+from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.specs import CompactionChoice, CompactSpec, InsertSpec, SourceSpec
+from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
+from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.spark.reading.target import resolve_target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from airflow_hiveacid.format.snapshot import Snapshot
+    from airflow_hiveacid.jobs.results import JobResult
+    from spark_lab import Lab, Row
+
+COLUMNS = {"id": "bigint", "v": "int"}
+NAMES = ["id", "v"]
+# Else a minor compaction of inserts and deletes becomes a major one.
+MINOR_WITH_DELETES = {ONLY_HIVE_4_READS: "true"}
+
+
+class StopError(Exception):
+    """Ends a job at a step."""
+
+
+def rows_of(lab: Lab, snapshot: Snapshot) -> list[Row]:
+    """What a reader of this snapshot reads now."""
+    frame = resolve_target(lab.spark, lab.client, lab.info("t"), snapshot).rows()
+    return sorted(tuple(row) for row in frame.collect())
+
+
+def fingerprints(directory: Path) -> dict[str, tuple[int, int, str]]:
+    """Inode, time of change and digest of every file."""
+    return {
+        file.name: (
+            file.stat().st_ino,
+            file.stat().st_mtime_ns,
+            hashlib.sha256(file.read_bytes()).hexdigest(),
+        )
+        for file in directory.iterdir()
+    }
+
+
+def leave_behind(lab: Lab, rows: list[Row], keep_in: Path) -> str:
+    """Abort an insert and leave its published directory, as a driver does that was killed."""
+    left: list[Path] = []
+
+    def stop(step: str) -> None:
+        if step == "published":
+            left.append(max(lab.root("t").glob("delta_*"), key=lambda d: d.name))
+            shutil.copytree(left[0], keep_in / left[0].name)
+            raise StopError
+
+    source = SourceSpec(values=tuple(rows), columns=tuple(NAMES))  # type: ignore[arg-type]
+    with pytest.raises(StopError):
+        lab.run(InsertSpec(target=f"{lab.db}.t", source=source), on_step=stop)
+    shutil.copytree(keep_in / left[0].name, left[0], dirs_exist_ok=True)
+    return left[0].name
+
+
+@pytest.mark.promise("T13")
+@pytest.mark.promise("C7")
+@pytest.mark.promise("K2")
+@pytest.mark.parametrize("choice", [CompactionChoice.MINOR, CompactionChoice.MAJOR])
+def test_around_an_aborted_delta_and_an_open_writer_each_row_is_there_once(
+    lab4: Lab, tmp_path: Path, choice: CompactionChoice
+) -> None:
+    check_upkeep(lab4, tmp_path, choice)
+
+
+def test_and_so_it_is_on_a_3_metastore(lab3: Lab, tmp_path: Path) -> None:
+    check_upkeep(lab3, tmp_path, CompactionChoice.MAJOR)
+
+
+def check_upkeep(lab: Lab, keep_in: Path, choice: CompactionChoice) -> None:
+    """Compact and clean while write ID 2 lies aborted and 4 is being written."""
+    lab.table("t", COLUMNS)
+    lab.insert("t", [(1, 1)], NAMES)
+    aborted = leave_behind(lab, [(2, 2)], keep_in)
+    lab.insert("t", [(3, 3)], NAMES)
+    made = "base_0000003" if choice is CompactionChoice.MAJOR else "delta_0000001_0000003"
+    seen: dict[str, set[str]] = {}
+
+    def upkeep(step: str) -> None:
+        if step != "published":
+            return
+        lab.insert("t", [(5, 5)], NAMES)
+        seen["before"] = set(lab.directories("t"))
+        assert lab.compact("t", choice).status is JobStatus.COMMITTED
+        seen["compacted"] = set(lab.directories("t"))
+        assert lab.rows("t") == [(1, 1), (3, 3), (5, 5)]
+        lab.clean("t")
+        seen["cleaned"] = set(lab.directories("t"))
+        assert lab.rows("t") == [(1, 1), (3, 3), (5, 5)]
+
+    lab.insert("t", [(4, 4)], NAMES, on_step=upkeep)
+    assert aborted in seen["before"]
+    # Nothing at or above the open write goes in, and what it may read stays.
+    assert seen["compacted"] - seen["before"] == {made}
+    assert seen["compacted"] - seen["cleaned"] == {aborted}
+    rows = [(1, 1), (3, 3), (4, 4), (5, 5)]
+    assert lab.rows("t") == rows
+    lab.clean("t")
+    others = {"delta_0000004_0000004_0000", "delta_0000005_0000005_0000"}
+    assert set(lab.directories("t")) == {made, *others}
+    assert lab.compact("t", CompactionChoice.MAJOR).status is JobStatus.COMMITTED
+    lab.clean("t")
+    assert lab.directories("t") == ["base_0000005"]
+    assert lab.rows("t") == rows
+
+
+@pytest.mark.promise("C2")
+def test_a_minor_compaction_leaves_the_base_as_it_is(lab4: Lab) -> None:
+    lab4.table("t", COLUMNS, parameters=MINOR_WITH_DELETES)
+    lab4.insert("t", [(i, 0) for i in range(50)], NAMES)
+    lab4.compact("t", CompactionChoice.MAJOR)
+    lab4.clean("t")
+    base = lab4.root("t") / "base_0000001"
+    before = fingerprints(base)
+    for i in (100, 101):
+        lab4.insert("t", [(i, 1)], NAMES)
+    lab4.delete("t", "id < 10")
+    rows = lab4.rows("t")
+    assert lab4.compact("t", CompactionChoice.MINOR).status is JobStatus.COMMITTED
+    lab4.clean("t")
+    names = [d.partition("_v")[0] for d in lab4.directories("t")]
+    assert names == ["base_0000001", "delete_delta_0000002_0000004", "delta_0000002_0000004"]
+    assert fingerprints(base) == before
+    assert lab4.rows("t") == rows
+
+
+@pytest.mark.promise("C3")
+@pytest.mark.promise("W2")
+def test_every_snapshot_reads_its_rows_after_compactions_or_is_told_that_it_is_too_old(
+    lab4: Lab,
+) -> None:
+    lab4.table("t", COLUMNS, parameters=MINOR_WITH_DELETES)
+    history: list[tuple[Snapshot, list[Row]]] = []
+
+    def note(result: JobResult) -> None:
+        assert result.status is JobStatus.COMMITTED, result.details
+        history.append((lab4.snapshot("t"), lab4.rows("t")))
+
+    def readable() -> list[bool]:
+        found = []
+        for snapshot, rows in history:
+            try:
+                assert rows_of(lab4, snapshot) == rows
+            except NotEnoughHistoryError:
+                found.append(False)
+            else:
+                found.append(True)
+        return found
+
+    note(lab4.insert("t", [(i, i) for i in range(8)], NAMES))
+    note(lab4.insert("t", [(i, i) for i in range(10, 12)], NAMES))
+    note(lab4.delete("t", "id < 2"))
+    note(lab4.compact("t", CompactionChoice.MINOR))
+    assert readable() == [True] * 4
+    note(lab4.update("t", {"v": "v + 1"}, "id > 4"))
+    note(lab4.compact("t", CompactionChoice.MAJOR))
+    # A base under its plain name hides from older readers whether their deltas are still there.
+    assert readable() == [False] * 4 + [True] * 2
+    note(lab4.insert("t", [(50, 50)], NAMES))
+    note(lab4.delete("t", "id = 50 OR id = 3"))
+    note(lab4.compact("t", CompactionChoice.MAJOR))
+    assert readable() == [False] * 4 + [True] * 5
+    note(lab4.overwrite("t", [(9, 9)], NAMES))
+    assert readable() == [False] * 4 + [True] * 6
+    assert lab4.rows("t") == [(9, 9)]
+
+
+@pytest.mark.promise("C4")
+def test_a_table_can_have_a_delta_threshold_of_its_own(lab4: Lab) -> None:
+    lab4.table("t", COLUMNS)
+    spec = CompactSpec(target=f"{lab4.db}.t", delta_count=3)
+    for i in range(2):
+        lab4.insert("t", [(i, i)], NAMES)
+    assert lab4.run(spec).status is JobStatus.NOTHING_TO_DO
+    lab4.insert("t", [(2, 2)], NAMES)
+    assert lab4.compact("t").status is JobStatus.NOTHING_TO_DO
+    assert lab4.run(spec).status is JobStatus.COMMITTED
+
+
+@pytest.mark.promise("C5")
+def test_the_ratio_of_the_files_on_the_disk_starts_a_major_compaction(lab4: Lab) -> None:
+    lab4.table("t", COLUMNS)
+    lab4.insert("t", [(i, i * 7919 % 1000) for i in range(2000)], NAMES)
+    lab4.compact("t", CompactionChoice.MAJOR)
+    lab4.clean("t")
+    lab4.delete("t", "id = 7")
+
+    def size(kind: str) -> int:
+        return sum(f.stat().st_size for f in lab4.root("t").glob(f"{kind}_*/bucket_*"))
+
+    share = size("delete_delta") / size("base")
+    assert 0 < share < 1
+
+    def run(ratio: float) -> tuple[JobStatus, str]:
+        spec = CompactSpec(target=f"{lab4.db}.t", delta_count=100, delta_ratio=ratio)
+        result = lab4.run(spec)
+        (one,) = result.details["compactions"]  # type: ignore[misc]
+        return result.status, str(one["kind"])  # type: ignore[index]
+
+    assert run(share * 1.001) == (JobStatus.NOTHING_TO_DO, "none")
+    assert run(share * 0.999) == (JobStatus.COMMITTED, "major")
+
+
+@pytest.mark.promise("C8")
+@pytest.mark.promise("T23")
+def test_reader_writer_and_compactor_go_on_beside_one_another(lab: Lab) -> None:
+    lab.table("t", COLUMNS)
+    for i in range(3):
+        lab.insert("t", [(i, i)], NAMES)
+    name = f"{lab.db}.t"
+    events: list[str] = []
+
+    def beside(step: str) -> None:
+        if step != "staged":
+            return
+        # The compactor holds its transaction and lock: a new reader comes and goes meanwhile.
+        with read_snapshot(lab.endpoint, [name], job_key=f"{lab.db}/new") as snapshot:
+            assert read_table(lab.spark, name, snapshot).count() == 4
+        events.append("a new reader has read")
+
+    with read_snapshot(
+        lab.endpoint, [name], job_key=f"{lab.db}/old", lock_timeout_s=1.0
+    ) as snapshot:
+        frame = read_table(lab.spark, name, snapshot)
+        # The reader holds transaction and lock to the end of the block. Nobody waits for it.
+        assert lab.client.show_locks(lab.info("t").ref)
+        lab.insert("t", [(3, 3)], NAMES, lock_timeout_s=1.0)
+        events.append("a writer has committed")
+        result = lab.compact("t", CompactionChoice.MAJOR, on_step=beside, lock_timeout_s=1.0)
+        assert result.status is JobStatus.COMMITTED
+        events.append("the compactor has committed")
+        lab.update("t", {"v": "-1"}, lock_timeout_s=1.0)
+        events.append("another writer has committed")
+        assert sorted(tuple(r) for r in frame.collect()) == [(0, 0), (1, 1), (2, 2)]
+        events.append("the old reader ends")
+    assert events == [
+        "a writer has committed",
+        "a new reader has read",
+        "the compactor has committed",
+        "another writer has committed",
+        "the old reader ends",
+    ]
+    assert lab.rows("t") == [(i, -1) for i in range(4)]
+
+
+@pytest.mark.promise("R2")
+def test_files_that_a_snapshot_does_not_need_are_not_opened(lab4: Lab, tmp_path: Path) -> None:
+    lab4.table("t", COLUMNS)
+    for i in range(3):
+        lab4.insert("t", [(i, i)], NAMES)
+    lab4.delete("t", "id = 1")
+    lab4.compact("t", CompactionChoice.MAJOR)
+    aborted = leave_behind(lab4, [(9, 9)], tmp_path)
+    lab4.insert("t", [(7, 7)], NAMES)
+    needed = {"base_0000004", "delta_0000006_0000006_0000"}
+    spoilt = set(lab4.directories("t")) - needed
+    assert aborted in spoilt
+    assert len(spoilt) == 5
+    for name in spoilt:
+        for file in (lab4.root("t") / name).glob("bucket_*"):
+            file.write_bytes(b"whoever opens this fails")
+    expected = [(0, 0), (2, 2), (7, 7)]
+    assert lab4.rows("t") == expected
+    assert lab4.frame("t").count() == 3
+    assert lab4.update("t", {"v": "v + 1"}, "id = 2").rows.updated == 1
+    lab4.compact("t", CompactionChoice.MAJOR)
+    assert lab4.rows("t") == [(0, 0), (2, 3), (7, 7)]
+
+
+@pytest.mark.promise("F12")
+@pytest.mark.parametrize("choice", [CompactionChoice.MINOR, CompactionChoice.MAJOR])
+def test_compaction_goes_over_empty_buckets_and_empty_files(
+    lab4: Lab, choice: CompactionChoice
+) -> None:
+    lab4.table("t", COLUMNS, buckets=("id", 4), parameters=MINOR_WITH_DELETES)
+    lab4.overwrite("t", [], NAMES)
+    for i in range(2):
+        lab4.insert("t", [(i, i)], NAMES)
+    lab4.delete("t", "id = 1")
+    # Hive 3 leaves a file of no bytes where a bucket got no row.
+    for directory in lab4.root("t").glob("*delta_*"):
+        for bucket in range(4):
+            (directory / f"bucket_{bucket:05d}").touch()
+    assert lab4.rows("t") == [(0, 0)]
+    assert lab4.compact("t", choice).status is JobStatus.COMMITTED
+    lab4.clean("t")
+    assert len(lab4.directories("t")) == (1 if choice is CompactionChoice.MAJOR else 3)
+    assert lab4.rows("t") == [(0, 0)]
+
+
+@pytest.mark.promise("T21")
+def test_a_finished_read_leaves_no_lock_and_no_open_transaction(lab: Lab) -> None:
+    lab.table("t", COLUMNS)
+    lab.insert("t", [(1, 1)], NAMES)
+    name, ref = f"{lab.db}.t", lab.info("t").ref
+
+    def read(end: Callable[[], None]) -> None:
+        before = lab.client.valid_txns()
+        try:
+            with read_snapshot(lab.endpoint, [name], job_key=f"{lab.db}/r") as snapshot:
+                (lock,) = lab.client.show_locks(ref)
+                assert lock.txn_id in set(lab.client.valid_txns().open) - set(before.open)
+                assert read_table(lab.spark, name, snapshot).count() == 1
+                end()
+        finally:
+            assert lab.client.show_locks(ref) == ()
+            assert set(lab.client.valid_txns().open) <= set(before.open)
+
+    def fail() -> None:
+        raise StopError
+
+    read(lambda: None)
+    with pytest.raises(StopError):
+        read(fail)

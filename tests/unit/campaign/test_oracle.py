@@ -1,0 +1,192 @@
+"""The campaign's judge: it must find every kind of harm, and nothing where there is none."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from campaign.oracle import Commit, History, Violation, flat, judge
+from campaign.plans import PARTITIONS, SPAN, Action, Choice, Plan, Rows, Table, draw
+from campaign.polls import Poll, Row, Seen, digest, keep, load, read_polls
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def dice(seed: object) -> Random:
+    return Random(f"{seed}")  # noqa: S311 - no secret
+
+
+PLANS = {
+    1: Plan(
+        number=1,
+        table=Table.PARTED,
+        action=Action.INSERT,
+        fresh=tuple((SPAN + i, i) for i in range(8)),
+    ),
+    2: Plan(
+        number=2,
+        table=Table.PARTED,
+        action=Action.UPDATE,
+        choice=Choice(number=1, divisor=2, remainder=0),
+    ),
+    3: Plan(
+        number=3,
+        table=Table.PARTED,
+        action=Action.OVERWRITE,
+        fresh=((3 * SPAN + 1, 5),),
+        partition=1,
+    ),
+}
+COMMITS = {
+    number: Commit(number=number, write_id=write_id, told_at=float(write_id))
+    for number, write_id in ((1, 2), (2, 3), (3, 5))
+}
+HISTORY = History(plans=PLANS, commits=COMMITS)
+
+
+def look(
+    rows: list[Row],
+    write_ids: str,
+    *,
+    began_at: float = 0.0,
+    again: list[Row] | None = None,
+) -> list[Violation]:
+    """Judge one look of one reader."""
+    kept = {digest(shown): shown for shown in (rows, rows if again is None else again)}
+    seen = Seen(
+        write_ids=f"campaign.parted:{write_ids}",
+        digest=digest(rows),
+        again=digest(rows if again is None else again),
+    )
+    poll = Poll(reader="r", began_at=began_at, ended_at=began_at, tables={"parted": seen})
+    return judge(HISTORY, [poll], kept.__getitem__)
+
+
+def after(*numbers: int) -> list[Row]:
+    return HISTORY.rows_after(Table.PARTED, numbers)
+
+
+ALL = "5:9223372036854775807::"
+
+
+def test_what_the_snapshot_lets_see_is_right() -> None:
+    assert look(after(), "1:9223372036854775807::") == []
+    assert look(after(1), "2:9223372036854775807::") == []
+    assert look(after(1, 2), "4:9223372036854775807::4") == []
+    assert look(after(1, 3), "5:3:3:") == []
+    assert look(after(1, 2, 3), ALL, began_at=9.0) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (after(1, 2, 3)[1:], "missing: 1 rows"),
+        ([*after(1, 2, 3), after(1, 2, 3)[-1]], "doubled: 3001"),
+        (after(1, 2), "unexpected: 2 rows"),
+        (after(1, 3), "last written by {'2': 4}"),
+        (after(1, 2, 2, 3), "last written by {'2': 4}"),
+        ([r for r in after(1, 2, 3) if r[3] != 3], "missing: 2 rows"),
+    ],
+    ids=["lost", "doubled", "one change lost", "an older state", "applied twice", "half"],
+)
+def test_other_rows_are_a_violation(rows: list[Row], told: str) -> None:
+    (violation,) = look(rows, ALL)
+    assert told in violation.detail
+
+
+def test_rows_of_an_open_write_are_a_violation() -> None:
+    (violation,) = look(after(1, 2, 3), "5:5:5:")
+    assert "unexpected" in violation.detail
+
+
+def test_a_confirmed_change_that_a_later_reader_may_not_see_is_a_violation() -> None:
+    (violation,) = look(after(1, 2), "5:5:5:", began_at=9.0)
+    assert "confirmed before and not visible: change 3 (write ID 5)" in violation.detail
+
+
+def test_a_change_that_was_confirmed_later_may_be_hidden() -> None:
+    assert look(after(1, 2), "5:5:5:", began_at=4.0) == []
+
+
+def test_another_answer_in_the_same_snapshot_is_a_violation() -> None:
+    (violation,) = look(after(1), "2:9223372036854775807::", again=after(1)[1:])
+    assert "read twice" in violation.detail
+
+
+def test_one_write_id_for_two_changes_is_a_violation() -> None:
+    doubled = {**COMMITS, 3: Commit(number=3, write_id=3, told_at=3.0)}
+    (violation,) = judge(History(plans=PLANS, commits=doubled), [], {}.__getitem__)
+    assert "write ID 3 was answered for 2 changes" in violation.detail
+
+
+def test_the_model_applies_each_action() -> None:
+    rows: Rows = {}
+    PLANS[1].apply(rows)
+    assert len(rows) == 8
+    Plan(
+        number=4,
+        table=Table.BUCKETED,
+        action=Action.DELETE,
+        choice=Choice(number=1, divisor=4, remainder=0),
+    ).apply(rows)
+    assert sorted(i % SPAN for i in rows) == [1, 2, 3, 5, 6, 7]
+    merge = Plan(
+        number=5,
+        table=Table.BUCKETED,
+        action=Action.MERGE,
+        fresh=((5 * SPAN, 1),),
+        known=((SPAN, 3), (SPAN + 1, 14), (SPAN + 2, 3)),
+    )
+    merge.apply(rows)
+    # The first is deleted already and stays so; 7 divides 14; the third is changed.
+    assert SPAN not in rows
+    assert SPAN + 1 not in rows
+    assert rows[SPAN + 2] == (2 * 3 + 3, "5")
+    assert rows[5 * SPAN] == (1, "5")
+    Plan(number=6, table=Table.BUCKETED, action=Action.OVERWRITE, fresh=((6 * SPAN, 2),)).apply(
+        rows
+    )
+    assert rows == {6 * SPAN: (2, "6")}
+
+
+def test_drawn_changes_keep_the_rules_that_make_write_ids_a_serial_order() -> None:
+    drawn: list[Plan] = []
+    for number in range(1, 400):
+        plan = draw(dice(f"7/{number}"), number=number, confirmed=drawn)
+        assert all(row_id // SPAN == number for row_id, _ in plan.fresh)
+        earlier = {p.number for p in drawn if p.table is plan.table}
+        assert {row_id // SPAN for row_id, _ in plan.known} <= earlier
+        if plan.choice:
+            assert plan.choice.number in earlier
+        if plan.partition is not None:
+            assert {row_id % PARTITIONS for row_id, _ in plan.fresh} == {plan.partition}
+        drawn.append(plan)
+    assert {(p.table, p.action) for p in drawn} == {(t, a) for t in Table for a in Action}
+    assert drawn[-1] == draw(dice("7/399"), number=399, confirmed=drawn[:-1])
+
+
+def test_every_drawn_change_is_a_job_on_its_table() -> None:
+    drawn: list[Plan] = []
+    for number in range(1, 100):
+        plan = draw(dice(number), number=number, confirmed=drawn)
+        job = plan.job("db")
+        assert job.target == f"db.{plan.table.value}"
+        drawn.append(plan)
+
+
+def test_looks_and_rows_come_back_from_their_files(tmp_path: Path) -> None:
+    rows = flat(Table.PARTED, {5: (1, "1"), 4: (2, "1")})
+    assert rows == [(4, 2, "1", 0), (5, 1, "1", 1)]
+    name = keep(tmp_path, rows)
+    assert keep(tmp_path, rows) == name
+    assert load(tmp_path, name) == rows
+    seen = Seen(write_ids="t:1:1::", digest=name, again=name)
+    late = Poll(reader="b", began_at=2.0, ended_at=3.0, tables={"parted": seen})
+    early = Poll(reader="a", began_at=1.0, ended_at=3.0, tables={}, error=("E", "text"))
+    file = tmp_path / "polls.jsonl"
+    # The last line is one that its reader was killed over.
+    file.write_text(late.line() + early.line() + late.line()[:-9])
+    assert read_polls([file]) == [early, late]

@@ -1,0 +1,314 @@
+"""A place of the campaign, with processes that only write down what is done to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.results import JobError, JobResult, JobStatus
+from airflow_hiveacid.jobs.specs import JobSpec
+from campaign.box import Box
+from campaign.record import Record
+from campaign.schedule import Blow, Doom
+from campaign.seat import Role, Seat
+from campaign.work import Changes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ENDPOINT = MetastoreEndpoint(uris=("thrift://127.0.0.1:9083",))
+
+
+@dataclass
+class FakeProcess:
+    """A process that is ready at once and does nothing."""
+
+    box: Box
+    done_to: list[str] = field(default_factory=list)
+    has_ended: bool = False
+    log_size: int = 0
+    steps_taken: list[str] = field(default_factory=lambda: ["opened", "staged"])
+
+    @property
+    def is_gone(self) -> bool:
+        return self.has_ended
+
+    def kill(self) -> None:
+        self.done_to.append("kill")
+        self.has_ended = True
+
+    def end(self) -> None:
+        self.done_to.append("end")
+        self.has_ended = True
+
+    def freeze(self) -> None:
+        self.done_to.append("freeze")
+
+    def thaw(self) -> None:
+        self.done_to.append("thaw")
+
+    def steps(self, _offset: int) -> list[str]:
+        return self.steps_taken
+
+    def spec(self) -> JobSpec:
+        """The job it was given."""
+        return JobSpec.parse((self.box.folder / "job.json").read_text())
+
+    def answer(self, status: JobStatus, *, error: str | None = None, write_id: int = 1) -> None:
+        """Answer the job it was given."""
+        spec = self.spec()
+        result = JobResult(
+            kind=spec.kind,
+            job_key=spec.job_key,
+            status=status,
+            table=spec.job.target,
+            write_ids={} if error else {spec.job.target: write_id},
+            error=JobError(type=error, message="m") if error else None,
+        )
+        self.box.answer_of(spec.attempt).write_text(result.dump())
+        self.box.say_answered(spec.attempt)
+
+
+class Place:
+    """A seat for writers under a clock by hand, and everything around it."""
+
+    def __init__(self, folder: Path, *dooms: Doom | None) -> None:
+        self.now = 0.0
+        self.record = Record(
+            version="4.0.1",
+            file=folder / "events.jsonl",
+            say=lambda _line: None,
+            clock=lambda: self.now,
+        )
+        self.changes = Changes(1, "db", self.record)
+        self.processes: list[FakeProcess] = []
+        self.dooms = dooms
+        self.folder = folder
+        role = Role(name="writer-1", launch=self._launch, doom=self._doom, work=self.changes)  # type: ignore[arg-type]
+        self.seat = Seat(role, ENDPOINT, self.record)
+
+    def _launch(self, seat: str, life: int) -> FakeProcess:
+        folder = self.folder / f"{seat}-{life}"
+        folder.mkdir()
+        process = FakeProcess(Box(folder=folder))
+        process.box.say_ready()
+        self.processes.append(process)
+        return process
+
+    def _doom(self, _seat: str, life: int) -> Doom | None:
+        return self.dooms[life - 1] if life <= len(self.dooms) else None
+
+    def pass_to(self, now: float) -> None:
+        self.now = now
+        for _ in range(3):
+            self.seat.tick()
+
+    @property
+    def last(self) -> FakeProcess:
+        return self.processes[-1]
+
+    @property
+    def troubles(self) -> list[str]:
+        return [trouble.what for trouble in self.record.troubles]
+
+
+def end(blow: Blow, *, after_jobs: int = 0) -> Doom:
+    return Doom(blow=blow, after_jobs=after_jobs, delay_s=2.0, lasts_s=30.0)
+
+
+def test_what_a_killed_driver_was_doing_is_tried_again_under_the_same_key(tmp_path: Path) -> None:
+    place = Place(tmp_path, end(Blow.KILL))
+    place.pass_to(1.0)
+    first = place.last.spec()
+    place.pass_to(2.9)
+    assert place.last.done_to == []
+    place.pass_to(3.1)
+    assert place.processes[0].done_to == ["kill"]
+    again = place.last.spec()
+    assert len(place.processes) == 2
+    assert (again.job_key, again.job) == (first.job_key, first.job)
+    assert AttemptId.parse(first.attempt).try_number == 1
+    assert AttemptId.parse(again.attempt).try_number == 2
+    place.last.answer(JobStatus.ALREADY_DONE, write_id=4)
+    place.pass_to(4.0)
+    assert place.changes.commits[1].write_id == 4
+    assert place.last.spec().job_key == "campaign/change/2"
+    assert place.record.kills_at == {"writer: staged": 1}
+    assert place.troubles == []
+
+
+def test_a_driver_lives_until_the_job_of_its_doom(tmp_path: Path) -> None:
+    place = Place(tmp_path, end(Blow.KILL, after_jobs=1))
+    place.pass_to(1.0)
+    place.pass_to(10.0)
+    place.last.answer(JobStatus.COMMITTED)
+    place.pass_to(11.0)
+    place.pass_to(13.1)
+    assert place.processes[0].done_to == ["kill"]
+    assert sorted(place.changes.commits) == [1]
+
+
+def test_an_aimed_end_waits_for_the_first_job_that_takes_the_step(tmp_path: Path) -> None:
+    aimed = Doom(blow=Blow.KILL, after_jobs=0, delay_s=0.1, lasts_s=30.0, aim="published")
+    place = Place(tmp_path, aimed)
+    place.pass_to(1.0)
+    place.pass_to(20.0)
+    place.last.answer(JobStatus.COMMITTED)
+    place.pass_to(21.0)
+    assert place.last.done_to == []
+    place.last.steps_taken.append("published")
+    place.pass_to(22.0)
+    place.pass_to(22.2)
+    assert place.processes[0].done_to == ["kill"]
+    assert place.record.kills_at == {"writer: published": 1}
+
+
+def test_a_driver_that_is_idle_when_its_time_comes_is_struck_in_its_next_job(
+    tmp_path: Path,
+) -> None:
+    place = Place(tmp_path, end(Blow.KILL))
+    place.pass_to(1.0)
+    place.changes.is_open = False
+    place.last.answer(JobStatus.COMMITTED)
+    place.pass_to(10.0)
+    assert place.last.done_to == []
+    place.changes.is_open = True
+    place.pass_to(11.0)
+    place.pass_to(11.6)
+    assert place.processes[0].done_to == ["kill"]
+
+
+def test_a_frozen_driver_goes_on_with_its_own_job(tmp_path: Path) -> None:
+    place = Place(tmp_path, end(Blow.FREEZE))
+    place.pass_to(1.0)
+    place.pass_to(3.1)
+    place.pass_to(33.0)
+    assert place.last.done_to == ["freeze"]
+    place.pass_to(33.2)
+    assert place.last.done_to == ["freeze", "thaw"]
+    place.last.answer(JobStatus.FAILED, error="TransactionAbortedError")
+    place.pass_to(36.0)
+    place.pass_to(38.0)
+    assert AttemptId.parse(place.last.spec().attempt).try_number == 2
+    assert len(place.processes) == 1
+    assert place.troubles == []
+
+
+def test_a_frozen_driver_may_be_killed_in_its_sleep(tmp_path: Path) -> None:
+    place = Place(tmp_path, end(Blow.FREEZE_AND_KILL))
+    place.pass_to(1.0)
+    place.pass_to(3.1)
+    place.pass_to(33.2)
+    assert place.processes[0].done_to == ["freeze", "kill"]
+    assert place.record.counts["kills"] == 1
+
+
+def test_a_zombie_wakes_beside_the_driver_that_has_taken_over(tmp_path: Path) -> None:
+    place = Place(tmp_path, end(Blow.REPLACE))
+    place.pass_to(1.0)
+    place.pass_to(3.1)
+    zombie, heir = place.processes
+    assert heir.spec().job_key == zombie.spec().job_key
+    place.pass_to(33.2)
+    assert zombie.done_to == ["freeze", "thaw"]
+    assert not place.seat.is_idle
+    zombie.answer(JobStatus.FAILED, error="FencedError")
+    place.pass_to(33.3)
+    assert zombie.done_to == ["freeze", "thaw", "end"]
+    assert place.record.errors == {"zombie FencedError": 1}
+    assert place.troubles == []
+
+
+def test_a_zombie_that_commits_as_well_is_trouble(tmp_path: Path) -> None:
+    place = Place(tmp_path, end(Blow.REPLACE))
+    place.pass_to(1.0)
+    place.pass_to(3.1)
+    zombie, heir = place.processes
+    heir.answer(JobStatus.COMMITTED, write_id=2)
+    place.pass_to(4.0)
+    zombie.answer(JobStatus.COMMITTED, write_id=1)
+    place.pass_to(33.2)
+    assert place.troubles == ["doubled"]
+
+
+def test_a_stuttering_driver_ends_the_stutter_awake(tmp_path: Path) -> None:
+    place = Place(tmp_path, end(Blow.STUTTER))
+    for tenth in range(400):
+        place.pass_to(tenth / 10)
+    assert place.last.done_to.count("freeze") > 10
+    assert place.last.done_to[-1] == "thaw"
+    assert place.record.counts["blow stutter"] == 1
+
+
+@pytest.mark.parametrize("blow", [Blow.FREEZE, Blow.STUTTER])
+def test_who_survives_a_blow_awaits_the_next(tmp_path: Path, blow: Blow) -> None:
+    place = Place(tmp_path, end(blow), end(Blow.KILL))
+    place.pass_to(1.0)
+    place.pass_to(3.1)
+    place.pass_to(33.2)
+    place.last.answer(JobStatus.COMMITTED)
+    place.pass_to(34.0)
+    place.pass_to(36.1)
+    assert place.processes[0].done_to[-1] == "kill"
+
+
+def test_an_aimed_stutter_is_one_blow(tmp_path: Path) -> None:
+    aimed = Doom(blow=Blow.STUTTER, after_jobs=0, delay_s=0.1, lasts_s=12.0, aim="staged")
+    place = Place(tmp_path, aimed)
+    for tenth in range(400):
+        place.pass_to(tenth / 10)
+    assert place.record.counts["blow stutter"] == 1
+    assert place.last.done_to[-1] == "thaw"
+
+
+@pytest.mark.parametrize(
+    ("error", "troubles"),
+    [
+        ("WriteConflictError", []),
+        ("LockNotAcquiredError", []),
+        ("CommitStateUnknownError", []),
+        ("CorruptFileError", ["unforeseen"]),
+        ("JobFailedError", ["unforeseen"]),
+    ],
+)
+def test_only_what_a_retry_may_heal_is_foreseen(
+    tmp_path: Path, error: str, troubles: list[str]
+) -> None:
+    place = Place(tmp_path)
+    place.pass_to(1.0)
+    place.last.answer(JobStatus.FAILED, error=error)
+    place.pass_to(2.0)
+    assert place.troubles == troubles
+
+
+def test_on_a_full_disk_any_failure_is_foreseen(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.pass_to(1.0)
+    place.record.full_disks.append((1.5, None))
+    place.last.answer(JobStatus.FAILED, error="StorageError")
+    place.pass_to(2.0)
+    assert place.troubles == []
+
+
+def test_a_driver_that_ends_by_itself_is_trouble_and_its_job_goes_on(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.pass_to(1.0)
+    place.last.has_ended = True
+    place.pass_to(2.0)
+    assert place.troubles == ["died"]
+    assert place.last.spec().job_key == "campaign/change/1"
+
+
+def test_a_closed_place_is_not_taken_again(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.pass_to(1.0)
+    place.seat.close()
+    assert place.last.box.is_over
+    place.last.has_ended = True
+    place.pass_to(2.0)
+    assert len(place.processes) == 1
+    assert place.seat.is_gone

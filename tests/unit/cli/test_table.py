@@ -1,0 +1,192 @@
+"""The command line with a metastore: names in, rows and directories out."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid import cli
+from airflow_hiveacid.cli_view import metastore_uris
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.storage.acid.read import scan as scan_module
+from contract.fake_client import FakeClient
+from contract.fake_metastore import FakeMetastore
+from contract.manual_clock import ManualClock
+from unit.storage.orc_tables import insert, write_acid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from airflow_hiveacid.format.acid_state import Listing
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+
+COLUMNS = (Column(name="id", type="int"), Column(name="name", type="string"))
+
+
+@pytest.fixture
+def server() -> FakeMetastore:
+    return FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
+
+
+@pytest.fixture
+def client(server: FakeMetastore, monkeypatch: pytest.MonkeyPatch) -> FakeClient:
+    asked: list[MetastoreEndpoint] = []
+
+    def connect(endpoint: MetastoreEndpoint) -> FakeClient:
+        asked.append(endpoint)
+        return FakeClient(server)
+
+    monkeypatch.setattr("airflow_hiveacid.metastore.client.connect", connect)
+    return FakeClient(server)
+
+
+def _write(client: FakeClient, ref: TableRef, location: Path, ids: list[int]) -> None:
+    txn_id = client.open_txn()
+    write_id = client.allocate_write_id(txn_id, ref)
+    file = location / f"delta_{write_id}_{write_id}_0/bucket_00000"
+    write_acid(file, [insert(write_id, at, i) for at, i in enumerate(ids)])
+    client.commit_txn(txn_id)
+
+
+@pytest.fixture
+def plain(client: FakeClient, tmp_path: Path) -> TableRef:
+    ref = TableRef("default", "plain")
+    client.create_table(NewTable(ref=ref, columns=COLUMNS, location=str(tmp_path)))
+    _write(client, ref, tmp_path, [7, 8])
+    return ref
+
+
+@pytest.fixture
+def monthly(client: FakeClient, tmp_path: Path) -> TableRef:
+    ref = TableRef("default", "monthly")
+    month = (Column(name="month", type="int"),)
+    table = client.create_table(
+        NewTable(ref=ref, columns=COLUMNS, partition_columns=month, location=str(tmp_path))
+    )
+    client.add_partitions(table, [PartitionName.parse(f"month={m}") for m in (1, 2)])
+    _write(client, ref, tmp_path / "month=1", [7])
+    _write(client, ref, tmp_path / "month=2", [8])
+    return ref
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    def command(*argv: str, status: int = 0) -> str:
+        assert cli.main(argv) == status
+        printed = capsys.readouterr()
+        return printed.err if status else printed.out
+
+    return command
+
+
+def test_scan_takes_columns_place_and_write_ids_from_the_metastore(
+    plain: TableRef, run: Callable[..., str]
+) -> None:
+    assert run("scan", "--table", str(plain), "--json") == '[7, "n7"]\n[8, "n8"]\n'
+    assert "default.plain: 2 rows" in run("scan", "--table", "Default.Plain")
+
+
+def test_an_open_write_is_not_shown(
+    client: FakeClient, plain: TableRef, tmp_path: Path, run: Callable[..., str]
+) -> None:
+    txn_id = client.open_txn()
+    write_id = client.allocate_write_id(txn_id, plain)
+    file = tmp_path / f"delta_{write_id}_{write_id}_0/bucket_00000"
+    write_acid(file, [insert(write_id, 0, 99)])
+    assert "99" not in run("scan", "--table", str(plain), "--json")
+    assert "invisible" in run("inspect", "--table", str(plain))
+    client.commit_txn(txn_id)
+    assert "99" in run("scan", "--table", str(plain), "--json")
+
+
+def test_partition_values_are_columns_and_one_partition_can_be_named(
+    monthly: TableRef, run: Callable[..., str]
+) -> None:
+    both = run("scan", "--table", str(monthly), "--json")
+    assert both == '[7, "n7", 1]\n[8, "n8", 2]\n'
+    one = run("scan", "--table", str(monthly), "--partition", "month=2", "--json")
+    assert one == '[8, "n8", 2]\n'
+    assert run("scan", "--table", str(monthly), "--limit", "1", "--json") == '[7, "n7", 1]\n'
+
+
+def test_scanning_holds_a_transaction_and_inspecting_does_not(
+    server: FakeMetastore, plain: TableRef, run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    list_table = scan_module.list_table
+
+    def listing(location: str) -> Listing:
+        seen.append(len(FakeClient(server).show_locks(plain)))
+        return list_table(location)
+
+    monkeypatch.setattr(scan_module, "list_table", listing)
+    monkeypatch.setattr("airflow_hiveacid.storage.acid.read.inspect.list_table", listing)
+    run("scan", "--table", str(plain))
+    run("inspect", "--table", str(plain))
+    assert seen == [1, 0]
+    assert FakeClient(server).show_locks(plain) == ()
+
+
+def test_inspect_shows_every_partition_under_the_snapshot_it_names(
+    monthly: TableRef, tmp_path: Path, run: Callable[..., str]
+) -> None:
+    text = run("inspect", "--table", str(monthly))
+    assert text.startswith("default.monthly: write IDs default.monthly:2:")
+    assert f"month=2  {tmp_path}/month=2" in text
+    body = json.loads(run("inspect", "--table", str(monthly), "--json"))
+    assert [(p["partition"], p["entries"][0]["state"]) for p in body["places"]] == [
+        ("month=1", "live"),
+        ("month=2", "live"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("argv", "error"),
+    [
+        ("scan --table default.nothing", "TableNotFoundError: table default.nothing"),
+        ("scan --table default.monthly --partition month=9", "PartitionNotFoundError"),
+        ("inspect --table default.monthly --partition 9", "InvalidNameError"),
+    ],
+)
+@pytest.mark.usefixtures("monthly")
+def test_what_is_not_there_is_named(argv: str, error: str, run: Callable[..., str]) -> None:
+    assert run(*argv.split(), status=2).startswith(f"error: {error}")
+
+
+def test_a_partition_of_an_unpartitioned_table_is_a_mistake(
+    plain: TableRef, run: Callable[..., str]
+) -> None:
+    argv = ["inspect", "--table", str(plain), "--partition", "month=1"]
+    assert "is not partitioned; leave --partition out" in run(*argv, status=2)
+
+
+def test_a_table_without_transactions_is_refused(
+    client: FakeClient, run: Callable[..., str]
+) -> None:
+    ref = TableRef("default", "flat")
+    client.create_table(NewTable(ref=ref, columns=COLUMNS, kind=TransactionalKind.NONE))
+    assert "NotTransactionalError" in run("scan", "--table", str(ref), status=2)
+
+
+def test_a_metastore_that_does_not_answer_is_one_line(run: Callable[..., str]) -> None:
+    text = run("scan", "--table", "db.t", "--metastore", "127.0.0.1:1", status=2)
+    assert text.startswith("error: MetastoreUnavailableError: metastore thrift://127.0.0.1:1")
+    assert text.count("\n") == 1
+
+
+def test_the_metastore_is_the_given_one_or_the_environments_or_this_machines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("HIVE_METASTORE_URIS", raising=False)
+    assert metastore_uris(None) == ("thrift://localhost:9083",)
+    monkeypatch.setenv("HIVE_METASTORE_URIS", "thrift://a:1,b")
+    assert metastore_uris(None) == ("thrift://a:1", "thrift://b:9083")
+    assert metastore_uris("c:2") == ("thrift://c:2",)
+    with pytest.raises(ConfigurationError):
+        metastore_uris(" , ")

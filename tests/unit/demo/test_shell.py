@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import os
+import runpy
+from datetime import date
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from airflow_hiveacid.cli_view import METASTORE_VARIABLE
+from demo import shell
+from demo.__main__ import main
+from demo.airflow_api import Run
+from demo.changes import BOOTSTRAP_FILE
+from demo.environment import MARK
+from demo.errors import StoryError
+from demo.layout import REPOSITORY, DemoLayout
+from demo.report import Report, console
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from demo.servers import Servers
+
+URI = "thrift://127.0.0.1:9083"
+URL = "http://127.0.0.1:18080"
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> DemoLayout:
+    (tmp_path / ".venv-spark/lib/python3.11/site-packages/pyspark").mkdir(parents=True)
+    found = DemoLayout.of(tmp_path)
+    found.home.mkdir(parents=True)
+    found.prepare()
+    return found
+
+
+def merged(day: int, state: str = "success") -> Run:
+    return Run(
+        dag_id="flights_merge",
+        run_id=str(day),
+        state=state,
+        day=date(2013, 1, day),
+        start=None,
+        end=None,
+    )
+
+
+def test_the_last_merged_day_is_the_last_that_succeeded() -> None:
+    assert shell.last_merged([merged(2), merged(1), merged(3, "failed")]) == date(2013, 1, 2)
+    with pytest.raises(StoryError, match="make demo"):
+        shell.last_merged([merged(1, "running")])
+
+
+def test_the_shell_reaches_airflow_the_metastore_and_the_table(layout: DemoLayout) -> None:
+    found = shell.shell_environment(layout, airflow_url=URL, metastore_uri=URI)
+    assert found["AIRFLOW__API__BASE_URL"] == URL
+    assert found["AIRFLOW_HOME"] == str(layout.airflow)
+    assert found[METASTORE_VARIABLE] == URI
+    assert found["PYTHONPATH"] == str(layout.repository)
+    assert found["PATH"].split(os.pathsep)[0] == str(layout.spark_programs)
+
+
+def test_stopping_the_demonstration_does_not_end_the_shell_it_is_typed_in(
+    layout: DemoLayout,
+) -> None:
+    assert MARK not in shell.shell_environment(layout, airflow_url=URL, metastore_uri=URI)
+
+
+def test_three_things_are_offered_with_the_days_that_there_are() -> None:
+    lines = shell.things_to_try(date(2013, 1, 14), date(2013, 1, 17))
+    text = "\n".join(lines)
+    assert [line[0] for line in lines if line[:1].isdigit()] == ["1", "2", "3"]
+    for command in (
+        "airflow backfill create --dag-id flights_merge",
+        "--from-date 2013-01-15 --to-date 2013-01-17",
+        "airflow tasks clear flights_merge --task-regex merge --yes",
+        "--start-date 2013-01-14 --end-date 2013-01-14",
+        "python -m airflow_hiveacid scan --table demo.flights",
+        "pyspark",
+    ):
+        assert command in text
+
+
+@pytest.mark.parametrize(("ending", "status"), [("exit 0", 0), ("exit 7", 7), ("kill $$", 143)])
+def test_it_cuts_three_more_days_and_gives_the_shells_own_status(
+    layout: DemoLayout, monkeypatch: pytest.MonkeyPatch, ending: str, status: int
+) -> None:
+    program = layout.home / "shell"
+    program.write_text(f'#!/bin/sh\necho "$HIVE_METASTORE_URIS" > "{layout.home}/seen"\n{ending}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("SHELL", str(program))
+    answers = [True, False]
+    monkeypatch.setattr(shell, "_POLL_S", 0.0)
+    api = SimpleNamespace(
+        runs=lambda _dag_id: [merged(1)], has_active_backfill=lambda _dag_id: answers.pop(0)
+    )
+    servers: Any = SimpleNamespace(
+        layout=layout,
+        airflow=SimpleNamespace(url=URL, api=lambda: api),
+        metastore=SimpleNamespace(uri=URI),
+    )
+    assert shell.open_shell(cast("Servers", servers), Report(console())) == status
+    assert (layout.home / "seen").read_text() == f"{URI}\n"
+    assert answers == []  # the demonstration's own backfill is over before another is offered
+    assert sorted(file.name for file in layout.changes.iterdir()) == [
+        "2013-01-01.parquet",
+        "2013-01-02.parquet",
+        "2013-01-03.parquet",
+        "2013-01-04.parquet",
+        BOOTSTRAP_FILE,
+    ]
+
+
+def test_without_servers_it_says_what_comes_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(DemoLayout, "of", lambda: DemoLayout(repository=tmp_path, home=tmp_path))
+    assert main(["shell"]) == 3
+    assert "`make demo` starts it" in capsys.readouterr().out
+
+
+def test_a_plain_python_of_that_shell_starts_without_a_session() -> None:
+    assert "flights" not in runpy.run_path(str(REPOSITORY / "demo" / "pyspark_startup.py"))

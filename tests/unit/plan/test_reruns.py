@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.errors import FencedError, RerunRefusedError, StatementChangedError
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.jobs.specs import OnRerun
+from airflow_hiveacid.plan.reruns import LedgerEntry, Run, earlier_run
+
+TABLE = TableInfo(ref=TableRef("d", "t"), location="file:/t", columns=())
+ATTEMPT = AttemptId(1, "0" * 12)
+RUN = Run(job_key="k", generation=1, attempt=ATTEMPT, statement={"where": "1a", "kind": "2b"})
+NOW = TxnId(50)
+
+
+def entry(generation: int, *, txn_id: int = 9, where: str = "1a") -> LedgerEntry:
+    return LedgerEntry(
+        job_key="k",
+        generation=generation,
+        attempt=ATTEMPT,
+        statement={"where": where, "kind": "2b"},
+        table_id="7.1",
+        txn_id=TxnId(txn_id),
+        write_id=WriteId(5),
+        directories=("file:/t/delta_5_5",),
+        result="{}",
+        recorded_s=float(txn_id),
+        retention_s=100.0,
+        is_confirmed=True,
+    )
+
+
+def test_a_job_that_was_never_done_has_to_be_done() -> None:
+    assert earlier_run(RUN, [], TABLE, NOW) is None
+
+
+@pytest.mark.parametrize("on_rerun", OnRerun)
+def test_a_retry_never_applies_its_change_twice(on_rerun: OnRerun) -> None:
+    run = replace(RUN, on_rerun=on_rerun)
+    assert earlier_run(run, [entry(0, txn_id=3), entry(1)], TABLE, NOW) == entry(1)
+
+
+def test_a_cleared_task_applies_its_change_again_by_default() -> None:
+    assert earlier_run(RUN, [entry(0)], TABLE, NOW) is None
+
+
+def test_a_cleared_task_may_skip_what_was_done() -> None:
+    run = replace(RUN, on_rerun=OnRerun.SKIP)
+    last = entry(0, txn_id=12)
+    assert earlier_run(run, [entry(0), last], TABLE, NOW) == last
+
+
+def test_a_cleared_task_may_fail_over_what_was_done() -> None:
+    run = replace(RUN, on_rerun=OnRerun.FAIL)
+    with pytest.raises(RerunRefusedError, match=r"transaction 9 at 1970-01-01 00:00:09 UTC"):
+        earlier_run(run, [entry(0)], TABLE, NOW)
+
+
+def test_a_retry_with_another_statement_fails_and_says_what_differs() -> None:
+    with pytest.raises(StatementChangedError, match="with another where") as caught:
+        earlier_run(RUN, [entry(1, where="3c")], TABLE, NOW)
+    assert caught.value.differing == ("where",)
+
+
+def test_the_newest_generation_counts_though_an_older_one_was_recorded_later() -> None:
+    with pytest.raises(FencedError):
+        earlier_run(RUN, [entry(2, txn_id=20), entry(1, txn_id=21)], TABLE, NOW)
+
+
+def test_a_part_that_only_one_of_two_statements_has_tells_them_apart() -> None:
+    shorter = replace(RUN, statement={"kind": "2b"})
+    with pytest.raises(StatementChangedError) as caught:
+        earlier_run(shorter, [entry(1)], TABLE, NOW)
+    assert caught.value.differing == ("where",)
+
+
+def test_a_cleared_task_may_apply_another_statement() -> None:
+    assert earlier_run(RUN, [entry(0, where="3c")], TABLE, NOW) is None
+
+
+def test_a_copy_that_comes_back_after_a_later_generation_withdraws() -> None:
+    with pytest.raises(FencedError):
+        earlier_run(RUN, [entry(2, txn_id=20)], TABLE, NOW)
+
+
+def test_what_is_confirmed_counts_before_what_a_lost_copy_noted_later() -> None:
+    noted = replace(entry(1, txn_id=20), is_confirmed=False)
+    assert earlier_run(RUN, [entry(1), noted], TABLE, NOW) == entry(1)
+
+
+def test_a_cleared_task_skips_nothing_that_is_another_statement_by_now() -> None:
+    run = replace(RUN, on_rerun=OnRerun.SKIP)
+    with pytest.raises(StatementChangedError, match="with another where"):
+        earlier_run(run, [entry(0, where="3c")], TABLE, NOW)

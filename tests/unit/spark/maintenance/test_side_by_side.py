@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import FencedError, PartitionsFailedError, StorageError
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName
+from airflow_hiveacid.spark.maintenance.side_by_side import each_partition
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.errors import HiveAcidError
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from contract.fake_client import FakeClient
+
+DAYS = tuple(
+    PartitionInfo(name=PartitionName(("day",), (day,)), location=f"file:/t/day={day}")
+    for day in ("1", "2", "3")
+)
+
+
+def outcome(
+    client: FakeClient,
+    table: TableInfo,
+    failures: dict[str, HiveAcidError],
+    days: tuple[PartitionInfo, ...] = DAYS,
+) -> list[str]:
+    """What comes of work that fails as told and else answers its partition's name."""
+
+    def work(own: MetastorePort, partition: PartitionInfo) -> str:
+        assert own is not client
+        if str(partition.name) in failures:
+            raise failures[str(partition.name)]
+        return str(partition.name)
+
+    return each_partition(client, table, days, work, at_once=2)
+
+
+def test_results_come_in_the_order_of_the_partitions(client: FakeClient, table: TableInfo) -> None:
+    assert outcome(client, table, {}) == ["day=1", "day=2", "day=3"]
+    assert outcome(client, table, {}, days=()) == []
+
+
+@pytest.mark.parametrize("failing", [("day=2",), ("day=1", "day=3"), ("day=1", "day=2", "day=3")])
+def test_a_failure_of_any_partition_is_raised_by_name(
+    client: FakeClient, table: TableInfo, failing: tuple[str, ...]
+) -> None:
+    with pytest.raises(PartitionsFailedError) as caught:
+        outcome(client, table, {day: StorageError(f"no {day}") for day in failing})
+    assert caught.value.failed == {day: f"no {day}" for day in failing}
+
+
+def test_the_only_partition_fails_as_itself(client: FakeClient, table: TableInfo) -> None:
+    with pytest.raises(StorageError, match="no disk"):
+        outcome(client, table, {"day=1": StorageError("no disk")}, days=DAYS[:1])
+
+
+def test_a_newer_copy_of_the_job_is_said_before_all_else(
+    client: FakeClient, table: TableInfo
+) -> None:
+    fenced = FencedError(job_key="k", txn_id=1, newer_txn_id=2)
+    with pytest.raises(FencedError):
+        outcome(client, table, {"day=1": StorageError("no disk"), "day=3": fenced})

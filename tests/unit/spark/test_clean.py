@@ -1,0 +1,146 @@
+"""The cleaner over a fake metastore and real files: what it notes today decides what goes later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.jobs.specs import CleanSpec
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.spark.maintenance import clean
+from airflow_hiveacid.spark.maintenance.clean import Cleaner
+from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
+from contract.fake_client import FakeClient
+from contract.fake_metastore import FakeMetastore
+from contract.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from airflow_hiveacid.format.directories import Listing
+    from airflow_hiveacid.format.table import TableInfo
+
+OLD = ["delta_0000001_0000001_0000", "delta_0000002_0000002_0000"]
+BASE = "base_0000002"
+
+
+@dataclass
+class Place:
+    """A table of two inserts and the base of both, in a directory of its own."""
+
+    client: FakeClient
+    table: TableInfo
+    root: Path
+
+    def clean(
+        self,
+        *,
+        at_s: float,
+        retention_s: float = 0.0,
+        on_step: Callable[[str], None] = lambda _: None,
+    ) -> list[str]:
+        """Clean at a time; what is left."""
+        cleaner = Cleaner(
+            client=self.client,
+            table=self.table,
+            spec=CleanSpec(target="default.t", retention_s=retention_s),
+            on_step=on_step,
+            now_s=lambda: at_s,
+        )
+        (whole,) = self.client.list_partitions(self.table)
+        cleaner.clean(whole)
+        return self.left()
+
+    def left(self) -> list[str]:
+        """The directories that stand."""
+        return sorted(p.name for p in self.root.iterdir() if not p.name.startswith("_"))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    client = FakeClient(FakeMetastore(MetastoreGeneration.V4, ManualClock()))
+    root = tmp_path / "t"
+    table = client.create_table(
+        NewTable(
+            ref=TableRef("default", "t"),
+            columns=(Column(name="id", type="int"),),
+            location=f"file:{root}",
+        )
+    )
+    for _ in OLD:
+        txn_id = client.open_txn()
+        client.allocate_write_id(txn_id, table.ref)
+        client.commit_txn(txn_id)
+    for name in (*OLD, BASE):
+        (root / name).mkdir(parents=True)
+        (root / name / "bucket_00000").write_bytes(b"rows")
+    (root / BASE / "_metadata_acid").write_bytes(metadata_text("compacted"))
+    return Place(client=client, table=table, root=root)
+
+
+@pytest.mark.promise("K5")
+def test_what_was_replaced_goes_when_its_retention_time_has_passed(place: Place) -> None:
+    assert place.clean(at_s=1000.0, retention_s=60.0) == [BASE, *OLD]
+    # It counts from the first look, however often one looks.
+    assert place.clean(at_s=1059.0, retention_s=60.0) == [BASE, *OLD]
+    assert place.clean(at_s=1060.0, retention_s=60.0) == [BASE]
+
+
+@pytest.mark.promise("K1")
+def test_the_newest_transaction_of_the_first_look_keeps_the_old_and_a_younger_does_not(
+    place: Place,
+) -> None:
+    newest = place.client.open_txn()
+    assert place.client.valid_txns().high_watermark == newest
+    assert place.clean(at_s=1000.0) == [BASE, *OLD]
+    younger = place.client.open_txn()
+    assert place.clean(at_s=2000.0) == [BASE, *OLD]
+    place.client.commit_txn(newest)
+    assert place.client.valid_txns().open == (younger,)
+    assert place.clean(at_s=3000.0) == [BASE]
+
+
+def test_without_its_notes_a_cleaner_waits_anew_and_loses_nothing(place: Place) -> None:
+    assert place.clean(at_s=1000.0, retention_s=60.0) == [BASE, *OLD]
+    for note in place.root.rglob("_seen_*.json"):
+        note.unlink()
+    assert place.clean(at_s=1060.0, retention_s=60.0) == [BASE, *OLD]
+    assert place.clean(at_s=1120.0, retention_s=60.0) == [BASE]
+
+
+@pytest.mark.promise("K1")
+def test_a_reader_that_begins_right_before_the_cleaner_lists_loses_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers = []
+
+    def listed(location: str) -> Listing:
+        if not readers:
+            readers.append(place.client.open_txn())
+        return list_table(location)
+
+    monkeypatch.setattr(clean, "list_table", listed)
+    assert place.clean(at_s=1000.0) == [BASE, *OLD]
+    place.client.commit_txn(readers[0])
+    assert place.clean(at_s=1000.0) == [BASE]
+
+
+class StopHereError(Exception):
+    """A cleaner is killed at a border between two steps."""
+
+
+def test_nothing_is_removed_before_it_is_noted_when_its_replacement_was_seen(place: Place) -> None:
+    def stop(step: str) -> None:
+        assert step == "noted"
+        raise StopHereError
+
+    with pytest.raises(StopHereError):
+        place.clean(at_s=1000.0, on_step=stop)
+    assert place.left() == [BASE, *OLD]
+    assert set(TableNotes(location=place.table.location).first_seen(PartitionName())) == {BASE}

@@ -1,0 +1,548 @@
+from __future__ import annotations
+
+import shutil
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import (
+    CommitStateUnknownError,
+    DirectoryExistsError,
+    EarlierRunUnknownError,
+    FencedError,
+    MetastoreUnavailableError,
+    OvertakenError,
+    StorageError,
+    TableChangedError,
+    TransactionAbortedError,
+    WriteConflictError,
+)
+from airflow_hiveacid.format.ids import BucketId, StatementId
+from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
+from airflow_hiveacid.format.table import (
+    Column,
+    PartitionInfo,
+    PartitionName,
+    TableRef,
+    TransactionalKind,
+)
+from airflow_hiveacid.jobs.specs import OnRerun
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.plan.reruns import Run
+from airflow_hiveacid.spark.writing import burial, publish
+from airflow_hiveacid.spark.writing.publish import StagedDirectory, StagedFile, assemble
+from airflow_hiveacid.spark.writing.write import Write, WriteOrder, WriteState, writing
+from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
+from airflow_hiveacid.storage.stores.staging import Staging
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_hiveacid.format.table import TableInfo
+    from contract.fake_client import FakeClient
+    from contract.fake_metastore import FakeMetastore
+    from contract.manual_clock import ManualClock
+
+SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
+FIRST, SECOND = AttemptId(1, "1" * 12), AttemptId(2, "2" * 12)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A job that writes one row; `at` maps step names to what happens there."""
+
+    client: FakeClient
+    table: TableInfo
+    clock: ManualClock
+    operation: DataOperation = INSERT
+    key: str = "dag/run/task/-1"
+    attempt: AttemptId = FIRST
+    generation: int = 0
+    at: dict[str, Callable[[], object]] | None = None
+
+    def order(self) -> WriteOrder:
+        return WriteOrder(
+            run=Run(
+                job_key=self.key,
+                generation=self.generation,
+                attempt=self.attempt,
+                statement={"kind": self.operation.value},
+                on_rerun=OnRerun.APPLY,
+            ),
+            access=TableAccess(table=self.table, operations=frozenset({self.operation})),
+            lock_timeout_s=5,
+            heartbeat_s=None,
+            ledger_retention_s=1000.0,
+            clock=self.clock,
+            on_step=self._step,
+        )
+
+    def run(self) -> Write:
+        with writing(self.client, self.order()) as write:
+            if write.earlier_run() is not None:
+                write.txn.abandon()
+                return write
+            self.publish(write)
+        return write
+
+    def publish(self, write: Write) -> None:
+        stage(write, self.operation)
+        write.register()
+        write.verify()
+        write.note("{}")
+        write.publish()
+
+    def _step(self, name: str) -> None:
+        doing = (self.at or {}).pop(name, None)
+        if doing is not None:
+            doing()
+
+
+def stage(write: Write, operation: DataOperation) -> None:
+    """Stage one small file where the write's rows go."""
+    write_id = write.txn.write_ids[write.table.ref]
+    name = (
+        BaseName(write_id=write_id)
+        if operation is OVERWRITE
+        else DeltaName(low=write_id, high=write_id, statement_id=StatementId(0))
+    )
+    staging = Staging.of(write.table, write.table.location, write.token)
+    attempt, bucket = "a0", BucketId(0)
+    path = staging.attempt_path(str(name), bucket_file(bucket), attempt).removeprefix("file:")
+    Path(path).parent.mkdir(parents=True)
+    Path(path).write_text("rows")
+    file = StagedFile(
+        partition=PartitionName(),
+        directory=str(name),
+        bucket=bucket,
+        attempt=attempt,
+        rows=1,
+        updated=0,
+        size_bytes=4,
+    )
+    write.stage(assemble([file], {PartitionName(): staging}))
+
+
+def place(table: TableInfo) -> Path:
+    return Path(table.location.removeprefix("file:"))
+
+
+def directories(table: TableInfo) -> set[str]:
+    """What stands in the table's directory, but for the ledger's."""
+    return {p.name for p in place(table).iterdir() if p.name != HIDDEN_DIRECTORY}
+
+
+def notes(table: TableInfo) -> list[str]:
+    """The states of the ledger's entries."""
+    hidden = place(table) / HIDDEN_DIRECTORY
+    return sorted(p.name.split(".")[-2] for p in hidden.iterdir()) if hidden.is_dir() else []
+
+
+@pytest.fixture
+def job(client: FakeClient, table: TableInfo, clock: ManualClock) -> Job:
+    return Job(client=client, table=table, clock=clock)
+
+
+def test_a_write_leaves_its_directory_and_two_notes(job: Job, table: TableInfo) -> None:
+    assert job.run().state is WriteState.COMMITTED
+    assert directories(table) == {"delta_0000001_0000001_0000"}
+    assert notes(table) == ["done", "prepared"]
+
+
+@pytest.mark.parametrize("operation", [INSERT, UPDATE, OVERWRITE])
+def test_who_is_overtaken_by_an_overwrite_begins_anew_and_leaves_nothing(
+    job: Job, table: TableInfo, operation: DataOperation
+) -> None:
+    overwrite = replace(job, key="other", operation=OVERWRITE)
+    late = replace(job, operation=operation, at={"allocated": overwrite.run})
+    if operation is INSERT:  # a change of rows is begun anew by the transaction itself
+        with pytest.raises(OvertakenError, match="base_0000002"):
+            late.run()
+        assert directories(table) == {"base_0000002"}
+        assert notes(table) == ["done", "prepared"]
+    assert late.run().txn.write_ids[table.ref] == 3
+
+
+def test_appends_overtake_appends_harmlessly(job: Job, table: TableInfo) -> None:
+    late = replace(job, at={"allocated": replace(job, key="other").run})
+    assert late.run().txn.write_ids[table.ref] == 1
+    assert directories(table) == {"delta_0000001_0000001_0000", "delta_0000002_0000002_0000"}
+
+
+def test_an_overwrite_that_an_append_overtakes_at_the_last_moment_begins_anew(
+    job: Job, table: TableInfo
+) -> None:
+    """Its locks forbid that; write IDs of an engine that takes none do not."""
+
+    def stranger() -> None:
+        (place(table) / "delta_0000002_0000002_0000").mkdir()
+        (place(table) / "delta_0000002_0000002_0000" / "bucket_00000").write_text("rows")
+        txn_id = job.client.open_txn()
+        job.client.allocate_write_id(txn_id, table.ref)
+        job.client.commit_txn(txn_id)
+
+    with pytest.raises(OvertakenError, match="delta_0000002"):
+        replace(job, operation=OVERWRITE, at={"registered": stranger}).run()
+    assert directories(table) == {"delta_0000002_0000002_0000"}
+
+
+def test_a_directory_that_is_there_already_is_not_touched(job: Job, table: TableInfo) -> None:
+    old = place(table) / "delta_0000001_0000001_0000"
+    old.mkdir()
+    (old / "bucket_00000").write_text("somebody's rows")
+    with pytest.raises(DirectoryExistsError, match="not touched"):
+        job.run()
+    assert (old / "bucket_00000").read_text() == "somebody's rows"
+    assert directories(table) == {old.name}
+    assert notes(table) == []
+
+
+def test_a_rename_that_failed_although_it_happened_is_taken_back(
+    job: Job, table: TableInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Staging.publish
+
+    def lossy(staging: Staging, names: list[str]) -> None:
+        real(staging, names)
+        raise StorageError("the answer was lost")
+
+    monkeypatch.setattr(Staging, "publish", lossy)
+    with pytest.raises(StorageError, match="lost"):
+        job.run()
+    assert directories(table) == set()
+
+
+def test_a_zombie_takes_nothing_of_the_try_that_fenced_it(job: Job, table: TableInfo) -> None:
+    retry = replace(job, attempt=SECOND)
+    zombie = replace(job, at={"noted": retry.run})
+    with pytest.raises((FencedError, TransactionAbortedError)):
+        zombie.run()
+    assert directories(table) == {"delta_0000002_0000002_0000"}
+    assert notes(table) == ["done", "prepared"]
+    again = replace(job, attempt=AttemptId(3, "3" * 12)).run()
+    assert again.state is WriteState.ABORTED  # already done
+    assert directories(table) == {"delta_0000002_0000002_0000"}
+
+
+def test_an_older_copy_that_comes_late_finds_the_work_done(job: Job, table: TableInfo) -> None:
+    replace(job, attempt=SECOND).run()
+    assert job.run().state is WriteState.ABORTED
+    assert directories(table) == {"delta_0000001_0000001_0000"}
+
+
+def test_an_older_generation_that_comes_late_withdraws(job: Job, table: TableInfo) -> None:
+    replace(job, attempt=SECOND, generation=1).run()
+    with pytest.raises(FencedError):
+        job.run()
+    assert directories(table) == {"delta_0000001_0000001_0000"}
+
+
+def test_a_transaction_that_is_over_is_noticed_right_before_publishing(
+    job: Job, table: TableInfo, server: FakeMetastore
+) -> None:
+    def abort() -> None:
+        server.end(server.txns[max(server.txns)], TxnState.ABORTED)
+
+    seen: list[str] = []
+    with pytest.raises(TransactionAbortedError):
+        replace(job, at={"registered": abort, "published": lambda: seen.append("p")}).run()
+    assert seen == []
+    assert directories(table) == set()
+    assert notes(table) == []
+
+
+def test_a_commit_that_loses_takes_files_and_note_back(
+    job: Job, table: TableInfo, server: FakeMetastore
+) -> None:
+    def rival() -> None:
+        error = WriteConflictError(txn_id=1, reason="write conflict")
+        server.break_next("commit_txn", error, is_done=False)
+
+    with pytest.raises(WriteConflictError):
+        replace(job, operation=UPDATE, at={"body_done": rival}).run()
+    assert directories(table) == set()
+    assert notes(table) == []
+
+
+def cut_off(server: FakeMetastore) -> None:
+    """Lose the answer to a commit that happens, and every answer that could tell of it."""
+    lost = MetastoreUnavailableError(uris=("thrift://h:1",), method="x", reason="cut off")
+    server.break_next("commit_txn", lost, is_done=True)
+    for _ in range(99):
+        server.break_next("valid_txns", lost, is_done=False)
+
+
+def test_a_commit_of_unknown_fate_touches_nothing(
+    job: Job, table: TableInfo, server: FakeMetastore
+) -> None:
+    with pytest.raises(CommitStateUnknownError):
+        replace(job, at={"body_done": lambda: cut_off(server)}).run()
+    server.faults.clear()
+    assert "delta_0000001_0000001_0000" in directories(table)
+    assert notes(table) == ["prepared"]
+    assert replace(job, attempt=SECOND).run().state is WriteState.ABORTED  # it was committed
+    assert notes(table) == ["done", "prepared"]  # and that is certain from now on
+
+
+def test_a_change_of_which_nothing_is_left_is_not_guessed_about(job: Job, table: TableInfo) -> None:
+    job.run()
+    for entry in (place(table) / HIDDEN_DIRECTORY).glob("*.done.json"):
+        entry.unlink()
+    shutil.rmtree(place(table) / "delta_0000001_0000001_0000")
+    with pytest.raises(EarlierRunUnknownError, match="Look whether the change is in the table"):
+        replace(job, attempt=SECOND).run()
+    again = replace(job, attempt=SECOND, generation=1).run()  # the task was cleared
+    assert again.state is WriteState.COMMITTED
+
+
+def test_a_retry_finds_its_commit_also_above_a_slow_writer_with_a_lower_write_id(
+    job: Job, table: TableInfo, server: FakeMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """4.0.1 then ends its list at the slow one, as if nothing above had been committed."""
+
+    def slow() -> None:
+        job.client.allocate_write_id(job.client.open_txn(), table.ref)
+
+    with monkeypatch.context() as killed:
+        killed.setattr(Write, "confirm", lambda _: None)
+        replace(job, at={"opened": slow}).run()
+    server.clean_write_ids()
+    again = replace(job, attempt=SECOND).run()
+    assert again.state is WriteState.ABORTED  # already done
+    assert "delta_0000003_0000003_0000" not in directories(table)
+
+
+def test_a_retry_removes_the_base_that_a_killed_overwrite_had_published(
+    job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock
+) -> None:
+    with ExitStack() as never_left:
+        dead = writing(job.client, replace(job, operation=OVERWRITE).order())
+        write = never_left.enter_context(dead)
+        replace(job, operation=OVERWRITE).publish(write)
+        never_left.pop_all()
+    assert directories(table) >= {"base_0000001"}
+    clock.sleep(21)
+    server.reap()
+    retry = replace(job, operation=OVERWRITE, attempt=SECOND).run()
+    assert retry.state is WriteState.COMMITTED
+    assert "base_0000001" not in directories(table)
+    assert "base_0000002" in directories(table)
+
+
+def test_a_killed_write_leaves_no_claim_to_a_directory_that_was_there_before_it(
+    job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock
+) -> None:
+    """A restored metastore gives write IDs out again; the retry must not bury another's rows."""
+    old = place(table) / "delta_0000001_0000001_0000"
+    old.mkdir()
+    (old / "bucket_00000").write_text("somebody's rows")
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    dead = writing(job.client, replace(job, at={"noted": die}).order())
+    with ExitStack() as never_left:
+        write = never_left.enter_context(dead)
+        with pytest.raises((KeyboardInterrupt, DirectoryExistsError)):
+            job.publish(write)
+        never_left.pop_all()
+    clock.sleep(21)
+    server.reap()
+    replace(job, attempt=SECOND).run()
+    assert (old / "bucket_00000").read_text() == "somebody's rows"
+
+
+def test_a_table_that_was_renamed_buries_nothing_in_its_old_place(
+    job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock
+) -> None:
+    """Its ledger came along; what is in the old place may be another table's by now."""
+    dead = writing(job.client, job.order())
+    with ExitStack() as never_left:
+        job.publish(never_left.enter_context(dead))
+        never_left.pop_all()
+    clock.sleep(21)
+    server.reap()
+    moved = replace(table, location=f"{table.location}_renamed")
+    place(table).rename(place(moved))
+    server.tables[table.ref] = moved
+    other = place(table) / "delta_0000001_0000001_0000"
+    other.mkdir(parents=True)
+    assert replace(job, table=moved, attempt=SECOND).run().state is WriteState.COMMITTED
+    assert other.is_dir()
+
+
+@pytest.mark.parametrize("is_moved", [True, False])
+def test_a_partition_that_has_come_at_another_place_is_not_written_beside(
+    client: FakeClient,
+    clock: ManualClock,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_moved: bool,
+) -> None:
+    """Somebody added it with a location of its own after we had looked for it."""
+    (tmp_path / "p").mkdir()
+    table = client.create_table(
+        NewTable(
+            ref=TableRef("default", "p"),
+            columns=(Column(name="id", type="bigint"),),
+            partition_columns=(Column(name="month", type="string"),),
+            location=f"file:{tmp_path}/p",
+        )
+    )
+    name = PartitionName.parse("month=a b%3A")
+    job = Job(client=client, table=table, clock=clock)
+    there = table.default_partition_location(name)
+    staged = f"{tmp_path}/elsewhere" if is_moved else there
+    monkeypatch.setattr(
+        client,
+        "add_partitions",
+        lambda *_: (PartitionInfo(name=name, location=f"file:{staged.removeprefix('file:')}"),),
+    )
+
+    def write() -> None:
+        with writing(client, job.order()) as write:
+            file = StagedFile(
+                partition=name,
+                directory="delta_0000001_0000001_0000",
+                bucket=BucketId(0),
+                attempt="a0",
+                rows=1,
+                updated=0,
+                size_bytes=4,
+            )
+            staging = Staging.of(table, there, write.token)
+            directory = StagedDirectory(
+                partition=name, directory=file.directory, staging=staging, files=(file,)
+            )
+            write.stage((directory,))
+            write.register()
+
+    if is_moved:
+        with pytest.raises(OvertakenError, match="is not at"):
+            write()
+    else:
+        write()
+
+
+def cannot_delete(*_: object) -> None:
+    raise StorageError("the disk is read-only now")
+
+
+def test_what_could_not_be_taken_back_is_still_noted_for_the_next_attempt(
+    job: Job, table: TableInfo, server: FakeMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die() -> None:
+        monkeypatch.setattr(publish, "delete_directory", cannot_delete)
+        error = WriteConflictError(txn_id=1, reason="write conflict")
+        server.break_next("commit_txn", error, is_done=False)
+
+    overwrite = replace(job, operation=OVERWRITE)
+    with pytest.raises(WriteConflictError):
+        replace(overwrite, at={"body_done": die}).run()
+    assert "base_0000001" in directories(table)
+    assert notes(table) == ["prepared"]
+
+
+def test_what_could_not_be_buried_is_still_noted_for_the_next_attempt(
+    job: Job,
+    table: TableInfo,
+    server: FakeMetastore,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    overwrite = replace(job, operation=OVERWRITE)
+    with ExitStack() as never_left:
+        dead = writing(job.client, overwrite.order())
+        overwrite.publish(never_left.enter_context(dead))
+        never_left.pop_all()
+    clock.sleep(21)
+    server.reap()
+    with monkeypatch.context() as patch:
+        patch.setattr(burial, "delete_directory", cannot_delete)
+        with pytest.raises(StorageError, match="read-only"):
+            replace(overwrite, attempt=SECOND).run()
+    assert notes(table) == ["prepared"]
+    replace(overwrite, attempt=AttemptId(3, "3" * 12)).run()
+    assert "base_0000001" not in directories(table)
+
+
+def test_a_change_of_which_nothing_is_left_to_tell_is_neither_skipped_nor_made_again(
+    job: Job, table: TableInfo, server: FakeMetastore
+) -> None:
+    """It may be compacted after its commit, or cleaned after its abort: a person has to look."""
+
+    with pytest.raises(CommitStateUnknownError):
+        replace(job, at={"body_done": lambda: cut_off(server)}).run()
+    server.faults.clear()
+    shutil.rmtree(place(table) / "delta_0000001_0000001_0000")
+    with pytest.raises(EarlierRunUnknownError, match="Look whether"):
+        replace(job, attempt=SECOND).run()
+    assert "delta_0000002_0000002_0000" not in directories(table)
+    assert notes(table) == ["prepared"]
+
+
+@pytest.mark.parametrize(
+    ("what", "changes"),
+    [
+        ("table_id", {"table_id": "99.1"}),
+        ("location", {"location": "file:/elsewhere"}),
+        ("columns", {"columns": (Column(name="id", type="string"),)}),
+        ("partition_columns", {"partition_columns": (Column(name="day", type="string"),)}),
+        ("kind", {"kind": TransactionalKind.INSERT_ONLY}),
+        ("bucket_columns", {"bucket_columns": ("id",)}),
+        ("num_buckets", {"num_buckets": 7}),
+        ("bucketing_version", {"bucketing_version": 1}),
+        ("sort_columns", {"sort_columns": ("id",)}),
+    ],
+)
+def test_whatever_of_a_table_decides_where_rows_go_may_not_change_meanwhile(
+    job: Job, table: TableInfo, server: FakeMetastore, what: str, changes: dict[str, Any]
+) -> None:
+    def change() -> None:
+        server.tables[table.ref] = replace(table, **changes)
+
+    with pytest.raises(TableChangedError, match=what):
+        replace(job, at={"allocated": change}).run()
+    assert directories(table) == set()
+
+
+def test_a_table_that_changed_meanwhile_is_not_written(
+    job: Job, table: TableInfo, client: FakeClient
+) -> None:
+    def remake() -> None:
+        client.drop_table(table.ref)
+        client.create_table(
+            NewTable(
+                ref=table.ref,
+                columns=(Column(name="id", type="string"),),
+                location=table.location,
+            )
+        )
+
+    with pytest.raises(TableChangedError, match="columns"):
+        replace(job, at={"allocated": remake}).run()
+    assert directories(table) == set()
+
+
+def test_a_table_made_again_in_its_place_is_written_anew(
+    job: Job, table: TableInfo, client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job.run()
+    client.drop_table(table.ref)
+    shutil.rmtree(place(table) / "delta_0000001_0000001_0000")
+    later = time.time() + 2  # 3.1 tells tables apart by the second of their making
+    monkeypatch.setattr("airflow_hiveacid.metastore.catalog.time.time", lambda: later)
+    again = client.create_table(
+        NewTable(ref=table.ref, columns=table.columns, location=table.location)
+    )
+    assert replace(job, table=again, attempt=SECOND).run().state is WriteState.COMMITTED
+    assert directories(table) == {"delta_0000001_0000001_0000"}

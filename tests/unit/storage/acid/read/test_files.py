@@ -1,0 +1,391 @@
+"""Which files a reader opens, of which bucket, as what, and how much of each."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import struct
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import fs as pafs
+
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.errors import (
+    CorruptFileError,
+    DanglingDeleteError,
+    UnsupportedFileError,
+)
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.read.files import (
+    BucketFiles,
+    bucket_files,
+    delete_files,
+    delta_files,
+    first_files,
+)
+from airflow_hiveacid.storage.acid.read.reader import read_identity
+from airflow_hiveacid.storage.stores import locations
+from airflow_hiveacid.storage.stores.listing import list_table
+from unit.storage.orc_tables import (
+    B0,
+    B1,
+    event,
+    ids,
+    insert,
+    tombstone,
+    write_acid,
+    write_plain,
+)
+
+LOCAL = pafs.LocalFileSystem()
+ROWS = [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
+
+
+def state(root: Path, high: int = 9, **lists: str) -> AcidState:
+    return resolve(list_table(str(root)), ids(high, **lists), None)
+
+
+def buckets(root: Path, high: int = 9, **lists: str) -> dict[int, BucketFiles]:
+    return {b.bucket_id: b for b in bucket_files(state(root, high, **lists), ids(high, **lists))}
+
+
+def keys(files: tuple[AcidFile, ...]) -> list[str]:
+    return [file.key for file in files]
+
+
+def numbers(file: AcidFile) -> list[tuple[int, int, int]]:
+    return [
+        (r["originalTransaction"], r["bucket"], r["rowId"])
+        for batch in read_identity(file)
+        for r in batch.to_pylist()
+    ]
+
+
+# ---- by bucket -----------------------------------------------------------------------------------
+
+
+@pytest.mark.promise("R14", "R2")
+def test_each_bucket_has_its_own_files_and_no_others(tmp_path: Path) -> None:
+    write_acid(tmp_path / "base_2/bucket_00000", [insert(1, 0, 1)])
+    write_acid(tmp_path / "base_2/bucket_00001", [insert(1, 0, 2, bucket=B1)])
+    write_acid(tmp_path / "delta_1_1_0/bucket_00000", [insert(1, 0, 1)])
+    write_acid(tmp_path / "delta_3_3_0/bucket_00001_0", [insert(3, 0, 3, bucket=B1)])
+    write_acid(tmp_path / "delete_delta_4_4_0/bucket_00001", [tombstone(1, 0, 4, B1)])
+    found = buckets(tmp_path)
+    assert list(found) == [0, 1]
+    assert keys(found[0].inserts) == ["base_2/bucket_00000"]
+    assert found[0].deletes == ()
+    assert keys(found[1].base_inserts) == ["base_2/bucket_00001"]
+    assert keys(found[1].delta_inserts) == ["delta_3_3_0/bucket_00001_0"]
+    assert keys(found[1].deletes) == ["delete_delta_4_4_0/bucket_00001"]
+
+
+def test_a_delta_promises_rows_of_its_own_write_ids_and_a_base_nothing(tmp_path: Path) -> None:
+    write_acid(tmp_path / "base_2/bucket_00000", [insert(1, 0, 1)])
+    write_acid(tmp_path / "delta_3_5/bucket_00000", [insert(4, 0, 1)])
+    write_acid(tmp_path / "delete_delta_3_5/bucket_00000", [tombstone(1, 0, 4)])
+    found = state(tmp_path)
+    assert [f.least_write_id for f in first_files(found)] == [0]
+    assert [f.least_write_id for f in delta_files(found)] == [3]
+    assert [f.least_write_id for f in delete_files(found)] == [0]
+
+
+def test_delete_events_that_a_minor_compaction_copied_around_reach_their_bucket(
+    tmp_path: Path,
+) -> None:
+    for bucket, name in ((B0, "bucket_00000"), (B1, "bucket_00001")):
+        write_acid(tmp_path / f"delta_1_1_0/{name}", [insert(1, 0, 1, bucket=bucket)])
+    both = [tombstone(1, 0, 2), tombstone(1, 0, 2, B1)]
+    write_acid(tmp_path / "delete_delta_2_2_0/bucket_00000", both)
+    found = buckets(tmp_path)
+    assert keys(found[0].deletes) == ["delete_delta_2_2_0/bucket_00000"]
+    assert keys(found[1].deletes) == ["delete_delta_2_2_0/bucket_00000"]
+
+
+def test_delete_events_of_who_knows_which_buckets_reach_every_bucket(tmp_path: Path) -> None:
+    write_acid(tmp_path / "delta_1_1_0/bucket_00000", [insert(1, 0, 1)])
+    write_acid(tmp_path / "delta_1_1_0/bucket_00001", [insert(1, 0, 2, bucket=B1)])
+    # Two stripes: without statistics of the file.
+    events = [tombstone(1, 0, 2)], [tombstone(1, 0, 2, B1)]
+    write_acid(tmp_path / "delete_delta_2_2_0/bucket_00000", *events)
+    assert {b: keys(f.deletes) for b, f in buckets(tmp_path).items()} == {
+        0: ["delete_delta_2_2_0/bucket_00000"],
+        1: ["delete_delta_2_2_0/bucket_00000"],
+    }
+
+
+def test_delete_events_of_both_codecs_reach_every_bucket(tmp_path: Path) -> None:
+    write_acid(tmp_path / "delta_1_1_0/bucket_00000", [insert(1, 0, 1)])
+    write_acid(tmp_path / "delta_1_1_0/bucket_00003", [insert(1, 0, 2, bucket=3)])
+    events = [tombstone(1, 0, 2, 3), tombstone(1, 0, 2, B0)]
+    write_acid(tmp_path / "delete_delta_2_2_0/bucket_00005", events)
+    found = buckets(tmp_path)
+    assert [keys(found[b].deletes) for b in (0, 3)] == [["delete_delta_2_2_0/bucket_00005"]] * 2
+
+
+def test_a_plain_bucket_number_of_old_writers_is_understood(tmp_path: Path) -> None:
+    write_acid(tmp_path / "delta_1_1_0/bucket_00003", [insert(1, 0, 1, bucket=3)])
+    write_acid(tmp_path / "delete_delta_2_2_0/bucket_00003", [tombstone(1, 0, 2, 3)])
+    assert keys(buckets(tmp_path)[3].deletes) == ["delete_delta_2_2_0/bucket_00003"]
+
+
+def test_a_base_file_of_any_name_is_read_and_its_bucket_found_in_its_rows(tmp_path: Path) -> None:
+    write_acid(tmp_path / "base_2/odd.orc", [insert(1, 0, 1, bucket=B1)])
+    assert keys(buckets(tmp_path)[1].inserts) == ["base_2/odd.orc"]
+    write_acid(tmp_path / "base_3/odd.orc", [insert(1, 0, 1), insert(1, 0, 1, bucket=B1)])
+    with pytest.raises(UnsupportedFileError, match="of which bucket"):
+        bucket_files(state(tmp_path))
+
+
+# ---- delete events without rows ------------------------------------------------------------------
+
+
+@pytest.fixture
+def table_without_bucket_1(tmp_path: Path) -> Path:
+    write_acid(tmp_path / "delta_1_1_0/bucket_00000", [insert(1, 0, 1)])
+    write_acid(tmp_path / "delete_delta_2_2_0/bucket_00001", [tombstone(1, 0, 2, B1)])
+    return tmp_path
+
+
+def test_delete_events_for_a_bucket_that_is_missing_are_an_error(
+    table_without_bucket_1: Path,
+) -> None:
+    with pytest.raises(DanglingDeleteError, match="bucket 1") as caught:
+        buckets(table_without_bucket_1)
+    assert caught.value.path.endswith("delete_delta_2_2_0/bucket_00001")
+    with pytest.raises(DanglingDeleteError):
+        bucket_files(state(table_without_bucket_1))
+
+
+def test_events_that_a_reader_does_not_see_are_no_reason_to_object(
+    table_without_bucket_1: Path,
+) -> None:
+    assert keys(buckets(table_without_bucket_1, opened="2")[0].deletes) == []
+    assert 1 in buckets(table_without_bucket_1, aborted="1")
+
+
+def test_events_for_rows_of_the_same_write_are_no_reason_to_object(tmp_path: Path) -> None:
+    write_acid(tmp_path / "delta_1_3/bucket_00000", [insert(1, 0, 1)])
+    write_acid(tmp_path / "delete_delta_1_3/bucket_00001", [tombstone(2, 0, 2, B1)])
+    assert list(buckets(tmp_path)) == [0, 1]
+
+
+# ---- files without ACID columns ------------------------------------------------------------------
+
+
+@pytest.mark.promise("D7")
+def test_original_files_of_a_bucket_are_numbered_on_in_the_order_of_their_paths(
+    tmp_path: Path,
+) -> None:
+    for name in (
+        "000000_0",
+        "000000_0_copy_1",
+        "000000_0_copy_10",
+        "000000_0_copy_2",
+        "HIVE_UNION_SUBDIR_1/000000_0",
+        "000001_0",
+    ):
+        write_plain(tmp_path / name, ROWS)
+    (tmp_path / "000001_0_copy_1").write_bytes(b"")
+    found = buckets(tmp_path)
+    assert [(f.key, numbers(f)[0]) for f in found[0].inserts] == [
+        ("000000_0", (0, B0, 0)),
+        ("000000_0_copy_1", (0, B0, 2)),
+        ("000000_0_copy_10", (0, B0, 4)),
+        ("000000_0_copy_2", (0, B0, 6)),
+        ("HIVE_UNION_SUBDIR_1/000000_0", (0, B0, 8)),
+    ]
+    assert [numbers(f) for f in found[1].inserts] == [[(0, B1, 0), (0, B1, 1)]]
+
+
+def test_loaded_files_belong_to_the_write_and_statement_of_their_directory(tmp_path: Path) -> None:
+    write_plain(tmp_path / "delta_3_3_2/000000_0", ROWS)
+    write_plain(tmp_path / "delta_3_3_2/000000_0_copy_1", ROWS)
+    write_plain(tmp_path / "base_2/000001_0", ROWS)
+    found = buckets(tmp_path)
+    assert [numbers(f) for f in found[0].inserts] == [
+        [(3, B0 + 2, 0), (3, B0 + 2, 1)],
+        [(3, B0 + 2, 2), (3, B0 + 2, 3)],
+    ]
+    assert [numbers(f) for f in found[1].inserts] == [[(2, B1, 0), (2, B1, 1)]]
+    assert {f.kind for b in found.values() for f in b.inserts} == {FileKind.ORIGINAL}
+
+
+def test_a_compacted_directory_cannot_hold_files_without_acid_columns(tmp_path: Path) -> None:
+    write_plain(tmp_path / "delta_3_4/000000_0", ROWS)
+    with pytest.raises(CorruptFileError, match="compactor"):
+        bucket_files(state(tmp_path))
+
+
+def test_an_original_file_needs_the_name_of_one(tmp_path: Path) -> None:
+    write_plain(tmp_path / "part-00000.orc", ROWS)
+    with pytest.raises(UnsupportedFileError, match="000000_0"):
+        bucket_files(state(tmp_path))
+
+
+def test_the_location_of_a_partitioned_table_is_told_from_that_of_a_partition(
+    tmp_path: Path,
+) -> None:
+    write_acid(tmp_path / "p=x/delta_1_1_0/bucket_00000", [insert(1, 0, 1)])
+    with pytest.raises(UnsupportedFileError, match="one partition"):
+        bucket_files(state(tmp_path))
+
+
+def test_acid_files_outside_base_and_delta_are_corrupt(tmp_path: Path) -> None:
+    write_acid(tmp_path / "000000_0", [insert(1, 0, 1)])
+    with pytest.raises(CorruptFileError, match="outside"):
+        bucket_files(state(tmp_path))
+
+
+def test_a_bucket_file_without_orc_inside_is_corrupt(tmp_path: Path) -> None:
+    write_acid(tmp_path / "delta_1_1_0/bucket_00000", [insert(1, 0, 1)])
+    (tmp_path / "delete_delta_2_2_0").mkdir()
+    (tmp_path / "delete_delta_2_2_0" / "bucket_00000").write_text("no ORC file")
+    with pytest.raises(CorruptFileError):
+        bucket_files(state(tmp_path))
+
+
+# ---- streaming -----------------------------------------------------------------------------------
+
+
+def lengths(path: Path, *values: int, rest: bytes = b"") -> None:
+    path.write_bytes(b"".join(struct.pack(">q", v) for v in values) + rest)
+
+
+@pytest.mark.promise("F9")
+@pytest.mark.parametrize(
+    ("values", "rest", "expected"),
+    [
+        ((0, 1200, 3100), b"", 3100),
+        ((0, 1200, 3100), b"\x00\x00\x01", 3100),
+        ((0, 1200), b"", 1200),
+        ((5000,), b"", 5000),
+    ],
+)
+def test_the_last_complete_length_of_the_side_file_counts(
+    tmp_path: Path, values: tuple[int, ...], rest: bytes, expected: int
+) -> None:
+    (tmp_path / "delta_1_10").mkdir()
+    (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 5000)
+    lengths(tmp_path / "delta_1_10" / "bucket_00000_flush_length", *values, rest=rest)
+    assert [f.length for f in delta_files(state(tmp_path))] == [expected]
+
+
+def test_a_file_of_which_nothing_is_committed_contributes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "delta_1_10").mkdir()
+    (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 5000)
+    lengths(tmp_path / "delta_1_10" / "bucket_00000_flush_length", 0)
+    assert delta_files(state(tmp_path)) == ()
+
+
+def test_without_a_side_file_all_of_a_file_counts(tmp_path: Path) -> None:
+    (tmp_path / "delta_1_10").mkdir()
+    (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 5000)
+    lengths(tmp_path / "delta_1_10" / "bucket_00001_flush_length", 1)
+    assert [f.length for f in delta_files(state(tmp_path))] == [5000]
+
+
+@pytest.mark.parametrize(
+    ("values", "rest"), [((), b""), ((), b"123"), ((-1,), b""), ((4000, -1), b"")]
+)
+def test_a_side_file_that_makes_no_sense_is_corrupt(
+    tmp_path: Path, values: tuple[int, ...], rest: bytes
+) -> None:
+    (tmp_path / "delta_1_10").mkdir()
+    (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 5000)
+    lengths(tmp_path / "delta_1_10" / "bucket_00000_flush_length", *values, rest=rest)
+    with pytest.raises(CorruptFileError):
+        delta_files(state(tmp_path))
+
+
+def test_a_writer_may_go_on_between_the_listing_and_the_look_at_its_side_file(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "delta_1_10").mkdir()
+    (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 100)
+    side = tmp_path / "delta_1_10" / "bucket_00000_flush_length"
+    lengths(side, 100)
+    listed = state(tmp_path)
+    (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 200)
+    lengths(side, 100, 200)
+    assert [f.length for f in delta_files(listed)] == [200]
+
+
+def test_a_length_that_the_file_does_not_have_is_found_by_reading(tmp_path: Path) -> None:
+    path = write_acid(tmp_path / "delta_1_10/bucket_00000", [insert(1, 0, 1)])
+    side = tmp_path / "delta_1_10" / "bucket_00000_flush_length"
+    lengths(side, path.stat().st_size + 1)
+    (file,) = delta_files(state(tmp_path))
+    with pytest.raises(CorruptFileError, match="ends before byte"):
+        numbers(file)
+
+
+class OpenFile(io.RawIOBase):
+    """A file as HDFS shows it while a writer is at it: its size is that of the closed blocks."""
+
+    def __init__(self, path: str, closed_bytes: int) -> None:
+        super().__init__()
+        self._file = Path(path).open("rb")  # noqa: SIM115 - closed below
+        self._closed_bytes = closed_bytes
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        return self._file.read(size)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        if whence == io.SEEK_END:
+            return self._file.seek(self._closed_bytes + offset)
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+@pytest.mark.promise("F9")
+@pytest.mark.parametrize("closed_bytes", [0, 700])
+def test_what_a_writer_has_flushed_counts_whatever_size_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed_bytes: int
+) -> None:
+    path = write_acid(
+        tmp_path / "delta_1_10/bucket_00000", [insert(1, i, 10 + i) for i in range(3)]
+    )
+    lengths(tmp_path / "delta_1_10" / "bucket_00000_flush_length", 3, path.stat().st_size)
+    listed = list_table(str(tmp_path))
+    stale = tuple(
+        dataclasses.replace(f, size_bytes=closed_bytes) if f.name == "bucket_00000" else f
+        for f in listed.files
+    )
+    listing = dataclasses.replace(listed, files=stale)
+    with path.open("ab") as file:
+        file.write(b"half a stripe of what comes next")
+
+    class Handler(pafs.FSSpecHandler):
+        def open_input_file(self, path: str) -> pa.PythonFile:
+            return pa.PythonFile(OpenFile(path, closed_bytes), mode="r")
+
+        def open_input_stream(self, path: str) -> pa.NativeFile:
+            return LOCAL.open_input_stream(path)
+
+    fs = pafs.PyFileSystem(Handler(LOCAL))
+    monkeypatch.setattr(locations, "_local", lambda: fs)
+    found = resolve(listing, ids(9), None)
+    assert not found.unknown
+    (bucket,) = bucket_files(found, ids(9))
+    assert [n for f in bucket.inserts for n in numbers(f)] == [(1, B0, i) for i in range(3)]
+
+
+def test_events_of_no_bucket_at_all_are_no_surprise(tmp_path: Path) -> None:
+    write_acid(tmp_path / "delta_1_1_0/bucket_00000", [event(1, 0, {"id": 1, "name": "x"})])
+    write_acid(tmp_path / "delete_delta_1_1_0/bucket_00007")
+    assert list(buckets(tmp_path)) == [0, 7]

@@ -1,0 +1,138 @@
+"""Old versions of rows are fetched by identity, from the stripes that hold them and no others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyarrow.fs import LocalFileSystem
+
+from airflow_hiveacid.format.bucket_codec import encode
+from airflow_hiveacid.format.errors import CorruptFileError
+from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
+from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.storage.acid.events import insert_events
+from airflow_hiveacid.storage.acid.read import old_rows
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, SyntheticIdentity
+from airflow_hiveacid.storage.acid.read.old_rows import OldRows
+from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
+from airflow_hiveacid.storage.orc.encoders import PIECE_ROWS, WriterOptions
+from airflow_hiveacid.storage.orc.footer import OrcTail
+from unit.storage.orc_tables import write_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+COLUMNS = [Column(name="v", type="bigint")]
+B0 = encode(BucketId(0))
+STRIPES = 5
+SMALL_STRIPES = WriterOptions(compression="none", stripe_size_bytes=1)
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The stripes that every opening of a file asks for."""
+    asked: list[list[int]] = []
+    read = old_rows.read_events
+
+    def watched(*args: Any, stripes: Sequence[int], **kwargs: Any) -> Any:  # noqa: ANN401
+        asked.append(list(stripes))
+        return read(*args, stripes=stripes, **kwargs)
+
+    monkeypatch.setattr(old_rows, "read_events", watched)
+    return asked
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> AcidFile:
+    """Row IDs from 0 in stripes of `PIECE_ROWS`; the value is ten times the row ID."""
+    path = str(tmp_path / "bucket_00000")
+    rows = pa.record_batch({"v": pa.array(range(0, 10 * PIECE_ROWS * STRIPES, 10), pa.int64())})
+    options = SMALL_STRIPES
+    with AcidFileWriter(LocalFileSystem(), path, COLUMNS, options, is_delete=False) as writer:
+        writer.write(insert_events(rows, WriteId(1), B0, RowId(0)))
+        written = writer.close()
+    assert written.stripes == STRIPES
+    return AcidFile(
+        fs=LocalFileSystem(),
+        path=path,
+        key="bucket_00000",
+        length=written.size_bytes,
+        kind=FileKind.DATA,
+        bucket_id=BucketId(0),
+    )
+
+
+def fetched(cursor: OldRows, *row_ids: int, write_id: int = 1) -> list[int]:
+    size = len(row_ids)
+    rows = pa.record_batch(
+        {
+            "_file": ["f"] * size,
+            "originalTransaction": pa.array([write_id] * size, pa.int64()),
+            "bucket": pa.array([B0] * size, pa.int32()),
+            "rowId": pa.array(row_ids, pa.int64()),
+        }
+    )
+    values: list[int] = cursor.fetch(rows)["v"].to_pylist()
+    return values
+
+
+def test_a_row_of_the_last_stripe_costs_that_stripe(
+    file: AcidFile, decoded: list[list[int]]
+) -> None:
+    last = PIECE_ROWS * STRIPES - 1
+    assert fetched(OldRows({"f": file}, COLUMNS, ["v"]), last) == [10 * last]
+    assert decoded == [[STRIPES - 1]]
+
+
+def test_each_stripe_is_decoded_once_however_the_rows_come(
+    file: AcidFile, decoded: list[list[int]]
+) -> None:
+    cursor = OldRows({"f": file}, COLUMNS, ["v"])
+    assert fetched(cursor, 0, 7, 3 * PIECE_ROWS) == [0, 70, 30 * PIECE_ROWS]
+    for row in (3 * PIECE_ROWS + 1, 3 * PIECE_ROWS + 5, 4 * PIECE_ROWS, 4 * PIECE_ROWS + 1):
+        assert fetched(cursor, row) == [10 * row]
+    assert decoded == [[0, 3], [4]]
+
+
+def test_every_row_comes_from_a_file_that_says_nothing_of_its_stripes(
+    file: AcidFile, decoded: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OrcTail, "integer_range", lambda *_: None)
+    assert fetched(OldRows({"f": file}, COLUMNS, ["v"]), 5, 4 * PIECE_ROWS) == [
+        50,
+        40 * PIECE_ROWS,
+    ]
+    assert decoded == [[0, 1, 2, 3, 4]]
+
+
+def test_rows_without_stored_identity_are_found_by_their_place(
+    tmp_path: Path, decoded: list[list[int]]
+) -> None:
+    row = pa.struct([("v", pa.int64())])
+    stripes = [[{"v": 10 * s + i} for i in range(3)] for s in range(4)]
+    path = write_plain(tmp_path / "000000_0_copy_1", *stripes, row=row)
+    original = AcidFile(
+        fs=LocalFileSystem(),
+        path=str(path),
+        key="000000_0_copy_1",
+        length=path.stat().st_size,
+        kind=FileKind.ORIGINAL,
+        bucket_id=BucketId(0),
+        synthetic=SyntheticIdentity(
+            write_id=WriteId(0), bucket_property=B0, first_row_id=RowId(100)
+        ),
+    )
+    cursor = OldRows({"f": original}, COLUMNS, ["v"])
+    assert fetched(cursor, 104, 105, 111, write_id=0) == [11, 12, 32]
+    assert decoded == [[1, 3]]
+
+
+@pytest.mark.parametrize("row", [-1, PIECE_ROWS * STRIPES])
+def test_a_row_that_is_not_there_is_an_error(file: AcidFile, row: int) -> None:
+    with pytest.raises(CorruptFileError, match=r"not in it"):
+        fetched(OldRows({"f": file}, COLUMNS, ["v"]), row)
+    with pytest.raises(CorruptFileError, match=r"not in it"):
+        fetched(OldRows({"f": file}, COLUMNS, ["v"]), 0, write_id=2)

@@ -1,0 +1,72 @@
+"""Row identity over columns behaves as tuples of three integers do."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from airflow_hiveacid.storage.acid.identity import Key, Keys
+
+ROWS: list[Key] = [
+    (-(1 << 63), -5, 0),
+    (0, 7, 1),
+    (0, 7, 1),
+    (0, 536870912, -1),
+    (1, 536870912, 0),
+    (1, 536870912, 9),
+    (1, 536870913, 3),
+    (1 << 62, 0, (1 << 63) - 1),
+]
+
+
+def keys(rows: list[Key]) -> Keys:
+    columns = list(zip(*rows, strict=True)) or [(), (), ()]
+    types = (pa.int64(), pa.int32(), pa.int64())
+    names = ("originalTransaction", "bucket", "rowId")
+    arrays = [pa.array(c, t) for c, t in zip(columns, types, strict=True)]
+    return Keys.of(pa.RecordBatch.from_arrays(arrays, names=list(names)))
+
+
+def test_rows_are_read_back_as_tuples() -> None:
+    assert [keys(ROWS).at(i) for i in range(len(ROWS))] == ROWS
+    assert keys(ROWS).at(-1) == ROWS[-1]
+    assert keys(ROWS).part(2, 4).at(0) == ROWS[2]
+
+
+@pytest.mark.promise("F8")
+def test_order_is_that_of_signed_integers_column_by_column() -> None:
+    assert keys(ROWS).is_sorted()
+    assert keys([]).is_sorted()
+    for at in range(len(ROWS) - 1):
+        turned = [*ROWS]
+        turned[at], turned[at + 1] = turned[at + 1], turned[at]
+        assert keys(turned).is_sorted() == (ROWS[at] == ROWS[at + 1])
+    assert [keys(ROWS[::-1]).at(i) for i in keys(ROWS[::-1]).order()] == ROWS
+
+
+def test_equal_rows_keep_their_order_when_sorted() -> None:
+    assert keys([(2, 1, 1), (1, 1, 1), (2, 1, 1), (1, 1, 1)]).order().tolist() == [1, 3, 0, 2]
+
+
+def test_cuts_count_smaller_rows_and_equal_ones() -> None:
+    for key in [*ROWS, (0, 7, 0), (0, 7, 2), (0, 8, 0), (1, 0, 0), (5, 0, 0)]:
+        assert keys(ROWS).count_below(key) == sum(row < key for row in ROWS)
+        assert keys(ROWS).count_up_to(key) == sum(row <= key for row in ROWS)
+
+
+def test_membership_wants_all_three_parts_equal() -> None:
+    others = [(0, 7, 1), (0, 536870912, 0), (1, 536870912, 9), (1, 536870913, 9)]
+    wanted = [row in others for row in ROWS]
+    assert keys(ROWS).found_in(keys(others)).tolist() == wanted
+    assert not keys(ROWS).found_in(keys([])).any()
+    assert len(keys([]).found_in(keys(others))) == 0
+
+
+def test_repeats_are_the_second_and_later_of_equal_rows() -> None:
+    assert keys(ROWS).repeats().tolist() == [False, False, True, *[False] * 5]
+    assert keys([]).repeats().tolist() == []
+
+
+def test_runs_share_write_id_and_bucket() -> None:
+    assert keys(ROWS).runs() == [(0, 1), (1, 3), (3, 4), (4, 6), (6, 7), (7, 8)]
+    assert keys([]).runs() == []

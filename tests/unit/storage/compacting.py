@@ -1,0 +1,70 @@
+"""Compacts one directory as a job does, bucket by bucket, without Spark and without a metastore."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
+from airflow_hiveacid.format.snapshot import CompactorWriteIdList
+from airflow_hiveacid.storage.acid.read.files import bucket_files
+from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, compact_bucket
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.staging import Staging
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_hiveacid.format.acid_state import AcidState
+    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+    from airflow_hiveacid.format.table import Column
+
+
+def compact(
+    root: Path,
+    columns: Sequence[Column],
+    write_ids: ValidWriteIdList,
+    txns: ValidTxnList | None = None,
+    *,
+    major: bool,
+) -> tuple[str, ...]:
+    """Compact whatever can be; gives the directories that were published."""
+    compactor = CompactorWriteIdList.of(write_ids)
+    state = resolve(list_table(str(root)), compactor, txns)
+    outputs = _outputs(state, major=major)
+    staging = Staging(location=str(root), token=f"{outputs}".encode().hex()[-40:])
+    for bucket in bucket_files(state, compactor) if outputs else ():
+        work = BucketCompaction(
+            columns=tuple(columns),
+            bucket_id=bucket.bucket_id,
+            inserts=bucket.inserts if major else bucket.delta_inserts,
+            deletes=bucket.deletes,
+            write_ids=compactor,
+            outputs=outputs,
+            staging=staging,
+            options=WriterOptions(),
+        )
+        for file in compact_bucket(work, "a"):
+            staging.accept(file.directory, bucket_file(file.bucket_id), "a")
+            if major:
+                staging.add_metadata_file(file.directory)
+    staged = [str(o) for o in outputs if Path(staging.path_for(o)).exists()]
+    published = tuple(name for name in staged if not (root / name).exists())
+    staging.publish(published)
+    staging.discard()
+    return published
+
+
+def _outputs(state: AcidState, *, major: bool) -> tuple[BaseName | DeltaName, ...]:
+    deltas = (*state.deltas, *state.delete_deltas)
+    if major:
+        highs = [d.high for d in state.live]
+        return (BaseName(write_id=max(highs)),) if highs else ()
+    if not deltas:
+        return ()
+    lows = [d.name.low for d in deltas if isinstance(d.name, DeltaName)]
+    low, high = WriteId(min(lows)), WriteId(max(d.high for d in deltas))
+    return tuple(DeltaName(low=low, high=high, is_delete=d) for d in (True, False))

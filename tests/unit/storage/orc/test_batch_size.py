@@ -1,0 +1,91 @@
+"""A batch is bounded in bytes, whatever the width of the rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyarrow import fs as pafs
+
+from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.read.reader import read_events
+from airflow_hiveacid.storage.orc import batch_size
+from airflow_hiveacid.storage.orc.batch_size import fitting_rows
+from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
+from airflow_hiveacid.storage.orc.tail import read_tail
+from unit.storage.orc_tables import event, write_acid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+ROW = pa.struct([("id", pa.int64()), ("deep", pa.list_(pa.string()))])
+LOCAL = pafs.LocalFileSystem()
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> Path:
+    """A thousand rows of 10 KB that compress to nearly nothing."""
+    rows = [event(1, i, {"id": i, "deep": ["x" * 5000, None, "y" * 5000]}) for i in range(1000)]
+    return write_acid(tmp_path / "b", rows, row=ROW)
+
+
+def test_wide_rows_make_small_batches_and_narrow_columns_of_them_do_not(
+    wide: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_size, "BATCH_BYTES", 1_000_000)
+    tail = read_tail(LOCAL, str(wide))
+    assert 80 < fitting_rows(tail, [8], 16384) < 110
+    assert fitting_rows(tail, [7], 1000) == 1000
+    assert fitting_rows(tail, [], 16384) == 16384
+    file = AcidFile(
+        fs=LOCAL,
+        path=str(wide),
+        key="b",
+        length=wide.stat().st_size,
+        kind=FileKind.DATA,
+        bucket_id=BucketId(0),
+    )
+    columns = [Column(name="id", type="bigint"), Column(name="deep", type="array<string>")]
+    batches = list(read_events(file, columns))
+    assert max(batch.nbytes for batch in batches) < 1_500_000
+    assert sum(batch.num_rows for batch in batches) == 1000
+
+
+def test_without_statistics_the_size_of_the_file_decides(
+    wide: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_size, "BATCH_BYTES", 10_000)
+    tail = read_tail(LOCAL, str(wide))
+    del tail.footer.statistics[:]
+    assert fitting_rows(tail, [8], 16384) < 1000
+
+
+def _of_hive_3_1(statistics: pb.ColumnStatistics) -> None:
+    """What a minor compaction of Hive 3.1 says of every column."""
+    statistics.CopyFrom(pb.ColumnStatistics(values=0, has_null=False))
+
+
+def _without_strings(statistics: pb.ColumnStatistics) -> None:
+    statistics.ClearField("strings")
+
+
+@pytest.mark.parametrize("change", [_of_hive_3_1, _without_strings])
+def test_statistics_that_tell_nothing_are_not_taken_for_those_of_nothing(
+    wide: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[pb.ColumnStatistics], None],
+) -> None:
+    monkeypatch.setattr(batch_size, "BATCH_BYTES", 10_000)
+    tail = read_tail(LOCAL, str(wide))
+    for statistics in tail.footer.statistics:
+        change(statistics)
+    assert fitting_rows(tail, [8], 16384) < 1000
+
+
+def test_a_batch_never_shrinks_to_nothing(wide: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_size, "BATCH_BYTES", 1)
+    assert fitting_rows(read_tail(LOCAL, str(wide)), [8], 16384) == 16

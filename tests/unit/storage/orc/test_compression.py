@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import tracemalloc
+
+import pyarrow as pa
+import pytest
+
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.storage.orc import compression
+from airflow_hiveacid.storage.orc.compression import Compression, compress, decompress
+
+SQUEEZABLE = b"hello world " * 5_000
+NOISE = bytes((i * i * 7919 + i) % 251 for i in range(3_000))
+WRITABLE = [kind for kind in Compression if kind is not Compression.LZO]
+
+
+@pytest.mark.parametrize("kind", WRITABLE)
+@pytest.mark.parametrize("data", [b"", b"a", SQUEEZABLE, NOISE, SQUEEZABLE + NOISE])
+@pytest.mark.parametrize("block_bytes", [100, 65536])
+def test_what_was_compressed_comes_back(kind: Compression, data: bytes, block_bytes: int) -> None:
+    assert decompress(compress(data, kind, block_bytes), kind, block_bytes) == data
+
+
+def test_a_chunk_that_would_grow_is_stored_as_it_is() -> None:
+    data = b"abc"
+    assert compress(data, Compression.ZLIB, 1024) == bytes([len(data) << 1 | 1, 0, 0]) + data
+
+
+def test_blocks_bound_the_chunks() -> None:
+    section = compress(NOISE, Compression.ZLIB, 1_000)
+    assert section.count(NOISE[1_000:1_100]) <= 1
+    assert len(section) <= len(NOISE) + 3 * 3
+
+
+@pytest.mark.parametrize("kind", [Compression.LZO, 17])
+def test_an_unknown_compression_is_named(kind: int) -> None:
+    with pytest.raises(UnsupportedFileError, match=rf"f\.orc.*{int(kind)}"):
+        decompress(b"\x01\x00\x00", kind, 1024, path="f.orc")
+
+
+def test_lzo_cannot_be_written() -> None:
+    with pytest.raises(UnsupportedFileError, match="LZO"):
+        compress(b"a", Compression.LZO, 1024)
+
+
+@pytest.mark.parametrize("kind", [k for k in WRITABLE if k is not Compression.NONE])
+def test_damage_is_found(kind: Compression) -> None:
+    section = compress(SQUEEZABLE, kind, 1 << 20)
+    with pytest.raises(CorruptFileError, match="cut off"):
+        decompress(section[:-5], kind, 1 << 20, path="f.orc")
+    mangled = section[:3] + bytes(len(section) - 3)
+    with pytest.raises(CorruptFileError, match="decompressed"):
+        decompress(mangled, kind, 1 << 20, path="f.orc")
+
+
+@pytest.mark.parametrize("kind", [k for k in WRITABLE if k is not Compression.NONE])
+def test_a_chunk_that_expands_beyond_its_block_is_refused(kind: Compression) -> None:
+    section = compress(bytes(1_000), kind, 1_000)
+    assert decompress(section, kind, 1_000) == bytes(1_000)
+    with pytest.raises(CorruptFileError):
+        decompress(section, kind, 999, path="f.orc")
+
+
+@pytest.mark.parametrize("kind", [Compression.ZLIB, Compression.ZSTD])
+def test_a_few_bytes_do_not_become_gigabytes(kind: Compression) -> None:
+    bomb = compress(bytes(8_000_000), kind, 8_000_000)
+    assert len(bomb) < 10_000
+    before = pa.total_allocated_bytes()
+    tracemalloc.start()
+    with pytest.raises(CorruptFileError, match="more than it may"):
+        decompress(bomb, kind, 64 * 1024, path="f.orc")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1_000_000
+    assert pa.total_allocated_bytes() - before < 1_000_000
+
+
+def test_many_chunks_do_not_become_gigabytes_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "_MOST_SECTION_BYTES", 100_000)
+    section = compress(bytes(100_001), Compression.ZLIB, 1_000)
+    with pytest.raises(CorruptFileError, match="more than it may"):
+        decompress(section, Compression.ZLIB, 1_000)
+
+
+def test_a_chunk_whose_data_does_not_end_is_refused() -> None:
+    whole = compress(SQUEEZABLE, Compression.ZLIB, 1 << 20)[3:-4]
+    cut = (len(whole) << 1).to_bytes(3, "little") + whole
+    with pytest.raises(CorruptFileError, match="decompressed"):
+        decompress(cut, Compression.ZLIB, 1 << 20)

@@ -1,0 +1,318 @@
+from __future__ import annotations
+
+import dataclasses
+import random
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyarrow import orc
+from pyarrow.fs import LocalFileSystem
+
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.storage.orc.compression import Compression
+from airflow_hiveacid.storage.orc.footer import Calendar, TypeKind
+from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
+from airflow_hiveacid.storage.orc.tail import parse_tail, read_tail, serialize_tail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from airflow_hiveacid.storage.orc.footer import OrcTail
+
+FS = LocalFileSystem()
+ROWS = 4_000
+COMPRESSIONS = {
+    "uncompressed": Compression.NONE,
+    "zlib": Compression.ZLIB,
+    "snappy": Compression.SNAPPY,
+    "lz4": Compression.LZ4,
+    "zstd": Compression.ZSTD,
+}
+
+
+def written(path: Path, compression: str = "uncompressed") -> str:
+    table = pa.table(
+        {
+            "id": pa.array(range(ROWS), pa.int64()),
+            "nested": pa.array([{"a": [i, -i]} for i in range(ROWS)]),
+            "name": [f"name {i}" for i in range(ROWS)],
+        }
+    )
+    file = path / f"{compression}.orc"
+    with orc.ORCWriter(str(file), compression=compression, stripe_size=1) as writer:
+        writer.write(table)
+    return str(file)
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_a_tail_says_what_arrow_says(tmp_path: Path, compression: str) -> None:
+    path = written(tmp_path, compression)
+    tail, arrow = read_tail(FS, path), orc.ORCFile(path)
+    assert tail.rows == arrow.nrows == ROWS
+    assert [s.rows for s in tail.stripes] == [
+        arrow.read_stripe(i).num_rows for i in range(arrow.nstripes)
+    ]
+    assert tail.compression is COMPRESSIONS[compression]
+    assert tail.compression_block_bytes == arrow.compression_size
+    assert tail.row_index_stride == arrow.row_index_stride == 10_000
+    assert tail.file_length == (tmp_path / f"{compression}.orc").stat().st_size
+    assert tail.user_metadata == {}
+    assert tail.calendar is Calendar.UNKNOWN
+
+
+def test_types_and_column_ids_go_depth_first(tmp_path: Path) -> None:
+    tail = read_tail(FS, written(tmp_path))
+    assert [t.kind for t in tail.types] == [
+        TypeKind.STRUCT,
+        TypeKind.LONG,
+        TypeKind.STRUCT,
+        TypeKind.LIST,
+        TypeKind.LONG,
+        TypeKind.STRING,
+    ]
+    assert tail.column_id() == 0
+    assert tail.column_id("nested", "a") == 3
+    assert tail.column_id("name") == 5
+    assert tail.column_id("NAME") is None
+    assert tail.column_id("id", "deeper") is None
+
+
+def test_integer_ranges_are_those_of_the_file_and_of_each_stripe(tmp_path: Path) -> None:
+    tail = read_tail(FS, written(tmp_path))
+    assert len(tail.stripes) > 2
+    assert tail.integer_range(1) == (0, ROWS - 1)
+    first = 0
+    for at, stripe in enumerate(tail.stripes):
+        assert tail.integer_range(1, at) == (first, first + stripe.rows - 1)
+        first += stripe.rows
+    assert tail.integer_range(5) is None
+    assert tail.integer_range(99) is None
+    assert tail.integer_range(1, len(tail.stripes)) is None
+
+
+def test_statistics_do_not_count_without_a_row_index(tmp_path: Path) -> None:
+    tail = read_tail(FS, written(tmp_path))
+    tail.footer.row_index_stride = 0
+    assert tail.integer_range(1) is None
+
+
+def test_a_tail_that_is_longer_than_the_first_read_is_read_whole(tmp_path: Path) -> None:
+    columns = {f"c{i}": [f"{i}" * 500] for i in range(200)}
+    orc.write_table(pa.table(columns), str(tmp_path / "wide.orc"), compression="uncompressed")
+    tail = read_tail(FS, str(tmp_path / "wide.orc"))
+    assert len(serialize_tail(tail)) > 64 * 1024
+    assert tail.types[0].field_names == tuple(columns)
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_a_rewritten_tail_is_read_by_arrow(tmp_path: Path, compression: str) -> None:
+    path = written(tmp_path, compression)
+    data = (tmp_path / f"{compression}.orc").read_bytes()
+    tail = read_tail(FS, path)
+    stripes_end = max(stripe.offset + stripe.length for stripe in tail.stripes)
+    tail.footer.metadata.add(name="key", value="väl".encode())
+    tail.footer.calendar = Calendar.PROLEPTIC_GREGORIAN
+    again = data[:stripes_end] + serialize_tail(tail)
+    assert orc.ORCFile(pa.BufferReader(again)).read() == orc.ORCFile(path).read()
+    read = parse_tail("again", again, len(again))
+    assert read.user_metadata == {"key": "väl"}
+    assert read.calendar is Calendar.PROLEPTIC_GREGORIAN
+    assert read.footer == tail.footer
+    assert read.metadata == tail.metadata
+
+
+def test_a_file_may_end_earlier_for_a_reader(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    length = (tmp_path / "uncompressed.orc").stat().st_size
+    with (tmp_path / "uncompressed.orc").open("ab") as file:
+        file.write(b"half a stripe of a streaming writer")
+    assert read_tail(FS, path, length).file_length == length
+    with pytest.raises(CorruptFileError):
+        read_tail(FS, path)
+
+
+@pytest.mark.parametrize("content", [b"", b"O", b"ORC", b"not an ORC file at all", bytes(100)])
+def test_what_is_no_orc_file_is_called_so(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(CorruptFileError, match=str(tmp_path / "x")):
+        read_tail(FS, str(tmp_path / "x"))
+
+
+def test_a_length_beyond_the_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(CorruptFileError, match="ends before"):
+        read_tail(FS, written(tmp_path), 1 << 30)
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_damage_in_a_tail_is_found_or_harmless(tmp_path: Path, compression: str) -> None:
+    path = written(tmp_path, compression)
+    tail = read_tail(FS, path)
+    data = serialize_tail(tail)
+    dice = random.Random(20260101)  # noqa: S311 - no secret
+    for _ in range(300):
+        damaged = bytearray(data)
+        for _ in range(dice.randint(1, 3)):
+            damaged[dice.randrange(len(damaged))] = dice.randrange(256)
+        try:
+            read = parse_tail(path, bytes(damaged), tail.file_length)
+        except (CorruptFileError, UnsupportedFileError):
+            continue
+        assert sum(stripe.rows for stripe in read.stripes) == read.rows
+        assert read.column_id("id") in (None, *range(len(read.types)))
+
+
+def test_a_truncated_file_is_found(tmp_path: Path) -> None:
+    path = written(tmp_path, "zlib")
+    data = (tmp_path / "zlib.orc").read_bytes()
+    for length in (len(data) - 1, len(data) // 2, 10):
+        (tmp_path / "cut").write_bytes(data[:length])
+        with pytest.raises(CorruptFileError):
+            read_tail(FS, str(tmp_path / "cut"))
+    assert read_tail(FS, path).rows == ROWS
+
+
+def again(tail: OrcTail) -> OrcTail:
+    """The tail as bytes behind its stripes, and parsed anew."""
+    data = serialize_tail(tail)
+    end = tail.stripes[-1].offset + tail.stripes[-1].length
+    return parse_tail("f.orc", data, end + len(data))
+
+
+def _first_type(**fields: object) -> Callable[[OrcTail], object]:
+    """Give the type of `id` (column 1) these fields."""
+
+    def change(tail: OrcTail) -> None:
+        tail.footer.types[1].CopyFrom(pb.Type(**fields))
+
+    return change
+
+
+def _shared_child(tail: OrcTail) -> None:
+    tail.footer.types[2].children[:] = [5]
+    tail.footer.types[2].field_names[:] = ["a"]
+
+
+def _empty(tail: OrcTail) -> None:
+    tail.footer.ClearField("rows")
+    tail.footer.ClearField("stripes")
+    tail.metadata.ClearField("stripes")
+
+
+def _lost_child(tail: OrcTail) -> None:
+    tail.footer.types[3].children[:] = [99]
+
+
+def _swap_stripes(tail: OrcTail) -> None:
+    first, second = tail.footer.stripes[:2]
+    first.offset, second.offset = second.offset, first.offset
+
+
+@pytest.mark.parametrize(
+    ("reason", "change"),
+    [
+        ("without a name", lambda tail: tail.footer.types[0].field_names.pop()),
+        ("without a name", lambda tail: tail.footer.types[0].ClearField("field_names")),
+        ("add up", lambda tail: setattr(tail.footer, "rows", 1)),
+        ("beyond the end", lambda tail: setattr(tail.footer.stripes[-1], "offset", 1 << 40)),
+        ("beyond the end", lambda tail: setattr(tail.footer.stripes[-1], "data_length", 1 << 20)),
+        ("before the last one ends", _swap_stripes),
+        ("before the last one ends", lambda tail: setattr(tail.footer.stripes[0], "offset", 2)),
+        (
+            "statistics count 4000 rows, its stripes 0",
+            _empty,
+        ),
+        (
+            "statistics count 3 rows",
+            lambda tail: tail.footer.metadata.add(name="hive.acid.stats", value=b"1,0,2"),
+        ),
+        ("differ in number", lambda tail: tail.metadata.stripes.add()),
+        (r"fields without a name", lambda tail: tail.footer.types[0].children.append(99)),
+        ("type 99, which is not there", _lost_child),
+        ("no types", lambda tail: tail.footer.ClearField("types")),
+        ("no structs", lambda tail: setattr(tail.footer.types[0], "kind", TypeKind.LONG)),
+        ("refers to type 0", _first_type(kind=TypeKind.LIST, children=[0])),
+        ("refers to type 1", _first_type(kind=TypeKind.LIST, children=[1])),
+        ("has 0 types below it", _first_type(kind=TypeKind.LIST)),
+        ("has 1 types below it", _first_type(kind=TypeKind.MAP, children=[2])),
+        ("has 1 types below it", _first_type(kind=TypeKind.LONG, children=[2])),
+        ("union of nothing", _first_type(kind=TypeKind.UNION)),
+        ("belongs to two others", _shared_child),
+        ("belongs to no other", lambda tail: tail.footer.types.add(kind=TypeKind.LONG)),
+        (r"decimal\(39,2\)", _first_type(kind=TypeKind.DECIMAL, precision=39, scale=2)),
+        (r"decimal\(3,4\)", _first_type(kind=TypeKind.DECIMAL, precision=3, scale=4)),
+        (r"decimal\(0,39\)", _first_type(kind=TypeKind.DECIMAL, scale=39)),
+        (
+            "compression blocks have 2147483647 bytes",
+            lambda tail: setattr(tail.postscript, "compression_block_size", (1 << 31) - 1),
+        ),
+    ],
+)
+def test_a_tail_that_contradicts_itself_is_refused(
+    tmp_path: Path, reason: str, change: Callable[[OrcTail], object]
+) -> None:
+    tail = read_tail(FS, written(tmp_path))
+    change(tail)
+    with pytest.raises(CorruptFileError, match=reason):
+        again(tail)
+
+
+def test_types_that_nest_deeper_than_anybodys_are_refused(tmp_path: Path) -> None:
+    tail = read_tail(FS, written(tmp_path))
+    last = len(tail.types) - 1
+    tail.footer.types[last].CopyFrom(pb.Type(kind=TypeKind.LIST, children=[last + 1]))
+    for column_id in range(last + 1, last + 2_000):
+        tail.footer.types.add(kind=TypeKind.LIST, children=[column_id + 1])
+    tail.footer.types.add(kind=TypeKind.LONG)
+    with pytest.raises(UnsupportedFileError, match="nest deeper"):
+        again(tail)
+
+
+def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    tail = read_tail(FS, written(tmp_path))
+    plain = tail.footer.SerializeToString().replace(b"nested", b"ne\xff\xfeed")
+    tail = dataclasses.replace(tail, footer=pb.Footer.FromString(plain))
+    with pytest.raises(CorruptFileError):
+        again(tail)
+
+
+def test_bytes_that_are_not_there_are_no_tail() -> None:
+    with pytest.raises(CorruptFileError, match="too short"):
+        parse_tail("f.orc", b"", 0)
+
+
+def test_the_decimals_of_hive_0_11_have_no_precision(tmp_path: Path) -> None:
+    tail = read_tail(FS, written(tmp_path))
+    tail.footer.types[1].CopyFrom(pb.Type(kind=TypeKind.DECIMAL))
+    assert again(tail).types[1].precision == 0
+
+
+def test_types_and_stripes_are_made_once_a_tail(tmp_path: Path) -> None:
+    tail = read_tail(FS, written(tmp_path))
+    assert tail.types is tail.types
+    assert tail.stripes is tail.stripes
+    assert tail.types[0].by_name is tail.types[0].by_name
+
+
+def test_a_field_is_found_by_its_name_and_else_in_lower_case(tmp_path: Path) -> None:
+    tail = read_tail(FS, written(tmp_path))
+    tail.footer.types[0].field_names[:] = ["Id", "ID", "name"]
+    root = again(tail).types[0]
+    assert (root.by_name["Id"], root.by_name["ID"], root.by_name.get("id")) == (1, 2, None)
+    assert root.by_lower_name == {"id": 1, "name": 5}
+
+
+def test_encrypted_columns_are_refused(tmp_path: Path) -> None:
+    tail = read_tail(FS, written(tmp_path))
+    tail.postscript.stripe_statistics_length = 5
+    with pytest.raises(UnsupportedFileError, match="encrypted"):
+        again(tail)
+
+
+def test_what_we_do_not_know_survives(tmp_path: Path) -> None:
+    tail = read_tail(FS, written(tmp_path))
+    unknown = b"\xa2\x06\x03abc"  # field 100, three bytes
+    footer = pb.Footer.FromString(tail.footer.SerializeToString() + unknown)
+    assert footer.SerializeToString().endswith(unknown)
+    assert footer.rows == ROWS

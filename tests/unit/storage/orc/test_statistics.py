@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import math
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import orc
+
+from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
+from airflow_hiveacid.storage.orc.statistics import (
+    LONGEST_BOUND_BYTES,
+    length_sum,
+    merge_statistics,
+    merge_stripes,
+    shorten_bounds,
+)
+from airflow_hiveacid.storage.orc.tail import parse_tail
+
+LONG = 1 << 63
+
+
+def integers(least: int, greatest: int, total: int | None = None) -> pb.ColumnStatistics:
+    typed = pb.IntegerStatistics(minimum=least, maximum=greatest, sum=total)
+    return pb.ColumnStatistics(values=2, has_null=False, integers=typed)
+
+
+ALL_NULL = pb.ColumnStatistics(values=0, has_null=True, integers=pb.IntegerStatistics())
+SILENT = pb.ColumnStatistics(values=3, has_null=False)
+
+
+def test_bounds_widen_and_counts_add_up() -> None:
+    whole = merge_statistics([integers(3, 9, 12), integers(-5, 4, -1)])
+    assert (whole.values, whole.has_null) == (4, False)
+    typed = whole.integers
+    assert (typed.minimum, typed.maximum, typed.sum) == (-5, 9, 11)
+
+
+def test_a_part_of_nulls_alone_changes_no_bounds() -> None:
+    whole = merge_statistics([integers(3, 9, 12), ALL_NULL])
+    assert whole.has_null
+    assert (whole.integers.minimum, whole.integers.maximum) == (3, 9)
+
+
+def test_nulls_throughout_stay_typed_without_bounds() -> None:
+    whole = merge_statistics([ALL_NULL, ALL_NULL])
+    assert whole.values == 0
+    assert whole.HasField("integers")
+    assert not whole.integers.HasField("minimum")
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        SILENT,
+        pb.ColumnStatistics(values=1, integers=pb.IntegerStatistics(sum=1)),
+        pb.ColumnStatistics(values=1, integers=pb.IntegerStatistics(minimum=1)),
+        pb.ColumnStatistics(values=1, strings=pb.StringStatistics(minimum=b"a", maximum=b"b")),
+    ],
+)
+def test_what_one_part_does_not_know_is_left_out_as_a_whole(unknown: pb.ColumnStatistics) -> None:
+    whole = merge_statistics([integers(3, 9), unknown])
+    assert not whole.HasField("integers")
+    assert whole.values == 2 + unknown.values
+
+
+def test_a_part_that_does_not_mention_nulls_may_hold_some() -> None:
+    assert merge_statistics([integers(1, 2), pb.ColumnStatistics(values=0)]).has_null
+
+
+@pytest.mark.parametrize("total", [LONG - 1, -LONG])
+def test_a_sum_beyond_64_bits_is_left_out(total: int) -> None:
+    whole = merge_statistics([integers(1, 2, total), integers(1, 2, 1 if total > 0 else -1)])
+    assert not whole.integers.HasField("sum")
+    assert whole.integers.maximum == 2
+
+
+def doubles(least: float, greatest: float, total: float) -> pb.ColumnStatistics:
+    typed = pb.DoubleStatistics(minimum=least, maximum=greatest, sum=total)
+    return pb.ColumnStatistics(values=2, has_null=False, doubles=typed)
+
+
+def test_a_nan_stays_visible_in_the_sum() -> None:
+    for parts in (
+        [doubles(1, 2, 3), doubles(1, 2, math.nan)],
+        [doubles(1, 2, math.inf), doubles(1, 2, -math.inf)],
+        [doubles(1, 2, 1.7e308), doubles(1, 2, 1.7e308)],
+    ):
+        assert math.isnan(merge_statistics(parts).doubles.sum)
+    no_sum = pb.ColumnStatistics(values=1, doubles=pb.DoubleStatistics(minimum=1, maximum=1))
+    assert not merge_statistics([doubles(1, 2, 3), no_sum]).HasField("doubles")
+
+
+def test_decimals_compare_as_numbers() -> None:
+    def decimals(least: str, greatest: str, total: str) -> pb.ColumnStatistics:
+        typed = pb.DecimalStatistics(minimum=least, maximum=greatest, sum=total)
+        return pb.ColumnStatistics(values=2, decimals=typed)
+
+    whole = merge_statistics([decimals("-9", "10.5", "1.5"), decimals("-10", "9.75", "-0.25")])
+    typed = whole.decimals
+    assert (typed.minimum, typed.maximum, typed.sum) == ("-10", "10.5", "1.25")
+    big = "9" * 38
+    assert not merge_statistics([decimals("1", big, big)] * 2).decimals.HasField("sum")
+
+
+def test_timestamps_compare_down_to_the_nanosecond() -> None:
+    def timestamps(
+        least: int, greatest: int, low: int | None, high: int | None
+    ) -> pb.ColumnStatistics:
+        typed = pb.TimestampStatistics(
+            minimum_utc=least, maximum_utc=greatest, minimum_nanos=low, maximum_nanos=high
+        )
+        return pb.ColumnStatistics(values=2, timestamps=typed)
+
+    whole = merge_statistics([timestamps(5, 9, 101, 201), timestamps(5, 9, 11, 301)]).timestamps
+    assert (whole.minimum_nanos, whole.maximum_nanos) == (11, 301)
+    # Absent stands for the widest: 0 below, 999,999 above.
+    whole = merge_statistics([timestamps(5, 9, 101, 201), timestamps(5, 9, None, None)]).timestamps
+    assert not whole.HasField("minimum_nanos")
+    assert not whole.HasField("maximum_nanos")
+    local = pb.TimestampStatistics(minimum=1, maximum=2)
+    old = pb.ColumnStatistics(values=1, timestamps=local)
+    assert not merge_statistics([old, old]).HasField("timestamps")
+
+
+def test_other_kinds_add_up() -> None:
+    booleans = pb.ColumnStatistics(values=5, booleans=pb.BooleanStatistics(count=[2]))
+    assert list(merge_statistics([booleans, booleans]).booleans.count) == [4]
+    binaries = pb.ColumnStatistics(values=5, binaries=pb.BinaryStatistics(sum=7))
+    assert merge_statistics([binaries, binaries]).binaries.sum == 14
+    dates = pb.ColumnStatistics(values=1, dates=pb.DateStatistics(minimum=-4, maximum=3))
+    assert merge_statistics([dates, dates]).dates.minimum == -4
+    lists = pb.ColumnStatistics(
+        values=2,
+        collections=pb.CollectionStatistics(
+            minimum_children=1, maximum_children=4, total_children=5
+        ),
+    )
+    assert merge_statistics([lists, lists]).collections.total_children == 10
+
+
+# No sum overflows: there the encoder gives up at the first, we only where the total does not fit.
+@given(st.lists(st.lists(st.none() | st.integers(-(1 << 50), 1 << 50), max_size=5), max_size=6))
+def test_merged_stripes_say_what_the_encoder_says_of_the_file(
+    stripes: list[list[int | None]],
+) -> None:
+    stripes = [stripe for stripe in stripes if stripe]
+    schema = pa.schema([("i", pa.int64()), ("s", pa.string()), ("l", pa.list_(pa.int64()))])
+    sink = pa.BufferOutputStream()
+    with orc.ORCWriter(sink, stripe_size=1) as writer:
+        for stripe in stripes:
+            texts = [None if i is None else str(i) for i in stripe]
+            lists = [None if i is None else [i] * (i % 3) for i in stripe]
+            arrays = [pa.array(stripe, pa.int64()), texts, pa.array(lists, schema.field(2).type)]
+            writer.write(pa.table(arrays, schema=schema))
+    if not stripes:
+        return
+    data = sink.getvalue().to_pybytes()
+    tail = parse_tail("f", data, len(data))
+    merged, of_file = merge_stripes(tail.metadata.stripes), list(tail.footer.statistics)
+    for statistics in (*merged, *of_file):
+        statistics.collections.ClearField("minimum_children")  # which the encoder forgets when 0
+        statistics.collections.ClearField("maximum_children")
+    assert merged == of_file
+
+
+def bounded(least: str, greatest: str) -> pb.StringStatistics:
+    """Statistics of two such strings, with their bounds shortened."""
+    typed = pb.StringStatistics(minimum=least.encode(), maximum=greatest.encode(), sum=7)
+    statistics = pb.ColumnStatistics(values=2, strings=typed)
+    shorten_bounds([statistics])
+    assert statistics.values == 2
+    return statistics.strings
+
+
+def utf_16(text: str) -> bytes:
+    return text.encode("utf-16-be")
+
+
+def test_short_bounds_stay_as_they_are() -> None:
+    short = "b" * LONGEST_BOUND_BYTES
+    found = bounded("a", short)
+    assert (found.minimum, found.maximum, found.sum) == (b"a", short.encode(), 7)
+
+
+CHARACTERS = st.text(st.sampled_from("a\x7f\u07ff\ud7ff\uffff\U0010fffez"), max_size=4)
+
+
+@given(CHARACTERS, st.sampled_from("a\u07ff\uffff\U0001f600"), CHARACTERS)
+def test_long_bounds_become_short_ones_that_bound_as_well(
+    first: str, middle: str, last: str
+) -> None:
+    long = f"{first}{middle * LONGEST_BOUND_BYTES}{last}"
+    for least, greatest in ((long, long), ("", long), (long, "\U0010fffe\U0010fffe")):
+        found = bounded(least, greatest)
+        if not found.HasField("minimum"):
+            continue
+        low, high = found.minimum.decode(), found.maximum.decode()
+        assert max(len(found.minimum), len(found.maximum)) <= LONGEST_BOUND_BYTES
+        assert found.sum == 7
+        assert found.minimum <= least.encode()
+        assert found.maximum >= greatest.encode()
+        assert utf_16(low) <= utf_16(least)
+        assert utf_16(high) >= utf_16(greatest)
+
+
+def test_without_a_short_bound_only_the_lengths_are_kept() -> None:
+    long = "\U0010ffff" * LONGEST_BOUND_BYTES
+    typed = pb.StringStatistics(minimum=b"a", maximum=long.encode(), sum=7)
+    statistics = pb.ColumnStatistics(values=2, strings=typed)
+    shorten_bounds([statistics])
+    assert not statistics.HasField("strings")
+    assert statistics.binaries.sum == 7
+
+
+@pytest.mark.parametrize(
+    ("statistics", "expected"),
+    [
+        (pb.ColumnStatistics(values=2, strings=pb.StringStatistics(sum=9)), 9),
+        (pb.ColumnStatistics(values=2, binaries=pb.BinaryStatistics(sum=8)), 8),
+        (pb.ColumnStatistics(values=0), 0),
+        (pb.ColumnStatistics(values=2), None),
+        (pb.ColumnStatistics(values=2, strings=pb.StringStatistics(minimum=b"a")), None),
+        (pb.ColumnStatistics(values=2, strings=pb.StringStatistics(sum=-1)), None),
+    ],
+)
+def test_the_sum_of_lengths_is_known_or_unknown(
+    statistics: pb.ColumnStatistics, expected: int | None
+) -> None:
+    assert length_sum(statistics) == expected

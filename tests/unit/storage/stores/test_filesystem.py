@@ -1,0 +1,321 @@
+"""Listings and single files: and every failure as an error of our tree."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import fs as pafs
+
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    CorruptFileError,
+    DirectoryExistsError,
+    LocationNotFoundError,
+    LocationPermissionError,
+    StorageError,
+)
+from airflow_hiveacid.storage.stores import locations
+from airflow_hiveacid.storage.stores.filesystem import (
+    check_writable,
+    delete_directory,
+    delete_file,
+    exists,
+    file_errors,
+    move,
+    read_bytes,
+    rename_directory,
+    storage_errors,
+    write_bytes,
+)
+from airflow_hiveacid.storage.stores.listing import list_files, list_table, metadata_text, tree_size
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LOCAL = pafs.LocalFileSystem()
+
+
+# ---- listing -------------------------------------------------------------------------------------
+
+
+def test_a_listing_names_files_empty_and_hidden_directories(tmp_path: Path) -> None:
+    (tmp_path / "base_1").mkdir()
+    (tmp_path / "delta_2_2_0").mkdir()
+    (tmp_path / "delta_2_2_0" / "bucket_00000").write_bytes(b"123")
+    (tmp_path / "delta_2_2_0" / "_orc_acid_version").write_bytes(b"2")
+    (tmp_path / "_tmp_hiveacid_x" / "base_9").mkdir(parents=True)
+    (tmp_path / "sub" / "deep").mkdir(parents=True)
+    (tmp_path / "sub" / "deep" / "000000_0").write_bytes(b"1")
+    found = list_table(f"file:{tmp_path}")
+    assert [(f.path, f.size_bytes) for f in found.files] == [
+        ("delta_2_2_0/_orc_acid_version", 1),
+        ("delta_2_2_0/bucket_00000", 3),
+        ("sub/deep/000000_0", 1),
+    ]
+    assert found.directories == ("_tmp_hiveacid_x", "base_1", "delta_2_2_0", "sub", "sub/deep")
+    assert found.location == f"file:{tmp_path}"
+    changed = (tmp_path / "sub" / "deep" / "000000_0").stat().st_mtime
+    assert found.files[2].modified_s == pytest.approx(changed, abs=1e-3)
+
+
+def test_a_listing_reads_what_compactors_say_of_their_bases(tmp_path: Path) -> None:
+    write_bytes(LOCAL, f"{tmp_path}/base_1/_metadata_acid", metadata_text("compacted"))
+    turned = b'{"dataFormat":"truncated","thisFileVersion":"0"}'
+    write_bytes(LOCAL, f"{tmp_path}/base_2/_metadata_acid", turned)
+    assert list_table(str(tmp_path)).metadata == {"base_1": "compacted", "base_2": "truncated"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"not json",
+        b'{"thisFileVersion":"1","dataFormat":"compacted"}',
+        b'{"thisFileVersion":"0","dataFormat":3}',
+    ],
+)
+def test_a_marker_that_hive_would_not_write_is_corrupt(tmp_path: Path, text: bytes) -> None:
+    write_bytes(LOCAL, f"{tmp_path}/base_1/_metadata_acid", text)
+    with pytest.raises(CorruptFileError, match="_metadata_acid"):
+        list_table(str(tmp_path))
+
+
+def test_a_location_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(LocationNotFoundError, match="does not exist"):
+        list_table(f"{tmp_path}/nothing")
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(ConfigurationError, match="not a directory"):
+        list_table(f"{tmp_path}/file")
+
+
+class _Handler(pafs.FSSpecHandler):
+    """A local file system that goes wrong on purpose: `before` sees every call."""
+
+    def __init__(self, before: Any) -> None:  # noqa: ANN401
+        self._before = before
+        self.inner = LOCAL
+
+    def get_file_info(self, paths: list[str]) -> list[pafs.FileInfo]:
+        self._before("get_file_info", paths[0])
+        infos: list[pafs.FileInfo] = LOCAL.get_file_info(paths)
+        return infos
+
+    def get_file_info_selector(self, selector: pafs.FileSelector) -> list[pafs.FileInfo]:
+        self._before("list", selector.base_dir)
+        infos: list[pafs.FileInfo] = LOCAL.get_file_info(selector)
+        return infos
+
+    def open_input_stream(self, path: str) -> pa.PythonFile:
+        self._before("open", path)
+        return LOCAL.open_input_stream(path)
+
+    def create_dir(self, path: str, recursive: bool) -> None:
+        self._before("create_dir", path)
+        LOCAL.create_dir(path, recursive=recursive)
+
+    def delete_dir(self, path: str) -> None:
+        self._before("delete_dir", path)
+        LOCAL.delete_dir(path)
+
+    def move(self, src: str, dest: str) -> None:
+        self._before("move", src)
+        if LOCAL.get_file_info(dest).type == pafs.FileType.Directory:
+            dest = f"{dest}/{src.rpartition('/')[2]}"  # as HDFS does it
+        LOCAL.move(src, dest)
+
+
+def _going_wrong(monkeypatch: pytest.MonkeyPatch, before: Any) -> pafs.FileSystem:  # noqa: ANN401
+    fs = pafs.PyFileSystem(_Handler(before))
+    monkeypatch.setattr(locations, "_local", lambda: fs)
+    return fs
+
+
+def test_a_directory_that_vanishes_while_it_is_listed_makes_the_listing_start_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "delta_1_1_0").mkdir()
+
+    def clean_once(call: str, path: str) -> None:
+        if call == "list" and path.endswith("delta_1_1_0"):
+            (tmp_path / "base_1").mkdir()
+            (tmp_path / "delta_1_1_0").rmdir()
+
+    _going_wrong(monkeypatch, clean_once)
+    assert list_table(str(tmp_path)).directories == ("base_1",)
+
+
+def test_a_location_that_never_stands_still_is_an_error_not_half_a_listing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "delta_1_1_0").mkdir()
+
+    def vanish(call: str, path: str) -> None:
+        if call == "list" and path.endswith("delta_1_1_0"):
+            raise FileNotFoundError(errno.ENOENT, "gone", path)
+
+    _going_wrong(monkeypatch, vanish)
+    with pytest.raises(StorageError, match="kept changing"):
+        list_table(str(tmp_path))
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])
+def test_no_permission_is_an_error_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(call: str, path: str) -> None:
+        if call in ("list", "create_dir"):
+            raise OSError(number, "no", path)
+
+    _going_wrong(monkeypatch, refuse)
+    with pytest.raises(LocationPermissionError, match="list"):
+        list_table(str(tmp_path))
+    with pytest.raises(LocationPermissionError, match="write"):
+        check_writable(str(tmp_path))
+
+
+# ---- single files and directories ----------------------------------------------------------------
+
+
+def test_bytes_come_back_as_they_were_written_and_parents_are_made(tmp_path: Path) -> None:
+    path = f"{tmp_path}/a/b.gz"
+    write_bytes(LOCAL, path, b"first, longer")
+    write_bytes(LOCAL, path, b"\x00second")
+    assert read_bytes(LOCAL, path) == b"\x00second"
+    with pytest.raises(FileNotFoundError):
+        read_bytes(LOCAL, f"{tmp_path}/nothing")
+
+
+def test_a_directory_is_published_whole(tmp_path: Path) -> None:
+    (tmp_path / "_tmp" / "base_5").mkdir(parents=True)
+    (tmp_path / "_tmp" / "base_5" / "bucket_00000").write_bytes(b"x")
+    rename_directory(LOCAL, f"{tmp_path}/_tmp/base_5", f"{tmp_path}/base_5")
+    assert (tmp_path / "base_5" / "bucket_00000").read_bytes() == b"x"
+    assert not exists(LOCAL, f"{tmp_path}/_tmp/base_5")
+
+
+@pytest.mark.parametrize("content", [[], ["bucket_00000"]])
+def test_a_directory_that_exists_is_never_replaced(tmp_path: Path, content: list[str]) -> None:
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "mine").write_bytes(b"")
+    (tmp_path / "base_5").mkdir()
+    for name in content:
+        (tmp_path / "base_5" / name).write_bytes(b"")
+    with pytest.raises(DirectoryExistsError):
+        rename_directory(LOCAL, f"{tmp_path}/new", f"{tmp_path}/base_5")
+    assert sorted(p.name for p in (tmp_path / "base_5").iterdir()) == content
+    assert (tmp_path / "new" / "mine").exists()
+
+
+def test_a_rename_that_landed_inside_the_target_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "_tmp" / "base_5").mkdir(parents=True)
+
+    def overtake(call: str, path: str) -> None:
+        if call == "move" and path.endswith("_tmp/base_5"):
+            (tmp_path / "base_5").mkdir()
+
+    fs = _going_wrong(monkeypatch, overtake)
+    with pytest.raises(DirectoryExistsError):
+        rename_directory(fs, f"{tmp_path}/_tmp/base_5", f"{tmp_path}/base_5")
+    assert (tmp_path / "_tmp" / "base_5").is_dir()
+    assert list((tmp_path / "base_5").iterdir()) == []
+
+
+def test_renaming_what_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="not there"):
+        rename_directory(LOCAL, f"{tmp_path}/none", f"{tmp_path}/base_5")
+    with pytest.raises(StorageError, match="not there"):
+        move(LOCAL, f"{tmp_path}/none", f"{tmp_path}/some/where")
+
+
+@pytest.mark.promise("K7")
+def test_deleting_twice_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "delta_1_1" / "deep").mkdir(parents=True)
+    delete_directory(LOCAL, f"{tmp_path}/delta_1_1")
+    delete_directory(LOCAL, f"{tmp_path}/delta_1_1")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_can_be_removed_twice(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"")
+    delete_file(LOCAL, f"{tmp_path}/x")
+    delete_file(LOCAL, f"{tmp_path}/x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_of_one_directory_are_listed_without_what_is_below(tmp_path: Path) -> None:
+    write_bytes(LOCAL, f"{tmp_path}/b", b"12")
+    write_bytes(LOCAL, f"{tmp_path}/a", b"1")
+    write_bytes(LOCAL, f"{tmp_path}/deep/c", b"123")
+    assert [(f.path, f.size_bytes) for f in list_files(LOCAL, str(tmp_path))] == [
+        ("a", 1),
+        ("b", 2),
+    ]
+    assert list_files(LOCAL, f"{tmp_path}/nothing") == ()
+
+
+def test_the_size_of_a_tree_is_that_of_all_its_files_and_its_age_that_of_the_newest(
+    tmp_path: Path,
+) -> None:
+    write_bytes(LOCAL, f"{tmp_path}/t/b", b"12")
+    write_bytes(LOCAL, f"{tmp_path}/t/deep/c", b"123")
+    for path in ("t/b", "t/deep/c", "t/deep", "t"):
+        os.utime(tmp_path / path, (1000, 1000))
+    os.utime(tmp_path / "t" / "deep" / "c", (2000, 2000))
+    assert tree_size(LOCAL, f"{tmp_path}/t") == (5, 2000.0)
+    assert tree_size(LOCAL, f"{tmp_path}/nothing") == (0, 0.0)
+
+
+def test_a_writable_location_is_left_as_it_was(tmp_path: Path) -> None:
+    check_writable(str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(LocationNotFoundError):
+        check_writable(f"{tmp_path}/nothing")
+
+
+def test_a_location_that_refuses_us_is_found_out() -> None:
+    # Nobody makes a directory in the kernel's own file system, not even root.
+    with pytest.raises(LocationPermissionError, match=r"no permission to write .*/sys/kernel"):
+        check_writable("file:/sys/kernel")
+
+
+def test_errors_of_arrow_become_ours_and_others_pass() -> None:
+    with pytest.raises(StorageError, match="cannot read /x: broken"), storage_errors("read", "/x"):
+        raise pa.ArrowInvalid("broken")
+    with pytest.raises(StorageError, match="not there"), file_errors("read", "/x"):
+        raise FileNotFoundError
+    with pytest.raises(KeyError), file_errors("read", "/x"):
+        raise KeyError
+
+
+@dataclass(frozen=True)
+class _FailingInTheMiddle:
+    """A local disk on which removing a directory stops half-way."""
+
+    type_name: str = "local"
+
+    def move(self, source: str, target: str) -> None:
+        LOCAL.move(source, target)
+
+    def delete_dir(self, path: str) -> None:
+        LOCAL.delete_file(f"{path}/bucket_00000")
+        raise OSError(errno.EIO, "stopped", path)
+
+
+def test_nobody_sees_half_of_a_directory_that_is_removed(tmp_path: Path) -> None:
+    directory = tmp_path / "base_1"
+    directory.mkdir()
+    for name in ("bucket_00000", "_metadata_acid"):
+        (directory / name).write_text("x")
+    with pytest.raises(StorageError, match="stopped"):
+        delete_directory(_FailingInTheMiddle(), str(directory))  # type: ignore[arg-type]
+    assert not directory.exists()
+    assert [path.name[:14] for path in tmp_path.iterdir()] == ["_tmp_hiveacid_"]

@@ -1,0 +1,125 @@
+"""Directories are built out of sight and appear whole."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import DirectoryExistsError, InvalidNameError, StorageError
+from airflow_hiveacid.format.ids import StatementId, WriteId
+from airflow_hiveacid.format.names import BaseName, DeltaName
+from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.staging import Staging
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BASE = BaseName(write_id=WriteId(5))
+DELTA = DeltaName(low=WriteId(6), high=WriteId(6), statement_id=StatementId(0))
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir())
+
+
+def test_everything_lies_below_one_hidden_directory_under_its_final_name(tmp_path: Path) -> None:
+    staging = Staging(location=f"file:{tmp_path}/", token="job-1")
+    assert staging.root == f"file:{tmp_path}/_tmp_hiveacid_job-1"
+    assert staging.path_for(BASE) == f"{staging.root}/base_0000005"
+    assert staging.final_path(DELTA) == f"file:{tmp_path}/delta_0000006_0000006_0000"
+    assert staging.attempt_path(BASE, "bucket_00000", "a7").startswith(f"{staging.root}/_attempts/")
+
+
+@pytest.mark.parametrize(
+    ("location", "top"),
+    [
+        ("file:/w/t", "file:/w/t"),
+        ("file:/w/t/day=1", "file:/w/t"),
+        ("file:/w/t_old/day=1", "file:/w/t_old/day=1"),  # its name only begins like the table's
+        ("file:/elsewhere", "file:/elsewhere"),
+    ],
+)
+def test_only_a_partition_below_its_table_is_staged_there(location: str, top: str) -> None:
+    table = TableInfo(ref=TableRef("d", "t"), location="file:/w/t", columns=())
+    staging = Staging.of(table, location, "x")
+    assert staging.top == f"{top}/_tmp_hiveacid_x"
+    assert staging.root == staging.top + location.removeprefix(top)
+    assert staging.final_path(BASE) == f"{location}/base_0000005"
+
+
+def test_a_staging_travels_to_tasks_as_a_plain_value() -> None:
+    staging = Staging(location="file:/w/t", token="x")
+    assert pickle.loads(pickle.dumps(staging)) == staging  # noqa: S301 - our own bytes
+
+
+def test_a_token_cannot_leave_the_location() -> None:
+    for token in ("", "../x", "a/b", "a b"):
+        with pytest.raises(InvalidNameError):
+            Staging(location="/w", token=token)
+
+
+@pytest.mark.promise("F11")
+def test_version_and_metadata_files_are_in_place_before_the_directory_is_seen(
+    tmp_path: Path,
+) -> None:
+    staging = Staging(location=str(tmp_path), token="x")
+    staging.prepare(BASE)
+    staging.add_version_file(BASE)
+    staging.add_metadata_file(BASE)
+    assert list_table(str(tmp_path)).files == ()
+    assert staging.publish([BASE]) == (f"{tmp_path}/base_0000005",)
+    staging.discard()
+    assert names(tmp_path) == ["base_0000005"]
+    assert (tmp_path / "base_0000005" / "_orc_acid_version").read_bytes() == b"2"
+    assert list_table(str(tmp_path)).metadata == {"base_0000005": "compacted"}
+
+
+def test_only_the_attempt_that_counts_is_published(tmp_path: Path) -> None:
+    staging = Staging(location=str(tmp_path), token="x")
+    for attempt in ("lost", "counts"):
+        path = tmp_path / staging.attempt_path(DELTA, "bucket_00000", attempt)
+        path.parent.mkdir(parents=True)
+        path.write_text(attempt)
+    assert staging.accept(DELTA, "bucket_00000", "counts").endswith("_0000/bucket_00000")
+    with pytest.raises(DirectoryExistsError):
+        staging.accept(DELTA, "bucket_00000", "lost")
+    staging.publish([DELTA])
+    staging.discard()
+    assert names(tmp_path) == [str(DELTA)]
+    assert names(tmp_path / str(DELTA)) == ["bucket_00000"]
+    assert (tmp_path / str(DELTA) / "bucket_00000").read_text() == "counts"
+
+
+def test_accepting_what_no_attempt_wrote_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError):
+        Staging(location=str(tmp_path), token="x").accept(DELTA, "bucket_00000", "none")
+
+
+def test_nothing_is_published_when_one_target_is_there(tmp_path: Path) -> None:
+    staging = Staging(location=str(tmp_path), token="x")
+    staging.prepare(DELTA)
+    staging.prepare(BASE)
+    (tmp_path / str(BASE)).mkdir()
+    with pytest.raises(DirectoryExistsError) as caught:
+        staging.publish([DELTA, BASE])
+    assert caught.value.path.endswith("/base_0000005")
+    assert names(tmp_path) == ["_tmp_hiveacid_x", "base_0000005"]
+
+
+def test_nothing_is_published_when_one_directory_was_never_built(tmp_path: Path) -> None:
+    staging = Staging(location=str(tmp_path), token="x")
+    staging.prepare(DELTA)
+    with pytest.raises(StorageError, match="never built"):
+        staging.publish([DELTA, BASE])
+    assert names(tmp_path) == ["_tmp_hiveacid_x"]
+
+
+def test_discarding_removes_everything_and_may_be_repeated(tmp_path: Path) -> None:
+    staging = Staging(location=str(tmp_path), token="x")
+    staging.prepare(BASE)
+    staging.discard()
+    staging.discard()
+    assert names(tmp_path) == []

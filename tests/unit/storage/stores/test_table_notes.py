@@ -1,0 +1,79 @@
+"""What maintenance notes beside a table comes back as it was noted, whatever lies there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.plan.cleaning import FirstSeen
+from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WHOLE = PartitionName()
+SEEN = {
+    "base_0000002": FirstSeen(high_watermark=TxnId(9), at_s=1700000000.25),
+    "delta_0000001_0000004_v0000012": FirstSeen(high_watermark=TxnId(12), at_s=0.0),
+}
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> TableNotes:
+    return TableNotes(location=f"file:{tmp_path}/t")
+
+
+def month(value: str | None) -> PartitionName:
+    return PartitionName(("month",), (value,))
+
+
+def test_when_replacements_were_first_seen_comes_back_for_their_partition_alone(
+    notes: TableNotes,
+) -> None:
+    notes.note_first_seen(month("a/b"), SEEN)
+    notes.note_first_seen(month(None), {"base_0000007": SEEN["base_0000002"]})
+    assert notes.first_seen(month("a/b")) == SEEN
+    assert notes.first_seen(month(None)) == {"base_0000007": SEEN["base_0000002"]}
+    assert notes.first_seen(month("b")) == {}
+    assert notes.first_seen(WHOLE) == {}
+
+
+def test_new_notes_replace_the_old_ones_and_none_leave_no_file(notes: TableNotes) -> None:
+    notes.note_first_seen(WHOLE, SEEN)
+    notes.note_first_seen(WHOLE, {"base_0000002": SEEN["base_0000002"]})
+    assert notes.first_seen(WHOLE) == {"base_0000002": SEEN["base_0000002"]}
+    notes.note_first_seen(WHOLE, {})
+    notes.note_first_seen(WHOLE, {})
+    assert notes.first_seen(WHOLE) == {}
+
+
+def test_how_far_a_compaction_went_comes_back_until_it_is_forgotten(notes: TableNotes) -> None:
+    notes.note_highest_write_id(3, WriteId(17))
+    notes.note_highest_write_id(4, WriteId(18))
+    assert (notes.highest_write_id(3), notes.highest_write_id(4)) == (17, 18)
+    notes.forget_compaction(3)
+    notes.forget_compaction(3)
+    assert (notes.highest_write_id(3), notes.highest_write_id(4)) == (None, 18)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"base_0000002": '])
+def test_a_note_that_was_cut_off_is_as_good_as_none(
+    notes: TableNotes, tmp_path: Path, text: str
+) -> None:
+    notes.note_first_seen(WHOLE, SEEN)
+    notes.note_highest_write_id(3, WriteId(17))
+    for file in (tmp_path / "t").rglob("*.json"):
+        file.write_text(text)
+    assert notes.first_seen(WHOLE) == {}
+    assert notes.highest_write_id(3) is None
+
+
+def test_notes_are_where_no_reader_looks(notes: TableNotes, tmp_path: Path) -> None:
+    notes.note_first_seen(WHOLE, SEEN)
+    notes.note_highest_write_id(3, WriteId(17))
+    assert len(list((tmp_path / "t").rglob("*.json"))) == 2
+    assert list_table(notes.location).files == ()

@@ -1,0 +1,85 @@
+"""Days before 1582-10-15 keep their label when the calendar changes under them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from pyarrow import fs as pafs
+
+from airflow_hiveacid.storage.orc.tail import read_tail
+from airflow_hiveacid.storage.values.calendars import (
+    SWITCHOVER_DAY,
+    is_hybrid,
+    to_proleptic_days,
+    to_proleptic_seconds,
+)
+from unit.storage.orc_tables import insert, write_acid
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EPOCH = dt.date(1970, 1, 1)
+
+# From Java: GregorianCalendar (hybrid) on the left, LocalDate (proleptic) on the right.
+LABELS = [
+    (-719164, dt.date(1, 1, 1)),
+    (-719163, dt.date(1, 1, 2)),
+    (-171655, dt.date(1500, 1, 1)),
+    (-171596, dt.date(1500, 3, 1)),  # 1500-02-29, which only the Julian calendar has
+    (-171595, dt.date(1500, 3, 1)),
+    (-353915, dt.date(1000, 12, 31)),
+    (-718010, dt.date(4, 2, 29)),
+    (-141428, dt.date(1582, 10, 4)),
+    (-141427, dt.date(1582, 10, 15)),
+    (0, EPOCH),
+    (20000, dt.date(2024, 10, 4)),
+]
+
+
+@pytest.mark.parametrize(("hybrid", "label"), LABELS)
+def test_a_hybrid_day_becomes_the_proleptic_day_of_its_label(hybrid: int, label: dt.date) -> None:
+    assert to_proleptic_days(np.array([hybrid])).tolist() == [(label - EPOCH).days]
+
+
+def test_days_from_the_change_on_stay() -> None:
+    days = np.arange(SWITCHOVER_DAY, SWITCHOVER_DAY + 400, dtype=np.int32)
+    assert (to_proleptic_days(days) == days).all()
+
+
+def test_every_day_label_before_the_change_is_met_once_but_for_julian_leap_days() -> None:
+    days = to_proleptic_days(np.arange(-719164, SWITCHOVER_DAY))
+    steps = np.diff(days)
+    assert set(steps.tolist()) == {0, 1}
+    assert (steps == 0).sum() == 12  # the years 100, 200, 300, 500, ... that are leap years no more
+
+
+def test_the_time_of_day_stays() -> None:
+    seconds = np.array([-719164 * 86400 + 1, SWITCHOVER_DAY * 86400 - 1, SWITCHOVER_DAY * 86400, 5])
+    expected = [-719162 * 86400 + 1, -141438 * 86400 + 86399, SWITCHOVER_DAY * 86400, 5]
+    assert to_proleptic_seconds(seconds).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("calendar", "writer", "version", "expected"),
+    [
+        (1, 0, 9, True),  # Hive 4
+        (2, 0, 9, False),
+        (2, 1, 6, False),
+        (0, 0, 7, False),  # Hive 3.1
+        (0, 0, 5, True),  # Hive 2
+        (0, 1, 6, False),  # C++
+        (0, 4, 6, False),  # Trino
+        (3, 0, 7, False),
+    ],
+)
+def test_a_file_is_in_the_calendar_that_its_writer_used(
+    tmp_path: Path, calendar: int, writer: int, version: int, expected: bool
+) -> None:
+    path = write_acid(tmp_path / "f", [insert(1, 0, 1)])
+    tail = read_tail(pafs.LocalFileSystem(), str(path))
+    tail.footer.calendar, tail.footer.writer = calendar, writer
+    tail.postscript.writer_version = version
+    assert is_hybrid(tail) == expected

@@ -1,0 +1,108 @@
+"""Texts of values are Java's, as Hive prints them; the expectations were printed by Hive 4.0.1."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from airflow_hiveacid.storage.values.hive_text import (
+    date_texts,
+    decimal_text,
+    decimal_texts,
+    double_text,
+    double_texts,
+    local_timestamp_texts,
+    timestamp_texts,
+)
+from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE
+
+
+def pairs(*values: tuple[int, int] | None) -> pa.Array:
+    return pa.array(
+        [None if v is None else {"seconds": v[0], "nanos": v[1]} for v in values], PAIR_TYPE
+    )
+
+
+def test_dates_have_four_digits_and_a_sign_beyond() -> None:
+    days = [0, None, -719162, -719163, -719163 - 366, 2932896, 2932897]
+    assert date_texts(pa.array(days, pa.date32())) == [
+        "1970-01-01",
+        None,
+        "0001-01-01",
+        "0000-12-31",
+        "-0001-12-31",
+        "9999-12-31",
+        "+10000-01-01",
+    ]
+
+
+def test_timestamps_lose_trailing_zeros_and_an_empty_fraction() -> None:
+    values = pairs((0, 0), (5, 500_000_000), None, (-1, 1), (253402300799, 999_999_999), (59, 10))
+    assert timestamp_texts(values) == [
+        "1970-01-01 00:00:00",
+        "1970-01-01 00:00:05.5",
+        None,
+        "1969-12-31 23:59:59.000000001",
+        "9999-12-31 23:59:59.999999999",
+        "1970-01-01 00:00:59.00000001",
+    ]
+    assert timestamp_texts(pairs((253402300800, 0))) == ["+10000-01-01 00:00:00"]
+
+
+def test_local_timestamps_keep_one_digit_and_say_their_zone() -> None:
+    values = pairs((1577934245, 678_000_000), (1577934245, 0), None)
+    assert local_timestamp_texts(values) == [
+        "2020-01-02 03:04:05.678 UTC",
+        "2020-01-02 03:04:05.0 UTC",
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("1.50", "1.5"),
+        ("100", "100"),
+        ("0.00", "0"),
+        ("-0.0", "0"),
+        ("1E-18", "0.000000000000000001"),
+        ("1E5", "100000"),
+        ("-12345678901234567890.500", "-12345678901234567890.5"),
+    ],
+)
+def test_decimals_have_no_exponent_and_no_trailing_zeros(value: str, text: str) -> None:
+    assert decimal_text(Decimal(value)) == text
+
+
+def test_decimal_columns_keep_their_nulls() -> None:
+    array = pa.array([Decimal("1.00"), None], pa.decimal128(5, 2))
+    assert decimal_texts(array) == ["1", None]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1e-3, "0.001"),
+        (9.99e-4, "9.99E-4"),
+        (1e7, "1.0E7"),
+        (9999999.9, "9999999.9"),
+        (-1.5e-300, "-1.5E-300"),
+        (123456789.125, "1.23456789125E8"),
+        (100.0, "100.0"),
+        (0.0, "0.0"),
+        (-0.0, "-0.0"),
+        (float("nan"), "NaN"),
+        (float("inf"), "Infinity"),
+        (float("-inf"), "-Infinity"),
+    ],
+)
+def test_doubles_are_spelt_as_java_spells_them(value: float, text: str) -> None:
+    assert double_text(value) == text
+
+
+def test_floats_have_the_digits_of_a_float() -> None:
+    values = pa.array([1.1, 3.4e38, 1e10, 16777216, None, float("nan")], pa.float32())
+    assert double_texts(values) == ["1.1", "3.4E38", "1.0E10", "1.6777216E7", None, "NaN"]
+    assert double_texts(pa.array([1.1, None])) == ["1.1", None]

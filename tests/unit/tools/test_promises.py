@@ -1,0 +1,121 @@
+"""The meter: what counts as proof, and when it ends with a failure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.promises import Evidence, main, read_evidence, read_promises
+
+_CASE = """<testcase classname="tests.x" name="{name}">
+<properties><property name="promise" value="{promise}"/></properties>{body}</testcase>"""
+_DOCUMENT = "| T1 | One | 0.1.0 |\n| T2 | Two | 0.1.0 |\n| T9 | Later |  |\n"
+_SKIPPED = '<skipped message="no"/>'
+_FAILED = '<failure message="no"/>'
+
+
+def case(promise: str, name: str = "test_a", body: str = "") -> str:
+    return _CASE.format(promise=promise, name=name, body=body)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "promises.md").write_text(_DOCUMENT)
+    (tmp_path / "build").mkdir()
+    return tmp_path
+
+
+def ran(project: Path, *cases: str) -> int:
+    """The meter's exit status after a run with these results."""
+    file = project / "build" / "junit-spark.xml"
+    file.write_text(f"<testsuites><testsuite>{''.join(cases)}</testsuite></testsuites>")
+    return main([], root=project)
+
+
+def test_it_ends_well_when_each_due_promise_has_a_test_that_passed(project: Path) -> None:
+    assert ran(project, case("T1"), case("T2")) == 0
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        (),
+        (case("T2", body=_SKIPPED),),
+        (case("T2", body=_FAILED),),
+        (case("T2"), case("T2", "test_b", _FAILED)),
+        (case("T2"), case("T2", "test_b", "<error/>")),
+    ],
+    ids=["no test", "skipped", "failed", "passed and failed", "passed and broken"],
+)
+def test_it_ends_with_a_failure_when_one_due_promise_is_not_proven(
+    project: Path, others: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ran(project, case("T1"), *others) == 1
+    assert capsys.readouterr().out.endswith("open: T2\n")
+
+
+def test_one_passed_case_beside_a_skipped_one_is_proof(project: Path) -> None:
+    assert ran(project, case("T1"), case("T2"), case("T2", "test_b", _SKIPPED)) == 0
+
+
+def test_a_promise_still_to_come_needs_no_test(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ran(project, case("T1"), case("T2")) == 0
+    assert "T9" not in capsys.readouterr().out
+    assert main(["--all"], root=project) == 0
+    assert "T9   later  no test  Later" in capsys.readouterr().out
+
+
+def test_without_results_it_fails_and_says_what_to_run(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([], root=project) == 1
+    assert "make test" in capsys.readouterr().err
+
+
+def test_each_promise_is_followed_by_the_names_of_its_tests(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran(
+        project,
+        case("T1", "test_a[one]"),
+        case("T1", "test_a[two]"),
+        case("T1", "test_a[three]", _FAILED),
+        case("T2", "test_b", _SKIPPED),
+    )
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        "T1   0.1.0  failed   One",
+        "tests.x::test_a (2 cases)",
+        "tests.x::test_a FAILED",
+        "T2   0.1.0  skipped  Two",
+        "tests.x::test_b SKIPPED",
+        "0 of 2 promises that are due are proven; 3 in all",
+        "open: T1 T2",
+    ]
+
+
+def test_results_of_both_environments_count(project: Path) -> None:
+    for name, promise in (("spark", "T1"), ("airflow", "T2")):
+        text = f"<testsuites>{case(promise)}</testsuites>"
+        (project / "build" / f"junit-{name}.xml").write_text(text)
+    found = read_evidence(sorted((project / "build").iterdir()))
+    assert {name: proof.result for name, proof in found.items()} == {"T1": "passed", "T2": "passed"}
+
+
+def test_a_promise_nobody_tested_says_so() -> None:
+    assert Evidence().result == "no test"
+
+
+def test_every_row_of_the_document_is_read() -> None:
+    file = Path(__file__).parents[3] / "docs" / "promises.md"
+    promises, _, taken_back = file.read_text().partition("## Taken back")
+    rows = [line for line in promises.splitlines() if line.startswith("| ")]
+    known = read_promises(file)
+    reasons = {line.split()[1] for line in taken_back.splitlines() if line.startswith("| ")}
+    assert reasons - {"id"} <= {p.id for p in known if not p.since}
+    assert len(known) == sum(not row.startswith("| id |") for row in rows)
+    assert len({p.id for p in known}) == len(known)
