@@ -74,11 +74,24 @@ def test_a_commit_without_an_answer_and_without_a_server_to_ask_is_told_as_unkno
     assert is_visible(bench, table, mine.write_id)
 
 
-def test_a_lock_without_an_answer_leaves_none_behind(
+def test_a_lock_without_an_answer_falls_with_its_transaction(
     bench: Bench, relay: Relay, remote: MetastoreClient
 ) -> None:
     table = bench.table()
     relay.cut("lock", is_forwarded=True)
+    with begin(remote, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5) as txn:
+        assert relay.has_cut_all
+        # whose answer was lost is gone, so nobody waits for a lock that nobody knows of
+        assert [lock.txn_id for lock in bench.clients[0].show_locks(table.ref)] == [txn.txn_id]
+    assert is_visible(bench, table, txn.write_ids[table.ref])
+    assert bench.clients[0].show_locks(table.ref) == ()
+
+
+def test_a_lock_that_nobody_answers_again_and_again_leaves_none_behind(
+    bench: Bench, relay: Relay, remote: MetastoreClient
+) -> None:
+    table = bench.table()
+    relay.cut("lock", is_forwarded=True, times=1000)
     with (
         pytest.raises(MetastoreUnavailableError, match="lock"),
         begin(remote, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5),
