@@ -23,7 +23,7 @@ from airflow_hiveacid.format.errors import (
     TransactionAbortedError,
 )
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
-from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
+from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.metastore.commit import abort_quietly
 from airflow_hiveacid.metastore.fencing import Seal, fence, raise_if_fenced
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 # hive.txn.retrysnapshot.max.count of Hive 4.
 _MOST_REOPENINGS: Final = 5
+_BY_ROWS: Final = {DataOperation.UPDATE, DataOperation.DELETE}
 # A beat that hangs must leave time for others before the server's patience is over.
 _BEAT_SHARE: Final = 0.25
 _SHORTEST_BEAT_S: Final = 0.25
@@ -91,6 +92,14 @@ class Plan:
         return tuple(sorted({a.ref for a in self.writes if a.operations != {DataOperation.INSERT}}))
 
     @property
+    def judged(self) -> tuple[TableRef, ...]:
+        """Written tables whose own rows decide what is written."""
+        read = {access.ref for access in self.reads}
+        return tuple(
+            sorted({a.ref for a in self.writes if a.ref in read or a.operations & _BY_ROWS})
+        )
+
+    @property
     def fenced(self) -> tuple[TableRef, ...]:
         """Tables on whose locks another copy of the job is looked for."""
         return self.written or tuple(sorted({access.ref for access in self.reads}))
@@ -103,6 +112,7 @@ class Opened:
     `seal` is None for a job without a key. `undo` ends patience and heartbeats, and aborts, when it
     is closed.
     `timeout_s` is the server's patience, known here also when the server can no longer be asked.
+    `empty` holds write IDs that were committed for the snapshot's sake, with nothing in them.
     """
 
     txn_id: TxnId
@@ -114,6 +124,7 @@ class Opened:
     heartbeat: Heartbeat
     timeout_s: float
     undo: ExitStack
+    empty: Mapping[TableRef, WriteId]
 
 
 def open_and_lock(client: MetastorePort, plan: Plan) -> Opened:
@@ -150,7 +161,7 @@ def open_and_lock(client: MetastorePort, plan: Plan) -> Opened:
                 raise
             _log.warning("beginning anew txn_id=%s: %s", txn_id, error)
             continue
-        if is_last or not _is_overtaken(before, opened.snapshot):
+        if is_last or not _is_overtaken(before, opened):
             return opened
         _log.info("overtaken before the snapshot, beginning anew txn_id=%s", txn_id)
         opened.undo.close()
@@ -190,13 +201,15 @@ class _Opening:
             lock_id = self._lock(timeout_s=max(0.0, deadline_s - self.plan.clock.monotonic()))
             self._register(write_ids)
             self.plan.on_step("fenced")
+            snapshot, empty = self._see(write_ids)
             return Opened(
                 txn_id=self.txn_id,
                 first_txn_id=self.first_txn_id,
                 seal=self._seal,
                 write_ids=write_ids,
                 lock_id=lock_id,
-                snapshot=self._see(),
+                snapshot=snapshot,
+                empty=empty,
                 heartbeat=heartbeat,
                 timeout_s=self.timeout_s,
                 undo=undo.pop_all(),
@@ -260,18 +273,17 @@ class _Opening:
                     operation,
                 )
 
-    def _see(self) -> Snapshot:
-        """Take the newest snapshot there is.
+    def _see(self, own: Mapping[TableRef, WriteId]) -> tuple[Snapshot, Mapping[TableRef, WriteId]]:
+        """Take the newest snapshot there is; gives the empty write IDs it cost, too.
 
         Not cut at our own transaction, as a query of Hive's would be: a newer copy of the job may
         have committed while this one slept, and what it wrote has to be seen.
         """
-        txns = self.client.valid_txns()
-        if self.txn_id not in txns.open:
-            raise TransactionAbortedError(
-                txn_id=self.txn_id, reason="the metastore no longer lists it as open"
-            )
-        tables = self.client.valid_write_ids(self.plan.seen, txns)
+        txns, tables = self._look()
+        short = [ref for ref in self.plan.judged if own[ref] > tables[ref].high_watermark]
+        empty = {ref: self._commit_nothing(ref) for ref in short}
+        if empty:
+            txns, tables = self._look()
         # Where the server keeps this history, its cleaner looks at nothing else.
         lowest = {
             ref: write_ids.min_open_write_id or WriteId(write_ids.high_watermark + 1)
@@ -279,7 +291,27 @@ class _Opening:
         }
         self.client.add_write_ids_to_min_history(self.txn_id, lowest)
         self.plan.on_step("snapshot")
-        return Snapshot(txn_id=self.txn_id, txns=txns, tables=tables)
+        return Snapshot(txn_id=self.txn_id, txns=txns, tables=tables), empty
+
+    def _look(self) -> tuple[ValidTxnList, Mapping[TableRef, ValidWriteIdList]]:
+        txns = self.client.valid_txns()
+        if self.txn_id not in txns.open:
+            raise TransactionAbortedError(
+                txn_id=self.txn_id, reason="the metastore no longer lists it as open"
+            )
+        return txns, self.client.valid_write_ids(self.plan.seen, txns)
+
+    def _commit_nothing(self, ref: TableRef) -> WriteId:
+        """Let 4.0.1 list all of a table's write IDs again, as long as this transaction is open.
+
+        Its list ends below our own ID: it knows of no committed one any more, and may leave out
+        some that are. One that commits now it has to know. See docs/adr/0014.
+        """
+        _log.info("the list of write IDs of %s ends early; committing an empty one", ref)
+        txn_id = self.client.open_txn()
+        write_id = self.client.allocate_write_id(txn_id, ref)
+        self.client.commit_txn(txn_id)
+        return write_id
 
 
 def _interval_s(plan: Plan, timeout_s: float) -> float:
@@ -299,10 +331,13 @@ def _write_ids_of(
     return client.valid_write_ids(refs, client.valid_txns()) if refs else {}
 
 
-def _is_overtaken(before: Mapping[TableRef, ValidWriteIdList], snapshot: Snapshot) -> bool:
-    return any(_has_news(old, snapshot.tables[ref]) for ref, old in before.items())
+def _is_overtaken(before: Mapping[TableRef, ValidWriteIdList], opened: Opened) -> bool:
+    return any(
+        _has_news(old, opened.snapshot.tables[ref], but=opened.empty.get(ref))
+        for ref, old in before.items()
+    )
 
 
-def _has_news(before: ValidWriteIdList, after: ValidWriteIdList) -> bool:
+def _has_news(before: ValidWriteIdList, after: ValidWriteIdList, *, but: WriteId | None) -> bool:
     later = range(before.high_watermark + 1, after.high_watermark + 1)
-    return any(after.is_visible(WriteId(w)) for w in (*before.open, *later))
+    return any(after.is_visible(WriteId(w)) for w in (*before.open, *later) if w != but)

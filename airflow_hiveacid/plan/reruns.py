@@ -38,7 +38,8 @@ class LedgerEntry:
     `statement` maps each part of the job description to its digest. `table_id` tells a table from
     another one that had its name and place before. `directories` are the URIs that the attempt
     publishes. `result` is the job's result as JSON text. `recorded_s` is seconds since 1970;
-    for `retention_s` from then on the entry is kept, whoever prunes.
+    for `retention_s` from then on the entry is kept, whoever prunes. One that is not legible tells
+    only whose it is: its text is damaged.
     """
 
     job_key: str
@@ -53,6 +54,7 @@ class LedgerEntry:
     recorded_s: float
     retention_s: float
     is_confirmed: bool = False
+    is_legible: bool = True
 
     @property
     def when(self) -> str:
@@ -91,7 +93,7 @@ def earlier_run(
     if last.generation == run.generation or run.on_rerun is OnRerun.SKIP:
         # To skip a statement because another one was done would lose it without a word.
         differing = differing_parts(run.statement, last.statement)
-        if differing:
+        if differing and last.is_legible:
             raise StatementChangedError(
                 table=table.ref,
                 job_key=run.job_key,

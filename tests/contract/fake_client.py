@@ -308,14 +308,12 @@ class FakeClient:
         return {i: txn for i, txn in self.server.txns.items() if not txn.is_forgotten}
 
     def _write_ids(self, ref: TableRef, txns: ValidTxnList) -> ValidWriteIdList:
-        known = {
-            txn_id: write_id
-            for txn_id, write_id in self.server.write_ids.get(ref, {}).items()
-            if txn_id <= txns.high_watermark
-        }
+        given = self.server.write_ids.get(ref, {})
         last = WriteId(self.server.next_write_id.get(ref, WriteId(1)) - 1)
-        high = WriteId(max(known.values(), default=0)) or last
-        opened = tuple(w for t, w in known.items() if t in txns.open)
+        high = max((w for t, w in given.items() if t <= txns.high_watermark), default=last)
+        known = {t: w for t, w in given.items() if w <= high}
+        # Whoever began after the list of transactions was taken counts as open.
+        opened = tuple(w for t, w in known.items() if t in txns.open or t > txns.high_watermark)
         aborted = tuple(w for t, w in known.items() if t in txns.aborted)
         minimum = min(opened, default=None)
         invalid = (*opened, *aborted)

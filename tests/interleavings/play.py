@@ -76,8 +76,10 @@ class Play(Acting, Watching):
     def _check_clean_failure(self, actor: Actor, job: Job) -> None:
         """A job that failed, and said so, has left nothing."""
         server = self.world.server
+        with server.remembering():
+            given = dict(server.write_ids.get(REF, {}))
         mine = {t for t, owner in self.world.owners.items() if owner is actor}
-        write_ids = {w for t, w in server.write_ids.get(REF, {}).items() if t in mine}
+        write_ids = {w for t, w in given.items() if t in mine}
         left = [
             str(name)
             for p in self.scene.partitions
@@ -191,8 +193,9 @@ class Play(Acting, Watching):
         for path in leftovers(world.disk.find(ROOT), ROOT):
             world.fail(f"{path} is left")
         client = world.client()
-        txns = client.valid_txns()
-        write_ids = client.valid_write_ids([REF], txns)[REF]
+        with world.unseen():
+            txns = client.valid_txns()
+            write_ids = client.valid_write_ids([REF], txns)[REF]
         for p in self.scene.partitions:
             found = readers.look(world.disk, self.place(p))
             chosen = readers.hive_choice(found, write_ids, txns)

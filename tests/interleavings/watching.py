@@ -49,6 +49,8 @@ class Watching(Ground):
         write_id = self.world.server.write_ids.get(REF, {}).get(txn.txn_id)
         if owner is None or write_id is None:
             return
+        if txn.txn_id not in self.world.server.has_locked:
+            return  # empty, for the sake of its author's snapshot
         at = self.world.sequence - 1
         job = self.jobs.get(owner.number)
         if job is None:

@@ -34,10 +34,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from airflow_hiveacid.format.conflicts import MetastoreGeneration
-    from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.format.ids import TxnId, WriteId
+    from airflow_hiveacid.format.table import TableRef
     from airflow_hiveacid.metastore.heartbeat import Heartbeat
+    from airflow_hiveacid.metastore.locks import LockRequest
     from airflow_hiveacid.metastore.txn_values import TxnType
-    from contract.fake_metastore import Txn
+    from contract.fake_metastore import Lock, Txn
 
 TIMEOUT_S: Final = 3.0
 _BEGAN_S: Final = time.time()
@@ -163,6 +165,24 @@ class Server(FakeMetastore):
         self.guard = contextlib.nullcontext()  # type: ignore[assignment]
         self._world = world
         self._reaped_s = 0.0
+        self._every: dict[TableRef, dict[TxnId, WriteId]] = {}
+        self.has_locked: set[TxnId] = set()
+
+    def clean_write_ids(self) -> None:
+        for ref, known in self.write_ids.items():
+            self._every.setdefault(ref, {}).update(known)
+        super().clean_write_ids()
+
+    @contextlib.contextmanager
+    def remembering(self) -> Iterator[None]:
+        """Every write ID that was ever given is known here, as if none had been forgotten."""
+        known = self.write_ids
+        refs = {*known, *self._every}
+        self.write_ids = {r: {**self._every.get(r, {}), **known.get(r, {})} for r in refs}
+        try:
+            yield
+        finally:
+            self.write_ids = known
 
     def reap(self) -> None:
         if self._reaped_s != self.clock.monotonic():
@@ -180,6 +200,10 @@ class Server(FakeMetastore):
         txn_id = super().open(user, txn_type)
         self._world.owners[txn_id] = self._world.speaker
         return txn_id
+
+    def enqueue(self, request: LockRequest, user: str) -> Lock:
+        self.has_locked.add(request.txn_id)
+        return super().enqueue(request, user)
 
     def end(self, txn: Txn, state: TxnState) -> None:
         was_open = txn.state is TxnState.OPEN
@@ -268,10 +292,11 @@ class World:
 
     @contextlib.contextmanager
     def unseen(self) -> Iterator[None]:
-        """What is done here meets no border."""
+        """What is done here meets no border, and the metastore leaves nothing out."""
         current, self.current = self.current, None
         try:
-            yield
+            with self.server.remembering():
+                yield
         finally:
             self.current = current
 

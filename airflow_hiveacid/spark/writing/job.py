@@ -37,13 +37,14 @@ from airflow_hiveacid.spark.reading.pruning import partitions_where
 from airflow_hiveacid.spark.reading.source import check_source, load_source
 from airflow_hiveacid.spark.reading.target import Target, empty_target, resolve_target
 from airflow_hiveacid.spark.tasks import job_group
+from airflow_hiveacid.spark.writing.order import WriteOrder
 from airflow_hiveacid.spark.writing.publish import (
     StagedDirectory,
     StagedFile,
     assemble,
     empty_file,
 )
-from airflow_hiveacid.spark.writing.write import Write, WriteOrder, writing
+from airflow_hiveacid.spark.writing.write import Write, writing
 from airflow_hiveacid.spark.writing.writers import (
     WRITTEN_SCHEMA,
     WritePlan,
@@ -201,7 +202,7 @@ def _run(
             why = f"its source {access.ref} has other partitions now"
             raise OvertakenError(table=table.ref, txn_id=txn.txn_id, why=why)
     known = partitions or (() if table.is_partitioned else (PartitionName(),))
-    write.check_not_overtaken(known)
+    write.look_ahead(known)
     target = resolve_target(job.spark, job.client, table, txn.snapshot, partitions)
     write.check_locations(list(target.locations.values()))
     plan = _write_plan(job, write, target, change)

@@ -11,53 +11,61 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.storage.stores.filesystem import exists
-from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.format.names import BaseName, parse_directory_name
+from airflow_hiveacid.storage.stores.listing import list_directories
 from airflow_hiveacid.storage.stores.locations import open_location
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.table import PartitionInfo
 
 _PARALLEL: Final = 16
 
 
+def is_overtaken(write_ids: ValidWriteIdList, own: WriteId) -> bool:
+    """Whether somebody is known to have committed under a higher write ID than `own`."""
+    above = range(own + 1, write_ids.high_watermark + 1)
+    return any(write_ids.is_visible(WriteId(w)) for w in above)
+
+
 def hiding_directory(
-    table: TableInfo,
     partitions: Sequence[PartitionInfo],
-    newest: Snapshot,
+    write_ids: ValidWriteIdList,
     own: WriteId,
     *,
     replaces: bool,
 ) -> str | None:
     """The URI of a directory that hides what write ID `own` adds to these partitions, or None.
 
+    What is not known to be open or aborted counts as committed: beginning anew costs little, and
+    gives a write ID above all that is there.
+
     Args:
-        table: the table written.
         partitions: those that are about to change, where they exist.
-        newest: what is committed now.
+        write_ids: the table's newest list.
         own: the write ID of what is about to be published.
         replaces: whether it is an overwrite, beside which no newer row may stay.
 
     Raises:
         StorageError: a partition cannot be listed.
     """
-    write_ids = newest.write_ids(table.ref)
-    above = range(own + 1, write_ids.high_watermark + 1)
-    if not any(write_ids.is_visible(WriteId(w)) for w in above):
-        return None
 
     def look(partition: PartitionInfo) -> str | None:
-        if not exists(*open_location(partition.location)):
-            return None
-        state = resolve(list_table(partition.location), write_ids, newest.txns)
-        base = (state.base,) if state.base else ()
-        later = [d for d in (state.live if replaces else base) if d.high > own]
-        return f"{partition.location.rstrip('/')}/{later[0].text}" if later else None
+        for text in list_directories(*open_location(partition.location)):
+            name = parse_directory_name(text)
+            if name is None or not (replaces or isinstance(name, BaseName)):
+                continue
+            low, high = (
+                (name.write_id, name.write_id)
+                if isinstance(name, BaseName)
+                else (name.low, name.high)
+            )
+            if high > own and write_ids.may_hold_commit(WriteId(max(low, own + 1)), high):
+                return f"{partition.location.rstrip('/')}/{text}"
+        return None
 
     with ThreadPoolExecutor(_PARALLEL) as pool:
         return next((path for path in pool.map(look, partitions) if path is not None), None)

@@ -23,9 +23,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import logging
-import time
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import DataOperation
@@ -37,9 +35,9 @@ from airflow_hiveacid.format.errors import (
     TableChangedError,
 )
 from airflow_hiveacid.metastore.transaction import begin
-from airflow_hiveacid.plan.reruns import LedgerEntry, Run, earlier_run
+from airflow_hiveacid.plan.reruns import LedgerEntry, earlier_run
 from airflow_hiveacid.spark.writing.burial import bury
-from airflow_hiveacid.spark.writing.overtaking import hiding_directory
+from airflow_hiveacid.spark.writing.overtaking import hiding_directory, is_overtaken
 from airflow_hiveacid.spark.writing.publish import (
     Publication,
     StagedDirectory,
@@ -51,14 +49,12 @@ from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.staging import Staging, check_publishable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.table import PartitionName, TableInfo
-    from airflow_hiveacid.metastore.clock import Clock
-    from airflow_hiveacid.metastore.locks import TableAccess
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transaction import Transaction
+    from airflow_hiveacid.spark.writing.order import WriteOrder
 
 log = logging.getLogger("hiveacid")
 
@@ -88,31 +84,6 @@ class WriteState(enum.Enum):
     COMMITTED = enum.auto()
     ABORTED = enum.auto()
     UNKNOWN = enum.auto()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteOrder:
-    """What is to be written, by which run of which job, and within which bounds.
-
-    `reads` are the sources' tables. `first_txn_id` keeps the rank of a write that begins anew.
-    """
-
-    run: Run
-    access: TableAccess
-    reads: tuple[TableAccess, ...] = ()
-    lock_timeout_s: float
-    heartbeat_s: float | None = None
-    ledger_retention_s: float
-    first_txn_id: TxnId | None = None
-    clock: Clock | None = None
-    on_step: Callable[[str], None]
-    on_lost: Callable[[], None] = lambda: None
-    now_s: Callable[[], float] = time.time
-
-    @property
-    def table(self) -> TableInfo:
-        """The target."""
-        return self.access.table
 
 
 class Write:
@@ -161,7 +132,8 @@ class Write:
         What aborted attempts of this job have left is removed on the way.
 
         Raises:
-            EarlierRunUnknownError: it may have been done, and nothing is left that tells.
+            EarlierRunUnknownError: it may have been done, and nothing is left that tells, or what
+                exactly.
             RerunRefusedError, StatementChangedError, FencedError: see `plan.reruns`.
         """
         run, snapshot = self._order.run, self.txn.snapshot
@@ -170,7 +142,11 @@ class Write:
         found = earlier_run(run, known, self.table, self.txn.txn_id)
         if found is not None and not self._ledger.is_certain(found):
             raise EarlierRunUnknownError(
-                table=self.table.ref, job_key=run.job_key, txn_id=found.txn_id, when=found.when
+                table=self.table.ref,
+                job_key=run.job_key,
+                txn_id=found.txn_id,
+                when=found.when,
+                is_legible=found.is_legible,
             )
         if found is not None and not found.is_confirmed:  # its writer was killed before it could
             self._ledger.write(dataclasses.replace(found, is_confirmed=True))
@@ -181,22 +157,30 @@ class Write:
     def check_not_overtaken(self, partitions: Sequence[PartitionName]) -> None:
         """See that nothing committed since the write ID was given hides what is to be written.
 
-        Cheap unless somebody has committed under a higher write ID. With the locks in hand the
-        answer cannot change any more, so it may be asked before the work, too.
-
         Raises:
             OvertakenError: something does; begin anew.
         """
         path = hiding_directory(
-            self.table,
             self._client.get_partitions(self.table, partitions),
-            self.txn.newest(self.table.ref),
+            self.txn.newest(self.table.ref).write_ids(self.table.ref),
             self.txn.write_ids[self.table.ref],
             replaces=DataOperation.OVERWRITE in self._order.access.operations,
         )
         if path is not None:
             why = f"{path} would hide what it writes"
             raise OvertakenError(table=self.table.ref, txn_id=self.txn.txn_id, why=why)
+
+    def look_ahead(self, partitions: Sequence[PartitionName]) -> None:
+        """Do so before the work, if it is known already that somebody came first.
+
+        With the locks in hand the answer cannot change any more, so this spares the work.
+
+        Raises:
+            OvertakenError: as `check_not_overtaken`.
+        """
+        newest = self.txn.snapshot.write_ids(self.table.ref)
+        if is_overtaken(newest, self.txn.write_ids[self.table.ref]):
+            self.check_not_overtaken(partitions)
 
     def check_locations(self, locations: Sequence[str]) -> None:
         """See that every place that may be written can be published to, and remember it.

@@ -7,15 +7,14 @@ changed: whoever writes touches nobody else's. Takes job keys and a snapshot's w
 entries whose changes are committed. What a result means is not known here: it is text.
 
 Why a prepared entry is not believed by itself: the metastore forgets aborted write IDs once their
-directories are cleaned, and then they look committed. See docs/adr/0010.
-
-Example:
-    >>> job_digest("dag/run/task/-1")
-    '68777a37417a417682d8dd4cf3b70225'
+directories are cleaned, and then they look committed. A file's name says whose entry it is, of
+which table, and its state, so that one with damaged text is still known to be there. See
+docs/adr/0010.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import logging
@@ -38,6 +37,7 @@ from airflow_hiveacid.storage.stores.listing import list_files
 from airflow_hiveacid.storage.stores.locations import open_location
 
 if TYPE_CHECKING:
+    from airflow_hiveacid.format.directories import FileEntry
     from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo, TableRef
 
@@ -65,22 +65,22 @@ _MALFORMED: Final = (
 _log = logging.getLogger(__name__)
 
 
-def job_digest(job_key: str) -> str:
-    """128 bits of the key's SHA-256: what the names of a job's entries begin with."""
-    return hashlib.sha256(job_key.encode()).hexdigest()[:32]
-
-
 def entry_name(entry: LedgerEntry) -> str:
     """The file name of an entry."""
     return (
-        f"_{job_digest(entry.job_key)}.{entry.generation}.{entry.attempt}.{entry.txn_id}"
+        f"{_prefix(entry.job_key, entry.table_id)}{entry.generation}.{entry.attempt}.{entry.txn_id}"
         f".{_DONE if entry.is_confirmed else _PREPARED}.json"
     )
 
 
+def _prefix(job_key: str, table_id: str) -> str:
+    """What the names of a job's entries begin with: 128 bits of a SHA-256."""
+    return f"_{hashlib.sha256(f'{table_id} {job_key}'.encode()).hexdigest()[:32]}."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """The ledger of one table. Entries of another `table_id`, here before it, do not count."""
+    """The ledger of one table. Entries of another `table_id`, here before it, are never met."""
 
     location: str
     table_id: str
@@ -99,15 +99,25 @@ class Ledger:
         (`is_certain` is false of it): compacted after a commit, or cleaned after an abort.
         """
         found: dict[TxnId, LedgerEntry] = {}
+        prepared: dict[TxnId, LedgerEntry] = {}
         for entry in self.entries(job_key):  # those that are not confirmed come first
-            # Without a directory nothing was changed, so doing it again changes nothing twice.
-            if entry.is_confirmed or (entry.directories and _is_visible(entry, write_ids, txns)):
+            if entry.is_confirmed:
+                twin = prepared.get(entry.txn_id)
+                if not entry.is_legible and twin is not None:
+                    found[entry.txn_id] = dataclasses.replace(twin, is_confirmed=True)
+                else:
+                    found[entry.txn_id] = entry
+                continue
+            prepared[entry.txn_id] = entry
+            if _may_be_committed(entry, write_ids, txns):
                 found[entry.txn_id] = entry
         return tuple(found.values())
 
     def is_certain(self, entry: LedgerEntry) -> bool:
-        """Whether a committed entry is so beyond doubt."""
-        return entry.is_confirmed or any(exists(*open_location(d)) for d in entry.directories)
+        """Whether a committed entry is so beyond doubt, and tells what was done."""
+        if entry.is_confirmed:
+            return entry.is_legible
+        return any(exists(*open_location(d)) for d in entry.directories)
 
     def abandoned(self, job_key: str, ref: TableRef, snapshot: Snapshot) -> tuple[LedgerEntry, ...]:
         """Entries of attempts that are known to have been aborted: what they published is void.
@@ -120,29 +130,29 @@ class Ledger:
             for entry in self.entries(job_key)
             if not entry.is_confirmed
             and snapshot.txns.is_aborted(entry.txn_id)
-            and not write_ids.is_visible(entry.write_id)
+            and not (entry.is_legible and write_ids.is_visible(entry.write_id))
         )
 
     def entries(self, job_key: str) -> tuple[LedgerEntry, ...]:
-        """Every entry of a job for this table, by name; a torn one is passed over.
+        """Every entry of a job for this table, by name; of a torn one only what its name says.
 
         Raises:
             StorageError: one cannot be read now; nobody knows what it says.
         """
         found = []
-        prefix = f"_{job_digest(job_key)}."
+        prefix = _prefix(job_key, self.table_id)
         for file in list_files(*open_location(self._root)):
-            match = _NAME.fullmatch(file.name)
-            if match is None or not file.name.startswith(prefix):
+            if _NAME.fullmatch(file.name) is None or not file.name.startswith(prefix):
                 continue
-            entry = self._read(file.name)
-            if entry is not None and entry.table_id == self.table_id:
+            entry = self._read(file, job_key)
+            if entry is not None:
                 found.append(entry)
         return tuple(sorted(found, key=lambda e: (e.is_confirmed, entry_name(e))))
 
     def write(self, entry: LedgerEntry) -> None:
         """Add an entry."""
         body = {**asdict(entry), "attempt": str(entry.attempt), "version": _VERSION}
+        del body["is_legible"]
         uri = f"{self._root}/{entry_name(entry)}"
         write_new(*open_location(uri), json.dumps(body).encode())
 
@@ -164,7 +174,7 @@ class Ledger:
                 continue
             if (file.modified_s or now_s) >= now_s - retention_s:
                 continue
-            entry = self._read(file.name) if is_entry else None
+            entry = self._read(file, "") if is_entry else None
             if entry is None or entry.recorded_s + entry.retention_s < now_s:
                 delete_file(fs, f"{root}/{file.name}")
                 gone += 1
@@ -174,19 +184,45 @@ class Ledger:
     def _root(self) -> str:
         return f"{self.location.rstrip('/')}/{HIDDEN_DIRECTORY}"
 
-    def _read(self, name: str) -> LedgerEntry | None:
-        uri = f"{self._root}/{name}"
+    def _read(self, file: FileEntry, job_key: str) -> LedgerEntry | None:
+        uri = f"{self._root}/{file.name}"
         try:
             return parse_entry(read_bytes(*open_location(uri)), uri)
         except FileNotFoundError:
             return None  # pruned a moment ago
         except CorruptFileError as error:
-            # No other error is passed over: what cannot be read now may say that the job was done.
-            _log.warning("a ledger entry is passed over: %s", error)
-            return None
+            # No other error is borne: what cannot be read now may say that the job was done.
+            _log.warning("of a ledger entry only its name can be read: %s", error)
+            return _named(file, job_key, self.table_id)
 
 
-def _is_visible(entry: LedgerEntry, write_ids: ValidWriteIdList, txns: ValidTxnList) -> bool:
+def _named(file: FileEntry, job_key: str, table_id: str) -> LedgerEntry:
+    """What the name of an entry tells whose text is damaged."""
+    match = _NAME.fullmatch(file.name)
+    if match is None:
+        raise ValueError(file.name)
+    return LedgerEntry(
+        job_key=job_key,
+        generation=int(match["generation"]),
+        attempt=AttemptId(int(match["try_number"]), match["nonce"]),
+        statement={},
+        table_id=table_id,
+        txn_id=TxnId(int(match["txn_id"])),
+        write_id=WriteId(0),
+        directories=(),
+        result="",
+        recorded_s=file.modified_s or 0.0,
+        retention_s=0.0,
+        is_confirmed=match["state"] == _DONE,
+        is_legible=False,
+    )
+
+
+def _may_be_committed(entry: LedgerEntry, write_ids: ValidWriteIdList, txns: ValidTxnList) -> bool:
+    if not entry.is_legible:
+        return txns.is_visible(entry.txn_id)
+    if not entry.directories:
+        return False  # nothing was changed, so doing it again changes nothing twice
     if entry.write_id > write_ids.high_watermark:
         # 4.0.1 may end its list below what somebody committed who began earlier.
         return txns.is_visible(entry.txn_id)

@@ -71,6 +71,19 @@ def test_an_old_transaction_list_shows_the_old_state(bench: Bench, client: Metas
     assert not write_ids.is_visible(late.write_id)
 
 
+def test_a_write_id_given_after_the_transactions_were_listed_is_not_visible(
+    bench: Bench, client: MetastorePort
+) -> None:
+    """Not even in a table of which nothing older is known."""
+    table = bench.table()
+    txns = client.valid_txns()
+    late, later = start(client, access(table, INSERT)), start(client, access(table, INSERT))
+    client.commit_txn(later.txn_id)
+    write_ids = client.valid_write_ids([table.ref], txns)[table.ref]
+    assert not write_ids.is_visible(late.write_id)
+    assert not write_ids.is_visible(later.write_id)
+
+
 def test_a_table_without_writes_shows_nothing(bench: Bench, client: MetastorePort) -> None:
     one, other = bench.table("one"), bench.table("other")
     found = client.valid_write_ids([one.ref, other.ref], client.valid_txns())

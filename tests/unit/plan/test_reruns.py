@@ -34,6 +34,11 @@ def entry(generation: int, *, txn_id: int = 9, where: str = "1a") -> LedgerEntry
     )
 
 
+def test_what_was_done_is_not_called_another_statement_because_its_note_is_damaged() -> None:
+    damaged = replace(entry(1), statement={}, is_legible=False)
+    assert earlier_run(RUN, [damaged], TABLE, NOW) == damaged
+
+
 def test_a_job_that_was_never_done_has_to_be_done() -> None:
     assert earlier_run(RUN, [], TABLE, NOW) is None
 

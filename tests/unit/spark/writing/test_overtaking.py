@@ -4,27 +4,26 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.spark.writing.overtaking import hiding_directory
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableRef
+from airflow_hiveacid.spark.writing.overtaking import hiding_directory, is_overtaken
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-TABLE = TableInfo(ref=TableRef("d", "t"), location="file:/t", columns=())
 OWN = WriteId(4)
 
 
-def newest(high_watermark: int, *, aborted: tuple[int, ...] = ()) -> Snapshot:
-    write_ids = ValidWriteIdList(
-        table=TABLE.ref,
+def newest(
+    high_watermark: int, *, aborted: tuple[int, ...] = (), opened: tuple[int, ...] = ()
+) -> ValidWriteIdList:
+    return ValidWriteIdList(
+        table=TableRef("d", "t"),
         high_watermark=WriteId(high_watermark),
-        open=(OWN,),
+        open=(OWN, *map(WriteId, opened)),
         aborted=tuple(map(WriteId, aborted)),
     )
-    txns = ValidTxnList(high_watermark=TxnId(9), open=(TxnId(8),))
-    return Snapshot(txn_id=TxnId(8), txns=txns, tables={TABLE.ref: write_ids})
 
 
 def days(root: Path, *directories: str | None) -> list[PartitionInfo]:
@@ -46,15 +45,40 @@ def test_a_base_that_hides_the_write_is_found_in_whatever_partition_it_is(
 ) -> None:
     found: list[str | None] = ["base_0000003", None, "delta_0000003_0000003_0000"]
     found[place] = "base_0000005"
-    hiding = hiding_directory(TABLE, days(tmp_path, *found), newest(5), OWN, replaces=False)
+    hiding = hiding_directory(days(tmp_path, *found), newest(5), OWN, replaces=False)
     assert hiding == f"file:{tmp_path}/day={place}/base_0000005"
 
 
 @pytest.mark.parametrize("replaces", [False, True])
-def test_what_was_there_before_or_was_aborted_hides_nothing(tmp_path: Path, replaces: bool) -> None:
-    there = days(tmp_path, "base_0000003", "base_0000005", "delta_0000003_0000003_0000", None)
-    snapshot = newest(6, aborted=(5,))
-    assert hiding_directory(TABLE, there, snapshot, OWN, replaces=replaces) is None
+def test_what_was_there_before_or_is_not_committed_hides_nothing(
+    tmp_path: Path, replaces: bool
+) -> None:
+    names = ("base_0000003", "base_0000005", "base_0000006", "delta_0000003_0000003_0000", None)
+    there, write_ids = days(tmp_path, *names), newest(6, aborted=(5,), opened=(6,))
+    assert hiding_directory(there, write_ids, OWN, replaces=replaces) is None
+
+
+def test_a_base_above_the_end_of_the_list_hides_the_write_as_a_short_list_does_not_tell(
+    tmp_path: Path,
+) -> None:
+    there = days(tmp_path, "base_0000005")
+    assert hiding_directory(there, newest(4), OWN, replaces=False) is not None
+
+
+def test_of_a_compacted_delta_only_what_is_above_the_write_counts(tmp_path: Path) -> None:
+    there, write_ids = days(tmp_path, "delta_0000001_0000005"), newest(6, aborted=(5,))
+    assert hiding_directory(there, write_ids, OWN, replaces=True) is None
+    assert hiding_directory(there, newest(6), OWN, replaces=True) is not None
+
+
+@pytest.mark.parametrize(
+    ("write_ids", "is_late"),
+    [(newest(4), False), (newest(5), True), (newest(5, aborted=(5,)), False)],
+)
+def test_who_is_overtaken_is_known_from_the_list_where_it_is_whole(
+    write_ids: ValidWriteIdList, is_late: bool
+) -> None:
+    assert is_overtaken(write_ids, OWN) is is_late
 
 
 @pytest.mark.parametrize(("replaces", "is_hidden"), [(False, False), (True, True)])
@@ -62,5 +86,5 @@ def test_a_later_delta_stands_in_the_way_of_an_overwrite_alone(
     tmp_path: Path, replaces: bool, is_hidden: bool
 ) -> None:
     there = days(tmp_path, None, "delta_0000005_0000005_0000")
-    found = hiding_directory(TABLE, there, newest(5), OWN, replaces=replaces)
+    found = hiding_directory(there, newest(5), OWN, replaces=replaces)
     assert (found is not None) is is_hidden

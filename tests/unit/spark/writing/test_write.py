@@ -38,8 +38,9 @@ from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.plan.reruns import Run
 from airflow_hiveacid.spark.writing import burial, publish
+from airflow_hiveacid.spark.writing.order import WriteOrder
 from airflow_hiveacid.spark.writing.publish import StagedDirectory, StagedFile, assemble
-from airflow_hiveacid.spark.writing.write import Write, WriteOrder, WriteState, writing
+from airflow_hiveacid.spark.writing.write import Write, WriteState, writing
 from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.staging import Staging
 
@@ -169,6 +170,25 @@ def test_who_is_overtaken_by_an_overwrite_begins_anew_and_leaves_nothing(
         assert directories(table) == {"base_0000002"}
         assert notes(table) == ["done", "prepared"]
     assert late.run().txn.write_ids[table.ref] == 3
+
+
+def test_an_insert_begins_anew_under_a_base_that_the_metastore_no_longer_lists(
+    job: Job, table: TableInfo, server: FakeMetastore
+) -> None:
+    """Somebody opened before it, got a higher write ID, and is forgotten: 4.0.1's list is short."""
+    early = job.client.open_txn()
+
+    def overwrite() -> None:
+        write_id = job.client.allocate_write_id(early, table.ref)
+        base = place(table) / f"base_{write_id:07d}"
+        base.mkdir()
+        (base / "bucket_00000").write_text("rows")
+        job.client.commit_txn(early)
+        server.clean_write_ids()
+
+    with pytest.raises(OvertakenError, match="base_0000002"):
+        replace(job, at={"allocated": overwrite}).run()
+    assert job.run().txn.write_ids[table.ref] == 3
 
 
 def test_appends_overtake_appends_harmlessly(job: Job, table: TableInfo) -> None:
@@ -301,6 +321,18 @@ def test_a_change_of_which_nothing_is_left_is_not_guessed_about(job: Job, table:
         replace(job, attempt=SECOND).run()
     again = replace(job, attempt=SECOND, generation=1).run()  # the task was cleared
     assert again.state is WriteState.COMMITTED
+
+
+def test_a_damaged_note_stops_the_retry_of_its_own_run_and_nobody_else(
+    job: Job, table: TableInfo
+) -> None:
+    job.run()
+    for entry in (place(table) / HIDDEN_DIRECTORY).glob("*.json"):
+        entry.write_text(entry.read_text()[:40])
+    with pytest.raises(EarlierRunUnknownError, match="_hiveacid directory is damaged"):
+        replace(job, attempt=SECOND).run()
+    assert replace(job, attempt=SECOND, generation=1).run().state is WriteState.COMMITTED
+    assert replace(job, attempt=SECOND, key="another").run().state is WriteState.COMMITTED
 
 
 def test_a_retry_finds_its_commit_also_above_a_slow_writer_with_a_lower_write_id(

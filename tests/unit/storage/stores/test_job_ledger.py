@@ -113,24 +113,63 @@ def test_one_attempt_neither_replaces_nor_withdraws_what_another_wrote(tmp_path:
     assert ledger.entries(KEY) == (done,)
 
 
-def test_a_torn_file_is_passed_over_with_a_warning_and_nothing_else_is_lost(
+def tear(root: Path, torn: LedgerEntry) -> None:
+    file = root / HIDDEN_DIRECTORY / entry_name(torn)
+    file.write_text(file.read_text()[:40])
+
+
+def test_of_a_torn_confirmation_the_name_is_believed_and_the_rest_is_the_prepared_entry(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     ledger = ledger_of(tmp_path)
     ledger.write(entry(tmp_path))
     ledger.write(entry(tmp_path, confirmed=True))
-    torn = tmp_path / HIDDEN_DIRECTORY / entry_name(entry(tmp_path, confirmed=True))
-    torn.write_text(torn.read_text()[:40])
-    assert ledger.committed(KEY, COMMITTED, TXNS) == (entry(tmp_path),)
-    assert "passed over" in caplog.text
+    tear(tmp_path, entry(tmp_path, confirmed=True))
+    (found,) = ledger.committed(KEY, ABORTED, TXNS)
+    assert found == entry(tmp_path, confirmed=True)
+    assert ledger.is_certain(found)
+    assert "only its name can be read" in caplog.text
 
 
-def test_entries_of_another_version_are_passed_over(tmp_path: Path) -> None:
+def test_a_torn_confirmation_alone_says_that_the_job_was_done_and_not_how(tmp_path: Path) -> None:
+    ledger = ledger_of(tmp_path)
+    ledger.write(entry(tmp_path, confirmed=True))
+    tear(tmp_path, entry(tmp_path, confirmed=True))
+    (found,) = ledger.committed(KEY, ABORTED, TXNS)
+    assert (found.generation, found.attempt, found.txn_id) == (0, FIRST, 9)
+    assert not found.is_legible
+    assert not ledger.is_certain(found)
+
+
+@pytest.mark.parametrize(
+    ("txns", "count"), [(TXNS, 1), (replace(TXNS, open=(9,)), 0), (replace(TXNS, aborted=(9,)), 0)]
+)
+def test_a_torn_prepared_entry_counts_if_its_transaction_may_be_committed(
+    tmp_path: Path, txns: ValidTxnList, count: int
+) -> None:
+    ledger = ledger_of(tmp_path)
+    ledger.write(entry(tmp_path))
+    tear(tmp_path, entry(tmp_path))
+    assert len(ledger.committed(KEY, COMMITTED, txns)) == count
+
+
+def test_a_torn_prepared_entry_of_an_aborted_transaction_can_be_withdrawn(tmp_path: Path) -> None:
+    ledger = ledger_of(tmp_path)
+    ledger.write(entry(tmp_path))
+    tear(tmp_path, entry(tmp_path))
+    txns = replace(TXNS, aborted=(TxnId(9),))
+    snapshot = Snapshot(txn_id=None, txns=txns, tables={TABLE: COMMITTED})
+    (dead,) = ledger.abandoned(KEY, TABLE, snapshot)
+    ledger.withdraw(dead)
+    assert ledger.entries(KEY) == ()
+
+
+def test_of_an_entry_of_another_version_only_the_name_counts(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path)
     ledger.write(entry(tmp_path, confirmed=True))
     file = next((tmp_path / HIDDEN_DIRECTORY).iterdir())
     file.write_text(json.dumps({**json.loads(file.read_text()), "version": 99}))
-    assert ledger.entries(KEY) == ()
+    assert [e.is_legible for e in ledger.entries(KEY)] == [False]
 
 
 def test_a_table_made_again_remembers_nothing_of_the_one_before_it(tmp_path: Path) -> None:
