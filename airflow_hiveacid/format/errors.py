@@ -425,15 +425,9 @@ class SourceNotFoundError(StorageError, RetryableError):
 class EarlierRunUnknownError(TransactionError):
     """An earlier try of this job may have been committed, and nothing is left that tells."""
 
-    def __init__(
-        self, *, table: object, job_key: str, txn_id: int, when: str, is_legible: bool = True
-    ) -> None:
+    def __init__(self, *, table: object, job_key: str, txn_id: int, when: str, why: str) -> None:
         self.table, self.job_key, self.txn_id, self.when = str(table), job_key, txn_id, when
-        why = (
-            "what it published is gone, compacted after a commit or cleaned after an abort"
-            if is_legible
-            else "its entry in the table's _hiveacid directory is damaged"
-        )
+        self.why = why
         super().__init__(
             f"table {table}: transaction {txn_id} of {job_key} was about to commit at {when};"
             f" {why}. Nothing was written. Look whether the change is in the table; clear the task"

@@ -58,6 +58,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hiveacid")
 
+_GONE: Final = "what it published is gone, compacted after a commit or cleaned after an abort"
+_DAMAGED: Final = "its entry in the table's _hiveacid directory is damaged"
+
 _SHAPE: Final = (
     "table_id",
     "location",
@@ -146,7 +149,7 @@ class Write:
                 job_key=run.job_key,
                 txn_id=found.txn_id,
                 when=found.when,
-                is_legible=found.is_legible,
+                why=_GONE if found.is_legible else _DAMAGED,
             )
         if found is not None and not found.is_confirmed:  # its writer was killed before it could
             self._ledger.write(dataclasses.replace(found, is_confirmed=True))
