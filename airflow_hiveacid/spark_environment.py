@@ -26,7 +26,6 @@ LIBRARIES: Final = (
     "protobuf>=4.25",
     "pyarrow>=26.0.1",
     "pyorc>=0.12",
-    "sqlglot>=30",
     "thrift>=0.21",
 )
 """What driver and executors need beside the shipped zip; `spark-runtime` in pyproject.toml."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 ROOMS: Final = ("format", "plan", "jobs", "metastore", "storage", "spark")
 """What the application imports of this package; no Airflow room is among them."""
 
-LIBRARIES: Final = ("thrift", "hmsclient", "sqlglot")
+LIBRARIES: Final = ("thrift", "hmsclient")
 """Distributions that travel in the zip because they have no native part that is needed."""
 
 APPS: Final = "spark_apps"

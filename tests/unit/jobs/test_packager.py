@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import os
 import stat
 import subprocess
@@ -69,6 +70,18 @@ def test_the_zip_holds_the_rooms_beside_spark_and_no_airflow_room(archive: Path)
         *packager.LIBRARIES,
     }
     assert "spark_apps/runtime.py" in names
+
+
+def test_every_library_in_the_zip_is_imported_by_a_room() -> None:
+    sources = [
+        file
+        for room in packager.ROOMS
+        for file in (_ROOT / "airflow_hiveacid" / room).rglob("*.py")
+    ]
+    nodes = [node for file in sources for node in ast.walk(ast.parse(file.read_text()))]
+    imported = {n.module for n in nodes if isinstance(n, ast.ImportFrom) and n.module}
+    imported |= {alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names}
+    assert {name.partition(".")[0] for name in imported} >= set(packager.LIBRARIES)
 
 
 def test_the_applications_package_can_be_imported_from_the_zip(
