@@ -28,6 +28,18 @@ _SHORTEST_RETENTION_S: Final = 3600.0
 _TEMPLATE_MARKS: Final = ("{{", "{%", "{#")
 
 
+class LeftOut(enum.Enum):
+    """What an argument is that nobody gave, where its being left out means every row.
+
+    None cannot say that: it is also what a task that returned nothing leaves.
+    """
+
+    LEFT_OUT = "left out"
+
+
+LEFT_OUT: Final = LeftOut.LEFT_OUT
+
+
 def is_settled(value: object) -> bool:
     """Whether a value is what it will be when the task runs: plain, and without a template in it.
 
@@ -134,19 +146,29 @@ def names(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
     return tuple(_text(entry, argument).strip() for entry in entries)
 
 
-def condition(value: str | None, argument: str) -> str | None:
-    """An SQL condition, or None for "every row".
+def condition(value: str | None, argument: str) -> str:
+    """An SQL condition.
 
     Raises:
-        ConfigurationError: it is blank: an empty template must not come to mean every row.
+        ConfigurationError: it is blank or None: what an empty template or another task leaves must
+            not come to mean every row.
     """
-    if value is None:
-        return None
-    if not _text(value, argument).strip():
+    if value is None or not _text(value, argument).strip():
+        found = "None" if value is None else "blank"
         raise ConfigurationError(
-            f"{argument} is blank; leave it out (None) if every row is meant, or give a condition"
+            f"{argument} is {found}; give a condition, or leave the argument out if every row is"
+            " meant"
         )
     return value
+
+
+def optional_condition(value: str | None, argument: str, *, is_given: bool) -> str | None:
+    """A condition, or None for "every row" where it was left out.
+
+    Raises:
+        ConfigurationError: it was given, and is blank or None by now.
+    """
+    return condition(value, argument) if is_given or value is not None else None
 
 
 def assignments(value: object, argument: str) -> dict[str, str]:
@@ -268,8 +290,9 @@ def merge_clause(value: object, argument: str) -> MergeClause:
             raise ConfigurationError(f"{argument} lacks {key!r}")
     given["when"] = choice(MergeWhen, given["when"], f"{argument}['when']")
     given["action"] = choice(MergeAction, given["action"], f"{argument}['action']")
-    given["condition"] = condition(given.get("condition"), f"{argument}['condition']")
-    if given.get("set") is not None:
+    if "condition" in given:
+        given["condition"] = condition(given["condition"], f"{argument}['condition']")
+    if "set" in given:
         given["set"] = assignments(given["set"], f"{argument}['set']")
     return MergeClause(**given)
 

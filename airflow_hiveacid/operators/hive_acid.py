@@ -21,6 +21,7 @@ from airflow_hiveacid.jobs.specs import (
     UpdateSpec,
 )
 from airflow_hiveacid.operators import arguments
+from airflow_hiveacid.operators.arguments import LEFT_OUT
 from airflow_hiveacid.operators.change import HiveAcidChangeOperator
 from airflow_hiveacid.operators.plan_text import cleaning_lines, compaction_lines
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.operators.arguments import LeftOut
 
 
 class HiveAcidMergeOperator(HiveAcidChangeOperator):
@@ -44,6 +46,7 @@ class HiveAcidMergeOperator(HiveAcidChangeOperator):
             "not_matched_by_source", "action": "update" | "delete" | "insert"}` with optional
             `"condition"` and `"set"`, SQL over `t` (target) and `s` (source).
         condition: further condition of ON, such as `t.month = 1`, which also prunes partitions.
+            None and a blank text are refused, here as in `clauses`; what is not meant is left out.
     """
 
     template_fields: Sequence[str] = (
@@ -68,7 +71,7 @@ class HiveAcidMergeOperator(HiveAcidChangeOperator):
         source: Mapping[str, Any],
         keys: Sequence[str],
         clauses: Sequence[Mapping[str, Any]],
-        condition: str | None = None,
+        condition: str | LeftOut = LEFT_OUT,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
@@ -76,13 +79,15 @@ class HiveAcidMergeOperator(HiveAcidChangeOperator):
         self.source = source
         self.keys = keys
         self.clauses = clauses
-        self.condition = condition
+        self.condition = None if condition is LEFT_OUT else condition
+        self._is_condition_given = condition is not LEFT_OUT
         early = arguments.EarlyChecks(self.task_id)
         early.check(arguments.table_name, table=table)
         early.check_source(source)
         early.check(arguments.names, keys=keys)
         early.check_clauses(clauses)
-        early.check(arguments.condition, condition=condition)
+        if self._is_condition_given:
+            early.check(arguments.condition, condition=condition)
 
     def build_job(self) -> MergeSpec:
         """The merge that the rendered arguments describe."""
@@ -91,7 +96,9 @@ class HiveAcidMergeOperator(HiveAcidChangeOperator):
             source=arguments.source_spec(self.source),
             keys=arguments.names(self.keys, "keys"),
             clauses=arguments.merge_clauses(self.clauses),
-            condition=arguments.condition(self.condition, "condition"),
+            condition=arguments.optional_condition(
+                self.condition, "condition", is_given=self._is_condition_given
+            ),
         )
 
 
@@ -155,7 +162,7 @@ class HiveAcidUpdateOperator(HiveAcidChangeOperator):
     Args:
         table: `db.table`, full ACID.
         assignments: columns and the Spark SQL expressions they get.
-        where: condition; None means every row, a blank text is refused.
+        where: condition; every row if it is left out. None and a blank text are refused.
     """
 
     template_fields: Sequence[str] = (
@@ -175,24 +182,26 @@ class HiveAcidUpdateOperator(HiveAcidChangeOperator):
         *,
         table: str,
         assignments: Mapping[str, str],
-        where: str | None = None,
+        where: str | LeftOut = LEFT_OUT,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
         self.table = table
         self.assignments = assignments
-        self.where = where
+        self.where = None if where is LEFT_OUT else where
+        self._is_where_given = where is not LEFT_OUT
         early = arguments.EarlyChecks(self.task_id)
         early.check(arguments.table_name, table=table)
         early.check(arguments.assignments, assignments=assignments)
-        early.check(arguments.condition, where=where)
+        if self._is_where_given:
+            early.check(arguments.condition, where=where)
 
     def build_job(self) -> UpdateSpec:
         """The update that the rendered arguments describe."""
         return UpdateSpec(
             target=arguments.table_name(self.table),
             set=arguments.assignments(self.assignments, "assignments"),
-            where=arguments.condition(self.where, "where"),
+            where=arguments.optional_condition(self.where, "where", is_given=self._is_where_given),
         )
 
 
@@ -201,7 +210,7 @@ class HiveAcidDeleteOperator(HiveAcidChangeOperator):
 
     Args:
         table: `db.table`, full ACID.
-        where: condition; None means every row, a blank text is refused.
+        where: condition; every row if it is left out. None and a blank text are refused.
     """
 
     template_fields: Sequence[str] = (*HiveAcidChangeOperator.template_fields, "table", "where")
@@ -211,21 +220,23 @@ class HiveAcidDeleteOperator(HiveAcidChangeOperator):
         self,
         *,
         table: str,
-        where: str | None = None,
+        where: str | LeftOut = LEFT_OUT,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
         self.table = table
-        self.where = where
+        self.where = None if where is LEFT_OUT else where
+        self._is_where_given = where is not LEFT_OUT
         early = arguments.EarlyChecks(self.task_id)
         early.check(arguments.table_name, table=table)
-        early.check(arguments.condition, where=where)
+        if self._is_where_given:
+            early.check(arguments.condition, where=where)
 
     def build_job(self) -> DeleteSpec:
         """The delete that the rendered arguments describe."""
         return DeleteSpec(
             target=arguments.table_name(self.table),
-            where=arguments.condition(self.where, "where"),
+            where=arguments.optional_condition(self.where, "where", is_given=self._is_where_given),
         )
 
 

@@ -170,6 +170,71 @@ def test_a_condition_that_a_template_left_blank_does_not_mean_every_row(
     assert spark.calls == []
 
 
+class NothingReturned:
+    """Another task's result, when that task has returned nothing."""
+
+    def resolve(self, _context: object) -> None:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("operator", "arguments", "name"),
+    [
+        (HiveAcidDeleteOperator, {"where": NothingReturned()}, "where"),
+        (HiveAcidUpdateOperator, {"assignments": {"a": "1"}, "where": NothingReturned()}, "where"),
+        (HiveAcidMergeOperator, {**MERGE, "condition": NothingReturned()}, "condition"),
+        (
+            HiveAcidMergeOperator,
+            {
+                **MERGE,
+                "clauses": [
+                    {"when": "matched", "action": "delete", "condition": NothingReturned()}
+                ],
+            },
+            r"clauses\[0\]\['condition'\]",
+        ),
+        (
+            HiveAcidMergeOperator,
+            {
+                **MERGE,
+                "clauses": [{"when": "matched", "action": "update", "set": NothingReturned()}],
+            },
+            r"clauses\[0\]\['set'\]",
+        ),
+    ],
+)
+def test_what_another_task_left_as_none_does_not_mean_every_row_or_column(
+    operator: type[HiveAcidSparkOperator],
+    arguments: dict[str, Any],
+    name: str,
+    connections: Connections,  # noqa: ARG001 - sets the environment
+    spark: FakeSpark,
+) -> None:
+    task = operator(
+        task_id="task", spark_bin_dir=str(spark.bin_dir), **{"table": "db.t", **arguments}
+    )
+    with pytest.raises(ConfigurationError, match=f"{name} .*None"):
+        run_task(task)
+    assert spark.calls == []
+
+
+def test_only_a_condition_that_is_left_out_means_every_row() -> None:
+    assert HiveAcidDeleteOperator(task_id="task", table="db.t").build_job().where is None
+    with pytest.raises(ConfigurationError, match="where is None; give a condition, or leave"):
+        HiveAcidDeleteOperator(task_id="task", table="db.t", where=None)
+    task = HiveAcidDeleteOperator(task_id="task", table="db.t")
+    task.where = "id = 1"  # as a policy of the cluster may
+    assert task.build_job().where == "id = 1"
+
+
+def test_a_mapped_condition_of_none_does_not_mean_every_row() -> None:
+    with DAG("d", schedule=None):
+        mapped = HiveAcidDeleteOperator.partial(task_id="m", table="db.t").expand(where=["a", None])
+    assert mapped.unmap({"where": "a"}).build_job().where == "a"
+    with pytest.raises(ConfigurationError, match="where is None"):
+        mapped.unmap({"where": None})
+
+
 WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
     (HiveAcidDeleteOperator, {"table": "flights"}, "not a valid table name"),
     (HiveAcidMergeOperator, {**MERGE, "source": {"formt": "csv"}}, "source has no key 'formt'"),
