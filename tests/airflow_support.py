@@ -237,7 +237,13 @@ def context_of(task_id: str = "task", *, try_number: int = 1, **more: object) ->
         task=SimpleNamespace(retries=0),
         stats_tags={},
     )
-    return {"ti": ti, "outlet_events": OutletEventAccessors(), "ds": "2013-01-02", **more}
+    return {
+        "ti": ti,
+        "dag_run": SimpleNamespace(clear_number=0),
+        "outlet_events": OutletEventAccessors(),
+        "ds": "2013-01-02",
+        **more,
+    }
 
 
 def run_task(operator: BaseOperator, context: dict[str, Any] | None = None) -> Any:  # noqa: ANN401

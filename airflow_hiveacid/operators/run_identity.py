@@ -2,8 +2,8 @@
 
 A generation ends when the task has delivered its result. Only then does a clear begin a new one: a
 task that Airflow believes to have failed may have committed, and running it again must find that
-out. Airflow raises `max_tries` whenever a task instance is cleared and at no other time; what was
-delivered stands in the task's state store, which survives a clear.
+out. Airflow sets `max_tries` to the tries so far plus `retries` when a task instance is cleared,
+and at no other time; what was delivered stands in the task's state store, which survives a clear.
 
 Example:
     >>> from types import SimpleNamespace
@@ -17,6 +17,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from airflow.sdk import Context
 
     from airflow_hiveacid.jobs.codec import JsonValue
@@ -33,8 +35,18 @@ def generation_of(context: Context) -> int:
     delivered: Any = store.get(DELIVERED_KEY)
     if not isinstance(delivered, dict):
         return 0
-    was_cleared = delivered.get("max_tries") != ti.max_tries
-    return int(delivered.get("generation", 0)) + int(was_cleared)
+    return int(delivered.get("generation", 0)) + int(_was_cleared(delivered, context))
+
+
+def _was_cleared(delivered: Mapping[str, Any], context: Context) -> bool:
+    ti = context["ti"]
+    if delivered.get("max_tries") != ti.max_tries:
+        return True
+    # A clear leaves the number as it was if `retries` was lowered by the tries that were used. Then
+    # the DAG run's own count of clears has to tell, which rises for any of its tasks.
+    would_be = delivered.get("try_number", 0) + (ti.task.retries or 0)
+    clears = context["dag_run"].clear_number or 0
+    return bool(would_be == ti.max_tries and clears != delivered.get("clear_number", clears))
 
 
 def note_delivered(context: Context, generation: int) -> None:
@@ -46,6 +58,8 @@ def note_delivered(context: Context, generation: int) -> None:
         value: dict[str, JsonValue] = {
             "generation": generation,
             "max_tries": context["ti"].max_tries,
+            "try_number": context["ti"].try_number,
+            "clear_number": context["dag_run"].clear_number or 0,
         }
         store.set(DELIVERED_KEY, value, retention=NEVER_EXPIRE)
 

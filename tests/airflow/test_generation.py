@@ -19,9 +19,15 @@ class Store:
         self.values[key] = value
 
 
-def context(store: Store | None, *, max_tries: int) -> dict[str, object]:
-    task = SimpleNamespace(retries=1)
-    return {"ti": SimpleNamespace(max_tries=max_tries, task=task), "task_state_store": store}
+def context(
+    store: Store | None, *, max_tries: int, retries: int = 1, try_number: int = 1, clears: int = 0
+) -> dict[str, object]:
+    task = SimpleNamespace(retries=retries)
+    return {
+        "ti": SimpleNamespace(max_tries=max_tries, task=task, try_number=try_number),
+        "dag_run": SimpleNamespace(clear_number=clears),
+        "task_state_store": store,
+    }
 
 
 def test_retries_and_clears_before_a_result_was_delivered_are_one_generation() -> None:
@@ -38,6 +44,18 @@ def test_a_clear_after_a_result_was_delivered_begins_the_next_one() -> None:
     assert generation_of(context(store, max_tries=5)) == 1  # failed, cleared once more
     note_delivered(context(store, max_tries=5), 1)
     assert generation_of(context(store, max_tries=7)) == 2
+
+
+def test_a_clear_counts_also_when_lower_retries_leave_the_number_of_tries_as_it_was() -> None:
+    store = Store()
+    first = {"max_tries": 2, "try_number": 1}
+    note_delivered(context(store, **first, retries=2), 0)
+    # Airflow: try_number + retries, both when a task is cleared.
+    cleared = {"max_tries": 1 + 1, "try_number": 2, "retries": 1}
+    assert generation_of(context(store, **cleared, clears=1)) == 1
+    assert generation_of(context(store, **cleared, clears=0)) == 0  # lost, tried again
+    # Another task of the run was cleared while this one was lost after its result.
+    assert generation_of(context(store, max_tries=2, try_number=2, retries=2, clears=1)) == 0
 
 
 def test_without_a_state_store_clears_are_counted() -> None:
