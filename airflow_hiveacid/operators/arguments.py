@@ -4,9 +4,11 @@ Operators take mappings and lists rather than our dataclasses because Airflow re
 inside those. Every complaint names the argument. A constructor already checks what holds no
 template (`EarlyChecks`), so that a typo is an import error of the DAG, not a failure at night.
 
+Sources, clauses and partitions have a module of their own, `statement_arguments`.
+
 Example:
-    >>> merge_clause({"when": "matched", "action": "update"}, "clauses[0]").action
-    <MergeAction.UPDATE: 'update'>
+    >>> names("id, day", "keys")
+    ('id', 'day')
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import date, timedelta
+from decimal import Decimal
 from typing import Any, Final, TypeVar
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.jobs.specs import MergeAction, MergeClause, MergeWhen, SourceSpec
+from airflow_hiveacid.plan.thresholds import CompactionPolicy
 
 _E = TypeVar("_E", bound=enum.Enum)
 
@@ -35,6 +39,9 @@ class LeftOut(enum.Enum):
     """
 
     LEFT_OUT = "left out"
+
+    def __str__(self) -> str:
+        return self.value
 
 
 LEFT_OUT: Final = LeftOut.LEFT_OUT
@@ -54,7 +61,7 @@ def is_settled(value: object) -> bool:
             return all(is_settled(entry) for entry in value.values())
         case list() | tuple() | set() | frozenset():
             return all(is_settled(entry) for entry in value)
-        case None | bool() | int() | float() | enum.Enum():
+        case None | bool() | int() | float() | Decimal() | date() | timedelta() | enum.Enum():
             return True
         case _:
             return False  # another task's result, or whatever else comes later
@@ -81,41 +88,6 @@ class EarlyChecks:
                         f"task {self.task_id!r}, argument {argument}: {error}"
                     ) from error
 
-    def check_source(self, value: object) -> None:
-        """Check the keys of a source, and the values that are settled.
-
-        Raises:
-            ConfigurationError: a key is unknown, or a value has the wrong shape.
-        """
-        self.check(source_spec, source=_settled_part(SourceSpec, value))
-
-    def check_clauses(self, value: object) -> None:
-        """Check the keys of WHEN clauses, and the values that are settled.
-
-        Raises:
-            ConfigurationError: a key is unknown or missing, or a value has the wrong shape.
-        """
-        if not isinstance(value, list | tuple):
-            self.check(merge_clauses, clauses=value)
-            return
-        parts = [_settled_part(MergeClause, c, when="matched", action="update") for c in value]
-        self.check(merge_clauses, clauses=parts)
-
-
-def _settled_part(cls: type, value: object, **stand_ins: str) -> object:
-    """A mapping without the values that hold templates; its keys never do.
-
-    A required key keeps a value that passes. An unknown one stays, to be complained about.
-    """
-    if not isinstance(value, Mapping):
-        return value
-    known = {f.name for f in fields(cls)}
-    return {
-        key: entry if is_settled(entry) else stand_ins.get(key)
-        for key, entry in value.items()
-        if is_settled(entry) or key in stand_ins or key not in known
-    }
-
 
 def table_name(value: str, argument: str = "table") -> str:
     """A full table name in the metastore's spelling.
@@ -123,7 +95,7 @@ def table_name(value: str, argument: str = "table") -> str:
     Raises:
         InvalidNameError: it is not `db.table`.
     """
-    return str(TableRef.parse(_text(value, argument)))
+    return str(TableRef.parse(text(value, argument)))
 
 
 def partition_name(value: str | None, argument: str = "partition") -> str | None:
@@ -132,18 +104,20 @@ def partition_name(value: str | None, argument: str = "partition") -> str | None
     Raises:
         InvalidNameError: a component has no `=`.
     """
-    text = _text(value or "", argument).strip()
-    return str(PartitionName.parse(text)) if text else None
+    name = text(value or "", argument).strip()
+    return str(PartitionName.parse(name)) if name else None
 
 
 def names(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
     """A list of names; a text is a list separated by commas.
 
     Raises:
-        ConfigurationError: an entry is not a text.
+        ConfigurationError: it is no list, or an entry is not a text.
     """
     entries = value.split(",") if isinstance(value, str) else value
-    return tuple(_text(entry, argument).strip() for entry in entries)
+    if not isinstance(entries, list | tuple | set | frozenset):
+        raise ConfigurationError(f"{argument} must be a list of names, found {value!r}")
+    return tuple(text(entry, argument).strip() for entry in entries)
 
 
 def condition(value: str | None, argument: str) -> str:
@@ -153,7 +127,7 @@ def condition(value: str | None, argument: str) -> str:
         ConfigurationError: it is blank or None: what an empty template or another task leaves must
             not come to mean every row.
     """
-    if value is None or not _text(value, argument).strip():
+    if value is None or not text(value, argument).strip():
         found = "None" if value is None else "blank"
         raise ConfigurationError(
             f"{argument} is {found}; give a condition, or leave the argument out if every row is"
@@ -162,13 +136,13 @@ def condition(value: str | None, argument: str) -> str:
     return value
 
 
-def optional_condition(value: str | None, argument: str, *, is_given: bool) -> str | None:
+def optional_condition(value: str | LeftOut | None, argument: str) -> str | None:
     """A condition, or None for "every row" where it was left out.
 
     Raises:
-        ConfigurationError: it was given, and is blank or None by now.
+        ConfigurationError: it was given, and is blank or None.
     """
-    return condition(value, argument) if is_given or value is not None else None
+    return None if isinstance(value, LeftOut) else condition(value, argument)
 
 
 def assignments(value: object, argument: str) -> dict[str, str]:
@@ -179,7 +153,7 @@ def assignments(value: object, argument: str) -> dict[str, str]:
     """
     if not isinstance(value, Mapping) or not value:
         raise ConfigurationError(f"{argument} must map columns to SQL expressions, found {value!r}")
-    return {_text(k, argument): _text(v, f"{argument}[{k!r}]") for k, v in value.items()}
+    return {text(k, argument): text(v, f"{argument}[{k!r}]") for k, v in value.items()}
 
 
 def column_types(value: object, argument: str) -> dict[str, str]:
@@ -190,7 +164,7 @@ def column_types(value: object, argument: str) -> dict[str, str]:
     """
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{argument} must map columns to Hive types, found {value!r}")
-    given = {_text(k, argument): _text(v, f"{argument}[{k!r}]") for k, v in value.items()}
+    given = {text(k, argument): text(v, f"{argument}[{k!r}]") for k, v in value.items()}
     for type_text in given.values():
         parse_type(type_text)
     return given
@@ -236,6 +210,52 @@ def number(value: float | str, argument: str) -> float:
     return found
 
 
+def truth(value: object, argument: str) -> bool:
+    """True or False, which a template leaves as text.
+
+    Raises:
+        ConfigurationError: it is neither.
+    """
+    match str(value).strip().lower():
+        case "true":
+            return True
+        case "false":
+            return False
+        case _:
+            raise ConfigurationError(f"{argument} must be true or false, found {value!r}")
+
+
+def delta_count(value: float | str, argument: str) -> int:
+    """A threshold of delta directories.
+
+    Raises:
+        ConfigurationError: it is no whole number of 1 or more.
+    """
+    found = whole_number(value, argument)
+    CompactionPolicy(delta_count=found, delta_ratio=None)
+    return found
+
+
+def delta_ratio(value: float | str, argument: str) -> float:
+    """A threshold of the deltas' share of the base's bytes.
+
+    Raises:
+        ConfigurationError: it is no number above 0.
+    """
+    found = number(value, argument)
+    CompactionPolicy(delta_count=None, delta_ratio=found)
+    return found
+
+
+def optional_number(value: float | str | None, argument: str) -> float | None:
+    """A number of 0 or more, or None.
+
+    Raises:
+        ConfigurationError: it is neither.
+    """
+    return None if value is None else number(value, argument)
+
+
 def retention(value: float | str, argument: str) -> float:
     """How long a done job is remembered, in seconds; longer than a retry may wait.
 
@@ -251,53 +271,12 @@ def retention(value: float | str, argument: str) -> float:
     return found
 
 
-def source_spec(value: object, argument: str = "source") -> SourceSpec:
-    """Where rows come from; the keys are those of `SourceSpec`.
+def known_keys(cls: type, value: object, argument: str) -> dict[str, Any]:
+    """A mapping whose keys are fields of a dataclass.
 
     Raises:
-        ConfigurationError: a key is unknown, or a value has the wrong shape.
+        ConfigurationError: it is no mapping, or a key is unknown.
     """
-    given = _known(SourceSpec, value, argument)
-    if "columns" in given:
-        given["columns"] = names(given["columns"], f"{argument}['columns']")
-    if "options" in given:
-        given["options"] = {str(k): str(v) for k, v in dict(given["options"]).items()}
-    if given.get("values") is not None:
-        given["values"] = tuple(tuple(row) for row in given["values"])
-    return SourceSpec(**given)
-
-
-def merge_clauses(value: object, argument: str = "clauses") -> tuple[MergeClause, ...]:
-    """WHEN clauses, in their order.
-
-    Raises:
-        ConfigurationError: it is no list of mappings, or see `merge_clause`.
-    """
-    if not isinstance(value, Sequence) or isinstance(value, str):
-        raise ConfigurationError(f"{argument} must be a list of mappings, found {value!r}")
-    return tuple(merge_clause(clause, f"{argument}[{i}]") for i, clause in enumerate(value))
-
-
-def merge_clause(value: object, argument: str) -> MergeClause:
-    """One WHEN clause; the keys are those of `MergeClause`.
-
-    Raises:
-        ConfigurationError: a key is unknown or missing, or a value has the wrong shape.
-    """
-    given = _known(MergeClause, value, argument)
-    for key in ("when", "action"):
-        if key not in given:
-            raise ConfigurationError(f"{argument} lacks {key!r}")
-    given["when"] = choice(MergeWhen, given["when"], f"{argument}['when']")
-    given["action"] = choice(MergeAction, given["action"], f"{argument}['action']")
-    if "condition" in given:
-        given["condition"] = condition(given["condition"], f"{argument}['condition']")
-    if "set" in given:
-        given["set"] = assignments(given["set"], f"{argument}['set']")
-    return MergeClause(**given)
-
-
-def _known(cls: type, value: object, argument: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{argument} must be a mapping, found {type(value).__name__}")
     known = [f.name for f in fields(cls)]
@@ -309,7 +288,12 @@ def _known(cls: type, value: object, argument: str) -> dict[str, Any]:
     return dict(value)
 
 
-def _text(value: object, argument: str) -> str:
+def text(value: object, argument: str) -> str:
+    """A text.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
     if not isinstance(value, str):
         raise ConfigurationError(f"{argument} must be text, found {value!r}")
     return value

@@ -51,6 +51,7 @@ class HiveAcidCreateTableOperator(BaseOperator):
         "bucket_columns",
         "num_buckets",
         "location",
+        "create_database",
         "hive_acid_conn_id",
     )
 
@@ -63,7 +64,7 @@ class HiveAcidCreateTableOperator(BaseOperator):
         bucket_columns: Sequence[str] = (),
         num_buckets: int | str = 0,
         location: str | None = None,
-        create_database: bool = False,
+        create_database: bool | str = False,
         hive_acid_conn_id: str = HiveAcidHook.default_conn_name,
         retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
         **kwargs: Any,  # noqa: ANN401 - passed on
@@ -83,6 +84,7 @@ class HiveAcidCreateTableOperator(BaseOperator):
         early.check(arguments.column_types, partition_columns=partition_columns or {})
         early.check(arguments.names, bucket_columns=bucket_columns)
         early.check(arguments.whole_number, num_buckets=num_buckets)
+        early.check(arguments.truth, create_database=create_database)
 
     def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - Airflow's signature
         """Make the table, or make sure that it is the one that was asked for.
@@ -101,7 +103,7 @@ class HiveAcidCreateTableOperator(BaseOperator):
             bucket_columns=arguments.names(self.bucket_columns, "bucket_columns"),
             num_buckets=arguments.whole_number(self.num_buckets, "num_buckets"),
             location=self.location,
-            create_database=self.create_database,
+            create_database=arguments.truth(self.create_database, "create_database"),
         )
         self.log.info(
             "%s is %s at %s", made.ref, "new" if made.is_new else "there already", made.location

@@ -21,6 +21,7 @@ from airflow_hiveacid.jobs.specs import (
     UpdateSpec,
 )
 from airflow_hiveacid.operators import arguments
+from airflow_hiveacid.operators import statement_arguments as statements
 from airflow_hiveacid.operators.arguments import LEFT_OUT
 from airflow_hiveacid.operators.change import HiveAcidChangeOperator
 from airflow_hiveacid.operators.plan_text import cleaning_lines, compaction_lines
@@ -79,26 +80,22 @@ class HiveAcidMergeOperator(HiveAcidChangeOperator):
         self.source = source
         self.keys = keys
         self.clauses = clauses
-        self.condition = None if condition is LEFT_OUT else condition
-        self._is_condition_given = condition is not LEFT_OUT
+        self.condition = condition
         early = arguments.EarlyChecks(self.task_id)
         early.check(arguments.table_name, table=table)
-        early.check_source(source)
-        early.check(arguments.names, keys=keys)
-        early.check_clauses(clauses)
-        if self._is_condition_given:
-            early.check(arguments.condition, condition=condition)
+        statements.check_source_early(early, source)
+        early.check(statements.key_names, keys=keys)
+        statements.check_clauses_early(early, clauses)
+        early.check(arguments.optional_condition, condition=condition)
 
     def build_job(self) -> MergeSpec:
         """The merge that the rendered arguments describe."""
         return MergeSpec(
             target=arguments.table_name(self.table),
-            source=arguments.source_spec(self.source),
-            keys=arguments.names(self.keys, "keys"),
-            clauses=arguments.merge_clauses(self.clauses),
-            condition=arguments.optional_condition(
-                self.condition, "condition", is_given=self._is_condition_given
-            ),
+            source=statements.source_spec(self.source),
+            keys=statements.key_names(self.keys),
+            clauses=statements.merge_clauses(self.clauses),
+            condition=arguments.optional_condition(self.condition, "condition"),
         )
 
 
@@ -110,7 +107,8 @@ class HiveAcidInsertOperator(HiveAcidChangeOperator):
         source: as for `HiveAcidMergeOperator`.
         mode: `append` or `overwrite`.
         columns: target columns in the source's order; empty means by name.
-        partition: values of partition columns that all rows get (static partition).
+        partition: values of partition columns that all rows get (static partition): texts, whole
+            numbers, or None for NULL, which no template and no other task can give.
     """
 
     template_fields: Sequence[str] = (
@@ -130,7 +128,7 @@ class HiveAcidInsertOperator(HiveAcidChangeOperator):
         source: Mapping[str, Any],
         mode: str = InsertMode.APPEND.value,
         columns: Sequence[str] = (),
-        partition: Mapping[str, str | None] | None = None,
+        partition: Mapping[str, str | int | None] = {},
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
@@ -139,20 +137,22 @@ class HiveAcidInsertOperator(HiveAcidChangeOperator):
         self.mode = mode
         self.columns = columns
         self.partition = partition
+        self._nulls = statements.null_columns(partition)
         early = arguments.EarlyChecks(self.task_id)
         early.check(arguments.table_name, table=table)
-        early.check_source(source)
+        statements.check_source_early(early, source)
         early.check(bind(arguments.choice, InsertMode), mode=mode)
         early.check(arguments.names, columns=columns)
+        statements.check_partition_early(early, partition, self._nulls)
 
     def build_job(self) -> InsertSpec:
         """The insert that the rendered arguments describe."""
         return InsertSpec(
             target=arguments.table_name(self.table),
-            source=arguments.source_spec(self.source),
+            source=statements.source_spec(self.source),
             mode=arguments.choice(InsertMode, self.mode, "mode"),
             columns=arguments.names(self.columns, "columns"),
-            partition=dict(self.partition or {}),
+            partition=statements.partition_values(self.partition, nulls=self._nulls),
         )
 
 
@@ -188,20 +188,18 @@ class HiveAcidUpdateOperator(HiveAcidChangeOperator):
         super().__init__(**kwargs)
         self.table = table
         self.assignments = assignments
-        self.where = None if where is LEFT_OUT else where
-        self._is_where_given = where is not LEFT_OUT
+        self.where = where
         early = arguments.EarlyChecks(self.task_id)
         early.check(arguments.table_name, table=table)
         early.check(arguments.assignments, assignments=assignments)
-        if self._is_where_given:
-            early.check(arguments.condition, where=where)
+        early.check(arguments.optional_condition, where=where)
 
     def build_job(self) -> UpdateSpec:
         """The update that the rendered arguments describe."""
         return UpdateSpec(
             target=arguments.table_name(self.table),
             set=arguments.assignments(self.assignments, "assignments"),
-            where=arguments.optional_condition(self.where, "where", is_given=self._is_where_given),
+            where=arguments.optional_condition(self.where, "where"),
         )
 
 
@@ -225,18 +223,16 @@ class HiveAcidDeleteOperator(HiveAcidChangeOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.table = table
-        self.where = None if where is LEFT_OUT else where
-        self._is_where_given = where is not LEFT_OUT
+        self.where = where
         early = arguments.EarlyChecks(self.task_id)
         early.check(arguments.table_name, table=table)
-        if self._is_where_given:
-            early.check(arguments.condition, where=where)
+        early.check(arguments.optional_condition, where=where)
 
     def build_job(self) -> DeleteSpec:
         """The delete that the rendered arguments describe."""
         return DeleteSpec(
             target=arguments.table_name(self.table),
-            where=arguments.optional_condition(self.where, "where", is_given=self._is_where_given),
+            where=arguments.optional_condition(self.where, "where"),
         )
 
 
@@ -259,6 +255,7 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator):
         "choice",
         "delta_count",
         "delta_ratio",
+        "plan_only",
     )
 
     def __init__(  # noqa: PLR0913 - every one is a choice of its own
@@ -269,7 +266,7 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator):
         choice: str = CompactionChoice.AUTO.value,
         delta_count: int | str = 10,
         delta_ratio: float | str = 0.1,
-        plan_only: bool = False,
+        plan_only: bool | str = False,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
@@ -283,8 +280,9 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator):
         early.check(arguments.table_name, table=table)
         early.check(arguments.partition_name, partition=partition)
         early.check(bind(arguments.choice, CompactionChoice), choice=choice)
-        early.check(arguments.whole_number, delta_count=delta_count)
-        early.check(arguments.number, delta_ratio=delta_ratio)
+        early.check(arguments.delta_count, delta_count=delta_count)
+        early.check(arguments.delta_ratio, delta_ratio=delta_ratio)
+        early.check(arguments.truth, plan_only=plan_only)
 
     def build_job(self) -> CompactSpec:
         """The compaction that the rendered arguments describe."""
@@ -292,9 +290,9 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator):
             target=arguments.table_name(self.table),
             partition=arguments.partition_name(self.partition),
             choice=arguments.choice(CompactionChoice, self.choice, "choice"),
-            delta_count=arguments.whole_number(self.delta_count, "delta_count"),
-            delta_ratio=arguments.number(self.delta_ratio, "delta_ratio"),
-            plan_only=self.plan_only,
+            delta_count=arguments.delta_count(self.delta_count, "delta_count"),
+            delta_ratio=arguments.delta_ratio(self.delta_ratio, "delta_ratio"),
+            plan_only=arguments.truth(self.plan_only, "plan_only"),
         )
 
     def describe(self, result: JobResult) -> Sequence[str]:
@@ -319,6 +317,7 @@ class HiveAcidCleanOperator(HiveAcidSparkOperator):
         "partition",
         "retention_s",
         "orphan_age_s",
+        "plan_only",
     )
 
     def __init__(
@@ -328,7 +327,7 @@ class HiveAcidCleanOperator(HiveAcidSparkOperator):
         partition: str | None = None,
         retention_s: float | str = 0.0,
         orphan_age_s: float | str = 86400.0,
-        plan_only: bool = False,  # `dry_run` is the name of an operator's method in Airflow
+        plan_only: bool | str = False,  # `dry_run` is the name of an operator's method in Airflow
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
@@ -341,6 +340,7 @@ class HiveAcidCleanOperator(HiveAcidSparkOperator):
         early.check(arguments.table_name, table=table)
         early.check(arguments.partition_name, partition=partition)
         early.check(arguments.number, retention_s=retention_s, orphan_age_s=orphan_age_s)
+        early.check(arguments.truth, plan_only=plan_only)
 
     def build_job(self) -> CleanSpec:
         """The cleaning that the rendered arguments describe."""
@@ -349,7 +349,7 @@ class HiveAcidCleanOperator(HiveAcidSparkOperator):
             partition=arguments.partition_name(self.partition),
             retention_s=arguments.number(self.retention_s, "retention_s"),
             orphan_age_s=arguments.number(self.orphan_age_s, "orphan_age_s"),
-            dry_run=self.plan_only,
+            dry_run=arguments.truth(self.plan_only, "plan_only"),
         )
 
     def describe(self, result: JobResult) -> Sequence[str]:

@@ -92,6 +92,7 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         "hive_acid_conn_id",
         "spark_bin_dir",
         "lock_timeout_s",
+        "heartbeat_s",
         "result_dir",
     )
 
@@ -103,7 +104,7 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         conn_id: str | None = None,
         spark_bin_dir: str | None = None,
         lock_timeout_s: float | str | None = None,
-        heartbeat_s: float | None = None,
+        heartbeat_s: float | str | None = None,
         result_dir: str | None = None,
         retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
         name: str = "",
@@ -145,9 +146,10 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         self.deploy_mode = deploy_mode
         self._spec: JobSpec | None = None
         self._is_killed = False
-        if lock_timeout_s is not None:
-            early = arguments.EarlyChecks(self.task_id)
-            early.check(arguments.number, lock_timeout_s=lock_timeout_s)
+        early = arguments.EarlyChecks(self.task_id)
+        early.check(
+            arguments.optional_number, lock_timeout_s=lock_timeout_s, heartbeat_s=heartbeat_s
+        )
 
     @abstractmethod
     def build_job(self) -> Job:
@@ -238,9 +240,7 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
     def _build_spec(
         self, context: Context, settings: MetastoreSettings, result_file: ResultFile
     ) -> JobSpec:
-        lock_timeout_s = settings.lock_timeout_s
-        if self.lock_timeout_s is not None:
-            lock_timeout_s = arguments.number(self.lock_timeout_s, "lock_timeout_s")
+        lock_timeout_s = arguments.optional_number(self.lock_timeout_s, "lock_timeout_s")
         return JobSpec(
             job_key=job_key(context),
             generation=generation_of(context),
@@ -248,8 +248,8 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
             **self.rerun_terms(),
             metastore=settings.endpoint,
             job=self.build_job(),
-            lock_timeout_s=lock_timeout_s,
-            heartbeat_s=self.heartbeat_s,
+            lock_timeout_s=settings.lock_timeout_s if lock_timeout_s is None else lock_timeout_s,
+            heartbeat_s=arguments.optional_number(self.heartbeat_s, "heartbeat_s"),
             result_uri=result_file.uri,
         )
 

@@ -34,6 +34,7 @@ from airflow_hiveacid.jobs.specs import (
     MergeClause,
     MergeSpec,
     MergeWhen,
+    SourceSpec,
     UpdateSpec,
 )
 
@@ -80,6 +81,45 @@ def check_changeable(table: TableInfo, operation: str) -> None:
         )
 
 
+def check_source(source: SourceSpec) -> None:
+    """Refuse a source that is not exactly one of files, table and values.
+
+    Raises:
+        ConfigurationError: it is none or several, or its rows differ in length.
+    """
+    given = [source.location is not None, source.table is not None, source.values is not None]
+    if sum(given) != 1:
+        raise ConfigurationError(
+            "a source is exactly one of: location (with format), table, values;"
+            f" {sum(given)} of them were given"
+        )
+    if source.location is not None and not source.format:
+        raise ConfigurationError(f"source {source.location} needs a format, such as parquet")
+    for number, row in enumerate(source.values or ()):
+        if len(row) != len(source.columns or (source.values or ((),))[0]):
+            of = f"{len(source.columns)} columns" if source.columns else "another number of them"
+            raise ConfigurationError(f"source values[{number}] has {len(row)} values for {of}")
+
+
+def clause_problem(clause: MergeClause) -> str | None:
+    """What is wrong with a clause whatever the table, as the rest of a sentence; None if nothing.
+
+    Example:
+        >>> clause_problem(MergeClause(when=MergeWhen.MATCHED, action=MergeAction.INSERT))
+        'WHEN matched cannot insert; it can delete or update'
+    """
+    when, allowed = clause.when.value, _ALLOWED_ACTIONS[clause.when]
+    if clause.action not in allowed:
+        can = " or ".join(sorted(action.value for action in allowed))
+        return f"WHEN {when} cannot {clause.action.value}; it can {can}"
+    if clause.action is MergeAction.DELETE and clause.set is not None:
+        return f"WHEN {when} deletes, so it cannot set columns; drop 'set', or make it an update"
+    is_update = clause.action is MergeAction.UPDATE
+    if is_update and clause.set is None and clause.when is MergeWhen.NOT_MATCHED_BY_SOURCE:
+        return "an update of rows without a source row needs its assignments named, in 'set'"
+    return None
+
+
 def resolve_merge(
     table: TableInfo, spec: MergeSpec, source_columns: Sequence[str]
 ) -> tuple[Clause, ...]:
@@ -88,7 +128,7 @@ def resolve_merge(
     Raises:
         UnknownColumnError, PartitionColumnUpdateError, BucketColumnUpdateError: a clause names a
             column that is not there or may not change.
-        ConfigurationError: no clauses, no keys, or a clause's action does not go with its WHEN.
+        ConfigurationError: no clauses, no keys, or see `clause_problem`.
     """
     source = {c.lower() for c in source_columns}
     if not spec.clauses:
@@ -105,10 +145,8 @@ def resolve_merge(
 
 
 def _resolve_clause(table: TableInfo, clause: MergeClause, source: set[str]) -> Clause:
-    if clause.action not in _ALLOWED_ACTIONS[clause.when]:
-        raise ConfigurationError(
-            f"MERGE into {table.ref}: WHEN {clause.when.value} cannot {clause.action.value}"
-        )
+    if (problem := clause_problem(clause)) is not None:
+        raise ConfigurationError(f"MERGE into {table.ref}: {problem}")
     if clause.action is MergeAction.DELETE:
         assignments: dict[str, str] = {}
     elif clause.action is MergeAction.UPDATE:
@@ -126,11 +164,6 @@ def _resolve_clause(table: TableInfo, clause: MergeClause, source: set[str]) -> 
 def _update_assignments(table: TableInfo, clause: MergeClause, source: set[str]) -> dict[str, str]:
     if clause.set is not None:
         return checked_assignments(table, clause.set)
-    if clause.when is MergeWhen.NOT_MATCHED_BY_SOURCE:
-        raise ConfigurationError(
-            f"MERGE into {table.ref}: an update of rows without a source row needs its"
-            " assignments named"
-        )
     # UPDATE SET * leaves bucket and partition columns alone: they cannot change, and in a matched
     # row they are usually part of the key.
     fixed = set(table.bucket_columns)

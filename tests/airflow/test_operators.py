@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -111,7 +112,7 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             "choice": "Major",
             "delta_count": "{{ 2 + 3 }}",
             "delta_ratio": "{{ 0.25 }}",
-            "plan_only": True,
+            "plan_only": "{{ 2 > 1 }}",
         },
         CompactSpec(
             target="db.t",
@@ -235,6 +236,38 @@ def test_a_mapped_condition_of_none_does_not_mean_every_row() -> None:
         mapped.unmap({"where": None})
 
 
+def test_partition_values_are_texts_or_whole_numbers_and_none_where_it_is_written() -> None:
+    with DAG("d", schedule=None, render_template_as_native_obj=True):
+        task = HiveAcidInsertOperator(
+            task_id="task",
+            table="db.t",
+            source={"table": "db.s"},
+            partition={"year": 2013, "month": "{{ month }}", "day": None},
+        )
+    task.render_template_fields({"month": "01"})
+    assert task.build_job().partition == {"year": "2013", "month": "01", "day": None}
+    task.partition["month"] = None
+    with pytest.raises(ConfigurationError, match=r"partition\['month'\] must be text .* None"):
+        task.build_job()
+
+
+@pytest.mark.parametrize(
+    "clause",
+    [
+        {"when": "{{ w }}", "action": "insert"},
+        {"when": "not_matched", "action": "{{ a }}"},
+        {"when": "not_matched_by_source", "action": "{{ a }}"},
+        {"when": "{{ w }}", "action": "{{ a }}", "set": "{{ s }}"},
+        {"when": "not_matched_by_source", "action": "update", "set": "{{ s }}"},
+    ],
+)
+def test_what_a_template_may_yet_make_right_is_not_refused_early(clause: dict[str, str]) -> None:
+    source = {"format": "{{ f }}", "location": "{{ l }}", "query": "{{ q }}"}
+    HiveAcidMergeOperator(task_id="task", **{**MERGE, "source": source, "clauses": [clause]})
+    values = {"values": [["{{ ds }}"]], "columns": ["a", "b"]}
+    HiveAcidMergeOperator(task_id="task", **{**MERGE, "source": values})
+
+
 WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
     (HiveAcidDeleteOperator, {"table": "flights"}, "not a valid table name"),
     (HiveAcidMergeOperator, {**MERGE, "source": {"formt": "csv"}}, "source has no key 'formt'"),
@@ -250,10 +283,62 @@ WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
     (HiveAcidUpdateOperator, {"table": "db.t", "assignments": {"a": 1}}, r"\['a'\] must be text"),
     (
         HiveAcidInsertOperator,
-        {"table": "db.t", "source": {}, "mode": "upsert"},
+        {"table": "db.t", "source": {"table": "db.s"}, "mode": "upsert"},
         "mode must be one of append, overwrite",
     ),
+    (HiveAcidMergeOperator, {**MERGE, "keys": []}, "keys is empty; name the columns"),
+    (HiveAcidMergeOperator, {**MERGE, "clauses": []}, "clauses is empty; give at least one WHEN"),
+    (
+        HiveAcidMergeOperator,
+        {**MERGE, "clauses": [{"when": "matched", "action": "insert"}]},
+        r"clauses\[0\]: WHEN matched cannot insert; it can delete or update",
+    ),
+    (
+        HiveAcidMergeOperator,
+        {**MERGE, "clauses": [{"when": "matched", "action": "delete", "set": {"a": "1"}}]},
+        "so it cannot set columns",
+    ),
+    (
+        HiveAcidMergeOperator,
+        {**MERGE, "clauses": [{"when": "not_matched_by_source", "action": "update"}]},
+        "needs its assignments named",
+    ),
+    *(
+        (HiveAcidInsertOperator, {"table": "db.t", "source": source}, message)
+        for source, message in (
+            ({}, "exactly one of: location .with format., table, values; 0 of them"),
+            ({"table": "db.s", "values": [[1]]}, "exactly one of: .*; 2 of them"),
+            ({"location": "/data"}, "source /data needs a format"),
+            ({"location": 5, "format": "csv"}, r"source\['location'\] must be text"),
+            ({"table": "s"}, "not a valid table name"),
+            ({"table": "db.s", "options": "header"}, r"source\['options'\] must be a mapping"),
+            ({"values": [1, 2]}, r"source\['values'\] must be a list of rows, each a list"),
+            ({"values": [[1], [1, 2]]}, r"source values\[1\] has 2 values"),
+            (
+                {"values": [[1]], "columns": ["a", "b"]},
+                r"source values\[0\] has 1 values for 2 columns",
+            ),
+            ({"values": [[date(2013, 1, 1)]]}, r"source\['values'\]\[0\] holds a date"),
+            ({"values": [[{"a": 1}]]}, r"source\['values'\]\[0\] holds a dict"),
+        )
+    ),
+    *(
+        (
+            HiveAcidInsertOperator,
+            {"table": "db.t", "source": {"table": "db.s"}, "partition": partition},
+            message,
+        )
+        for partition, message in (
+            ("month=1", "partition must map partition columns to values"),
+            (["month"], "partition must map partition columns to values"),
+            ({"month": 1.5}, r"partition\['month'\] must be text or a whole number"),
+            ({"month": " "}, r"partition\['month'\] must be .* not blank"),
+        )
+    ),
     (HiveAcidCompactOperator, {"table": "db.t", "choice": "huge"}, "choice must be one of auto"),
+    (HiveAcidCompactOperator, {"table": "db.t", "delta_count": 0}, "delta_count must be 1 or more"),
+    (HiveAcidCompactOperator, {"table": "db.t", "delta_ratio": 0}, "delta_ratio must be above 0"),
+    (HiveAcidCompactOperator, {"table": "db.t", "plan_only": "no"}, "plan_only must be true or"),
     (HiveAcidCompactOperator, {"table": "db.t", "delta_count": "ten"}, "whole number"),
     (HiveAcidCompactOperator, {"table": "db.t", "partition": "1"}, "not a valid partition name"),
     (HiveAcidCleanOperator, {"table": "db.t", "retention_s": "-1"}, "retention_s must be a number"),

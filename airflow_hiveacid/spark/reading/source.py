@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 from pyspark.errors import AnalysisException, ParseException
 
 from airflow_hiveacid.format.errors import (
-    ConfigurationError,
     HiveAcidError,
     SourceNotFoundError,
     SourceUnreadableError,
     StorageError,
 )
+from airflow_hiveacid.plan import statements
 from airflow_hiveacid.spark.failures import SPARK_ERRORS, condition_of, reason_of
 from airflow_hiveacid.spark.reading.nanoseconds import load_parquet
 
@@ -40,19 +40,12 @@ def describe(source: SourceSpec) -> str:
 
 
 def check_source(source: SourceSpec) -> None:
-    """Refuse a source that is not exactly one of files, table and values.
+    """Refuse a source that cannot be read whatever lies there.
 
     Raises:
-        ConfigurationError: it is none or several.
+        ConfigurationError: see `plan.statements.check_source`.
     """
-    given = [source.location is not None, source.table is not None, source.values is not None]
-    if sum(given) != 1:
-        raise ConfigurationError(
-            "a source is exactly one of: location (with format), table, values;"
-            f" {sum(given)} of them were given"
-        )
-    if source.location is not None and not source.format:
-        raise ConfigurationError(f"source {source.location} needs a format, such as parquet")
+    statements.check_source(source)
 
 
 def load_source(spark: SparkSession, source: SourceSpec, table: DataFrame | None) -> DataFrame:

@@ -24,6 +24,7 @@ from airflow_hiveacid.jobs.specs import (
 )
 from airflow_hiveacid.plan.statements import (
     check_changeable,
+    check_source,
     resolve_insert,
     resolve_merge,
     resolve_update,
@@ -164,3 +165,24 @@ def test_an_insert_refuses_wrong_counts_doubles_and_strangers() -> None:
 )
 def test_a_text_becomes_a_literal_that_means_it_and_nothing_else(text: str, literal: str) -> None:
     assert sql_string(text) == literal
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (SourceSpec(), "exactly one of: .*; 0 of them"),
+        (SourceSpec(table="d.s", values=()), "exactly one of: .*; 2 of them"),
+        (SourceSpec(location="/x"), "source /x needs a format"),
+        (SourceSpec(values=((1,), (1, 2))), r"values\[1\] has 2 values"),
+        (SourceSpec(values=((1,),), columns=("a", "b")), "has 1 values for 2 columns"),
+    ],
+)
+def test_a_source_is_files_a_table_or_rows_of_one_length(source: SourceSpec, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        check_source(source)
+
+
+def test_a_clause_that_deletes_sets_nothing() -> None:
+    clause = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, set={"a": "1"})
+    with pytest.raises(ConfigurationError, match=r"d\.t: WHEN matched deletes, so it cannot set"):
+        resolve_merge(table(), merge(clause), ["id"])
