@@ -277,7 +277,7 @@ def _originals(
         path = f"{root}/{entry.path}"
         name = parse_file_name(entry.name)
         if not isinstance(name, OriginalFileName):
-            raise UnsupportedFileError(path=path, reason=_why_no_original(entry))
+            raise UnsupportedFileError(path=path, reason=why_no_original(entry))
         facts = footer_facts(fs, path, entry.size_bytes)
         if facts.is_acid:
             raise CorruptFileError(path=path, reason="it has ACID columns outside base and delta")
@@ -299,7 +299,8 @@ def _originals(
         )
 
 
-def _why_no_original(entry: FileEntry) -> str:
+def why_no_original(entry: FileEntry) -> str:
+    """What a file outside of base and delta is that has no name of an original file."""
     if any(parse_directory_name(part) is not None for part in entry.path.split("/")[:-1]):
         return (
             "its base or delta directory lies below another one; of a partitioned table, give the"

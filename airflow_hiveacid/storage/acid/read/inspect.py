@@ -14,8 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import HiveAcidError
-from airflow_hiveacid.format.names import BaseName, DeltaName
-from airflow_hiveacid.storage.acid.read.files import committed_length
+from airflow_hiveacid.format.names import (
+    BaseName,
+    DeltaName,
+    OriginalFileName,
+    parse_file_name,
+)
+from airflow_hiveacid.storage.acid.read.files import committed_length, why_no_original
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.listing import list_table
@@ -37,9 +42,9 @@ class InspectedEntry:
     """One directory, or one file outside of directories.
 
     `type` is base, delta, delete_delta, original or other. `least_write_id` is None where the name
-    says none, as a base's does. `state` is live, obsolete, aborted, invisible or ignored. `rows`
-    are rows or delete events, by the footers; None where a footer could not be read, which `why`
-    then says.
+    says none, as a base's does. `state` is live, obsolete, aborted, invisible, ignored, or refused:
+    a live file that no reader can take for one, so that scanning the place fails. `rows` are rows
+    or delete events, by the footers; None where a footer could not be read, which `why` then says.
     """
 
     name: str
@@ -107,6 +112,9 @@ def _directory(fs: pafs.FileSystem, root: str, directory: AcidDirectory) -> Insp
 
 def _original(fs: pafs.FileSystem, root: str, file: FileEntry, *, is_live: bool) -> InspectedEntry:
     rows, remark = _rows(fs, root, (file,), None)
+    state, why = ("live", "live") if is_live else ("obsolete", "obsolete: a base covers it")
+    if is_live and not isinstance(parse_file_name(file.name), OriginalFileName):
+        state, why = "refused", why_no_original(file)
     return InspectedEntry(
         name=file.path,
         type="original",
@@ -114,11 +122,11 @@ def _original(fs: pafs.FileSystem, root: str, file: FileEntry, *, is_live: bool)
         greatest_write_id=0,
         statement_id=None,
         visibility_txn_id=None,
-        state="live" if is_live else "obsolete",
+        state=state,
         files=1,
         rows=rows,
         size_bytes=file.size_bytes,
-        why="; ".join(filter(None, ("live" if is_live else "obsolete: a base covers it", remark))),
+        why="; ".join(filter(None, (why, remark))),
     )
 
 

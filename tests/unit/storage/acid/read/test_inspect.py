@@ -73,6 +73,13 @@ def test_original_files_and_unknown_ones_are_told_one_by_one(tmp_path: Path) -> 
     assert (covered.state, covered.rows) == ("obsolete", 3)
 
 
+def test_the_root_of_a_partitioned_table_is_not_shown_as_readable(tmp_path: Path) -> None:
+    write_acid(tmp_path / "p=1/base_2/bucket_00000", [insert(1, 0, 1)])
+    (entry,) = entries(tmp_path).values()
+    assert (entry.name, entry.state) == ("p=1/base_2/bucket_00000", "refused")
+    assert "give the location of one partition" in entry.why
+
+
 def test_only_the_committed_rows_of_a_stream_are_counted(tmp_path: Path) -> None:
     path = write_acid(tmp_path / "delta_1_4/bucket_00000", [insert(1, 0, 1)])
     length = path.stat().st_size
