@@ -19,6 +19,7 @@ def insert(job: JobContext) -> JobResult:
     spec = job.job_of(InsertSpec)
     table = job.changeable_table(spec.target, "INSERT")
     program = plan_insert(job.spark, table, spec, job.source_shape(spec.source))
+    fixed = fixed_partition(job.spark, program, spec)
     overwrite = spec.mode is InsertMode.OVERWRITE
     return run_change(
         job,
@@ -27,7 +28,7 @@ def insert(job: JobContext) -> JobResult:
             operations=frozenset({DataOperation.OVERWRITE if overwrite else DataOperation.INSERT}),
             make_events=lambda _target, rows: new_row_events(program, rows()),
             source=spec.source,
-            partitions=lambda: fixed_partition(table, spec),
+            partitions=lambda: fixed,
         ),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import TYPE_CHECKING
@@ -9,9 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.conflicts import LockType
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs import (
     DeleteSpec,
+    InsertMode,
     InsertSpec,
     MergeAction,
     MergeClause,
@@ -120,3 +123,51 @@ def test_two_changes_in_different_partitions_are_at_work_together(lab: Lab, kind
     changed = [(1, 11, 1), (2, 12, 2), (3, 3, 3)]
     inserted = [(101, 0, 1), (102, 0, 2)] if kind == "merge" else []
     assert lab.rows("t") == changed + inserted
+
+
+@pytest.mark.promise("L2")
+@pytest.mark.parametrize("spelling", ["01", " 1", "+1"])
+def test_a_static_partition_is_locked_and_replaced_under_the_name_its_rows_have(
+    lab4: Lab, spelling: str
+) -> None:
+    name = partitioned(lab4)
+    job = InsertSpec(
+        target=name,
+        source=SourceSpec(values=((9, 9),), columns=("id", "v")),
+        mode=InsertMode.OVERWRITE,
+        partition={"p": spelling},
+    )
+    assert {partition for partition, _ in locks_inside(lab4, job)} == {"p=1"}
+    assert lab4.rows("t") == [(2, 2, 2), (3, 3, 3), (9, 9, 1)]
+    empty = dataclasses.replace(job, source=SourceSpec(values=(), columns=("id", "v")))
+    lab4.run(empty)
+    assert lab4.rows("t") == [(2, 2, 2), (3, 3, 3)]
+    found = lab4.client.list_partitions(lab4.info("t"))
+    assert [str(p.name) for p in found] == ["p=1", "p=2", "p=3"]
+
+
+@pytest.mark.parametrize("value", ["", None])
+def test_a_static_partition_without_a_value_is_that_of_null(lab4: Lab, value: str | None) -> None:
+    lab4.table("t", {"id": "bigint", "v": "int"}, partition={"p": "string"})
+    job = InsertSpec(
+        target=f"{lab4.db}.t",
+        source=SourceSpec(values=((9, 9),), columns=("id", "v")),
+        mode=InsertMode.OVERWRITE,
+        partition={"p": value},
+    )
+    default = "p=__HIVE_DEFAULT_PARTITION__"
+    assert {partition for partition, _ in locks_inside(lab4, job)} == {default}
+    assert [str(p.name) for p in lab4.client.list_partitions(lab4.info("t"))] == [default]
+
+
+def test_a_static_partition_that_is_no_value_of_its_column_is_refused(lab4: Lab) -> None:
+    name = partitioned(lab4)
+    job = InsertSpec(
+        target=name,
+        source=SourceSpec(values=(), columns=("id", "v")),
+        mode=InsertMode.OVERWRITE,
+        partition={"p": "one"},
+    )
+    with pytest.raises(ConfigurationError, match=f"{name}.*'p': 'one'.*types"):
+        lab4.run(job)
+    assert lab4.rows("t") == ROWS

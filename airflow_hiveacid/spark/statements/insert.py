@@ -14,13 +14,16 @@ is not known (a LIMIT, an aggregate of floating numbers, `rand()`, a database) i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.plan.statements import quoted, resolve_insert
 from airflow_hiveacid.spark.catalyst import Moment, expected_bytes, is_repeatable
 from airflow_hiveacid.spark.events import (
@@ -30,6 +33,7 @@ from airflow_hiveacid.spark.events import (
     partition_key,
     with_no_old_row,
 )
+from airflow_hiveacid.spark.failures import reason_of
 from airflow_hiveacid.spark.statements.expressions import resolved, row_struct, stored
 from airflow_hiveacid.spark.types import struct_of
 from airflow_hiveacid.spark.writing.writers import spread
@@ -145,9 +149,29 @@ def _in_place(rows: DataFrame) -> DataFrame:
     return with_no_old_row(rows).withColumn("_bucket", F.spark_partition_id())
 
 
-def fixed_partition(table: TableInfo, spec: InsertSpec) -> tuple[PartitionName, ...] | None:
-    """The one partition that a full static partition clause names; None if rows decide."""
+def fixed_partition(
+    spark: SparkSession, program: InsertProgram, spec: InsertSpec
+) -> tuple[PartitionName, ...] | None:
+    """The one partition that a full static partition clause names; None if rows decide.
+
+    Under the name that its rows get: what is given as `01` for an int is in partition 1.
+
+    Raises:
+        ConfigurationError: a value cannot be read as one of its column.
+    """
+    table = program.table
     fixed = {name.lower(): value for name, value in spec.partition.items()}
-    if not table.partition_columns or set(fixed) != {c.name for c in table.partition_columns}:
+    names = [c.name for c in table.partition_columns]
+    if not names or set(fixed) != set(names):
         return None
-    return (table.partition_name([fixed[c.name] for c in table.partition_columns]),)
+    constants = replace(program, expressions={name: program.expressions[name] for name in names})
+    one_row = spark.range(1)
+    values = constants.values(one_row)
+    try:
+        (place,) = one_row.select(partition_key(table, [values[n] for n in names])).collect()
+    except PySparkException as error:
+        raise ConfigurationError(
+            f"INSERT into {table.ref}: partition {fixed} does not fit its columns' types:"
+            f" {reason_of(error)}"
+        ) from error
+    return (table.partition_name(json.loads(place[0])),)
