@@ -119,7 +119,8 @@ class Connection:
         """Make one call through our own stubs.
 
         Raises:
-            MetastoreUnavailableError: no server answered; a NEVER call may have been done.
+            MetastoreUnavailableError: no server answered, or but with an internal error; a NEVER
+                call may have been done.
             MetastoreVersionError: the server does not know the method.
             MetastoreCallError: the server refused and `faults` has no better error.
         """
@@ -217,7 +218,8 @@ class Connection:
                     raise self._unavailable(call.method, str(error)) from error
                 _log.warning("the metastore hung up in %s, trying again: %s", call.method, error)
             except TException as error:
-                if not (attempts_left and isinstance(error, self._general_faults())):
+                is_general = _is_internal(error) or isinstance(error, self._general_faults())
+                if not (attempts_left and is_general):
                     self._refused(call, error)
                 # After a restart 4.0.1 may answer every call of one connection with "Persistence
                 # Manager has been closed", and the same call of another one well. A class cannot
@@ -246,6 +248,10 @@ class Connection:
             self.close()
             reason = f"it does not speak Thrift's binary protocol here ({error}); TLS or not?"
             raise self._unavailable(call.method, reason) from error
+        if _is_internal(error):
+            # Mostly its database that is gone: where a call declares no fault for that, the reason
+            # stays in the server's log. Whether the call was done nobody knows.
+            raise self._unavailable(call.method, _text(error)) from error
         unknown = TApplicationException.UNKNOWN_METHOD
         if isinstance(error, TApplicationException) and error.type == unknown:
             raise MetastoreVersionError(
@@ -315,13 +321,20 @@ class Connection:
             self.call(method, request, repeat=Repeat.SAFE)
         except MetastoreVersionError:
             return False
-        except MetastoreCallError as error:
+        except (MetastoreCallError, MetastoreUnavailableError) as error:
+            if isinstance(error, MetastoreUnavailableError) and not _is_internal(error.__cause__):
+                raise
             # Refused, hence known, which is all that was asked.
             _log.debug("probing %s: %s", method, error)
         return True
 
     def _unavailable(self, method: str, reason: str) -> MetastoreUnavailableError:
         return MetastoreUnavailableError(uris=self.endpoint.uris, method=method, reason=reason)
+
+
+def _is_internal(error: BaseException | None) -> bool:
+    internal = TApplicationException.INTERNAL_ERROR
+    return isinstance(error, TApplicationException) and error.type == internal
 
 
 def _validate(argument: object) -> None:

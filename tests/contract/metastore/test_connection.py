@@ -125,6 +125,26 @@ def test_a_call_that_is_not_safe_to_repeat_is_not_repeated() -> None:
         assert (server.calls.count("lock"), server.calls.count("commit_txn")) == (1, 1)
 
 
+def test_an_internal_error_is_asked_again_and_then_told_as_an_outage() -> None:
+    """A call that declares no fault has no other word for a database that is away."""
+
+    def stumble(*_: object) -> ShowLocksResponse:
+        raise NotImplementedError
+
+    answers = iter([stumble, lambda: ShowLocksResponse(locks=[]), *[stumble] * 9])
+    request = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")
+    with (
+        v4(show_locks=lambda _: next(answers)(), lock=stumble) as server,
+        client_of(server.uri) as client,
+    ):
+        assert client.show_locks() == ()
+        with pytest.raises(MetastoreUnavailableError, match="Internal error"):
+            client.show_locks()
+        with pytest.raises(MetastoreUnavailableError, match="Internal error"):
+            client.lock(request)
+        assert server.calls.count("lock") == 1
+
+
 def test_a_server_that_went_away_while_nobody_called_costs_no_call() -> None:
     request = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")
     granted = LockResponse(lockid=5, state=1)
