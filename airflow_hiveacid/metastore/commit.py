@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import logging
+import math
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import (
@@ -41,30 +42,43 @@ class Fate(enum.Enum):
     COMMITTED = "committed"
 
 
-def commit(
+def commit(  # noqa: PLR0913 -- two of them are bounds in time
     client: MetastorePort,
     txn_id: TxnId,
     write_ids: Mapping[TableRef, WriteId],
     *,
     patience_s: float,
     clock: Clock,
+    timeout_s: float = math.inf,
 ) -> None:
     """Commit; on a lost answer, find out within `patience_s` what happened.
 
     `patience_s` must be shorter than the server takes to forget an aborted transaction, since a
-    forgotten one looks committed.
+    forgotten one looks committed. For the same reason nothing is believed to be committed because
+    it is absent, if it was asked about `timeout_s` or more after the request: a process may stand
+    still in between, for as long as it takes to be given up, cleaned up after, and forgotten.
 
     Raises:
         WriteConflictError: another transaction changed the same and was first.
         TransactionAbortedError: it had been aborted before.
         CommitStateUnknownError: it may be committed or not; nothing may be undone.
     """
+    sent_s = clock.monotonic()
     try:
         client.commit_txn(txn_id)
     except MetastoreError as error:
         # An "internal error" is no answer either: it may have come after the database's commit.
         _log.warning("the answer to commit was lost txn_id=%s: %s", txn_id, error)
-        _settle(client, txn_id, write_ids, deadline_s=clock.monotonic() + patience_s, clock=clock)
+        is_sure = _settle(
+            client, txn_id, write_ids, deadline_s=clock.monotonic() + patience_s, clock=clock
+        )
+        asked_after_s = clock.monotonic() - sent_s
+        if not is_sure and asked_after_s >= timeout_s:
+            reason = (
+                f"the metastore knows nothing against it, but was asked {asked_after_s:.0f} s"
+                f" after the request; it gives transactions up after {timeout_s:.0f} s"
+            )
+            raise CommitStateUnknownError(txn_id=txn_id, reason=reason) from error
 
 
 def fate_of(client: MetastorePort, txn_id: TxnId, write_ids: Mapping[TableRef, WriteId]) -> Fate:
@@ -100,29 +114,30 @@ def _settle(
     *,
     deadline_s: float,
     clock: Clock,
-) -> None:
+) -> bool:
+    """Find out that it is committed; False if only its absence says so."""
     pause_s = _FIRST_PAUSE_S
     while True:
         try:
-            _settle_once(client, txn_id, write_ids)
+            return _settle_once(client, txn_id, write_ids)
         except MetastoreError as error:
             if clock.monotonic() >= deadline_s:
                 raise CommitStateUnknownError(txn_id=txn_id, reason=str(error)) from error
             _log.warning("cannot yet tell whether txn_id=%s is committed: %s", txn_id, error)
-        else:
-            return
         clock.sleep(pause_s)
         pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
 
 def _settle_once(
     client: MetastorePort, txn_id: TxnId, write_ids: Mapping[TableRef, WriteId]
-) -> None:
+) -> bool:
+    is_sure = False
     fate = fate_of(client, txn_id, write_ids)
     if fate is Fate.OPEN:
         # The request did not arrive. If it is still on its way, the server makes one of the two.
         try:
             client.commit_txn(txn_id)
+            is_sure = True
         except TransactionAbortedError as error:
             # 3.1 forgets a committed transaction at once: "unknown" may mean the first one won.
             if fate_of(client, txn_id, write_ids) is not Fate.COMMITTED:
@@ -133,6 +148,7 @@ def _settle_once(
             txn_id=txn_id, reason="it was aborted before the commit arrived"
         )
     _log.info("the commit has happened after all txn_id=%s", txn_id)
+    return is_sure
 
 
 def abort_quietly(client: MetastorePort, txn_id: TxnId) -> None:

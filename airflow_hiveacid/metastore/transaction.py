@@ -206,6 +206,7 @@ class Transaction:
                 self.write_ids,
                 patience_s=self._opened.timeout_s * _PATIENCE,
                 clock=self._plan.clock,
+                timeout_s=self._opened.timeout_s,
             )
         except TransactionAbortedError as error:
             self._take_back()

@@ -201,6 +201,28 @@ def test_a_transaction_that_was_aborted_before_its_commit_arrived_is_told_as_abo
         work()
 
 
+def test_who_asks_too_late_does_not_take_a_forgotten_transaction_for_a_committed_one(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    def stand_still() -> None:
+        """Given up, cleaned up after, and forgotten, while the process did not run."""
+        clock.advance(3600)
+        server.reap()
+        for txn in server.txns.values():
+            txn.is_forgotten = txn.state is TxnState.ABORTED
+
+    class Frozen(type(client)):  # type: ignore[misc]
+        def commit_txn(self, txn_id: TxnId) -> None:
+            del txn_id
+            stand_still()
+            raise lost("commit_txn")
+
+    txn_id = client.open_txn()
+    write_ids = {table.ref: client.allocate_write_id(txn_id, table.ref)}
+    with pytest.raises(CommitStateUnknownError, match="asked 3600 s after"):
+        commit(Frozen(server), txn_id, write_ids, patience_s=10, clock=clock, timeout_s=20)
+
+
 def test_the_first_request_may_win_while_we_ask(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
