@@ -1,6 +1,8 @@
 """Cleaning of one table: what `plan.cleaning` lets go is removed, and the queue is told.
 
 Idempotent at every point: whatever a killed cleaner has not removed, the next one finds again.
+It holds no lock, so each thing is looked at once more before it goes: the table may have been
+dropped meanwhile and made again at its place, where its write IDs, and names, begin anew.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import MetastoreCallError
+from airflow_hiveacid.format.errors import MetastoreCallError, TableChangedError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.names import STAGING_PREFIX, parse_directory_name
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
@@ -33,14 +35,19 @@ from airflow_hiveacid.plan.cleaning import (
     plan_staging,
 )
 from airflow_hiveacid.storage.stores.filesystem import delete_directory, delete_file
-from airflow_hiveacid.storage.stores.listing import list_directories, list_table, tree_size
+from airflow_hiveacid.storage.stores.listing import (
+    files_below,
+    list_directories,
+    list_table,
+    tree_size,
+)
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.table_notes import TableNotes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from airflow_hiveacid.format.directories import Listing
+    from airflow_hiveacid.format.directories import FileEntry, Listing
     from airflow_hiveacid.format.snapshot import ValidTxnList
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.specs import CleanSpec
@@ -72,13 +79,18 @@ class Cleaner:
     now_s: Callable[[], float] = time.time
 
     def clean(self, partition: PartitionInfo) -> CleaningOutcome:
-        """Clean one partition."""
+        """Clean one partition.
+
+        Raises:
+            TableChangedError: the table was dropped meanwhile and made again.
+        """
         notes = TableNotes(location=self.table.location)
         state, listing = self._state(partition, self.client.valid_txns())
         # Asked after listing: whoever listed the directory before us is among these, so nobody can
         # have seen what we are about to replace and be taken for younger than the replacement.
         txns = self.client.valid_txns()
         seen = notes.first_seen(partition.name)
+        self._check_table()
         plan = plan_cleaning(
             state,
             _staging(partition, [path for path in listing.directories if "/" not in path]),
@@ -94,7 +106,7 @@ class Cleaner:
         seen |= dict.fromkeys(plan.unseen, note)
         notes.note_first_seen(partition.name, seen)
         self.on_step("noted")
-        _remove(partition, plan.remove)
+        plan = _remove(partition, plan, listing)
         self.on_step("removed")
         left, _ = self._state(partition, self.client.valid_txns())
         still = {d.superseded_by for d in left.obsolete_directories}
@@ -117,7 +129,7 @@ class Cleaner:
             orphan_age_s=self.spec.orphan_age_s,
         )
         if not self.spec.dry_run:
-            _remove(whole, plan.remove)
+            plan = _remove(whole, plan, None)
         return _outcome(whole, plan)
 
     def _state(self, partition: PartitionInfo, txns: ValidTxnList) -> tuple[AcidState, Listing]:
@@ -125,6 +137,15 @@ class Cleaner:
         write_ids = self.client.valid_write_ids([ref], txns)[ref]
         listing = list_table(partition.location)
         return resolve(listing, write_ids, txns), listing
+
+    def _check_table(self) -> None:
+        """See that what was listed is of the table that the write IDs are of.
+
+        Raises:
+            TableChangedError: it was dropped meanwhile and made again.
+        """
+        if self.client.get_table(self.table.ref).table_id != self.table.table_id:
+            raise TableChangedError(table=self.table.ref, what="table_id")
 
     def _mark_cleaned(self, partition: PartitionInfo, notes: TableNotes) -> tuple[int, ...]:
         """Tell the queue which of our compactions are done for good.
@@ -189,17 +210,35 @@ def _staging(partition: PartitionInfo, names: Iterable[str]) -> tuple[StagingDir
     return tuple(found)
 
 
-def _remove(partition: PartitionInfo, removals: Iterable[Removal]) -> None:
-    def remove(removal: Removal) -> None:
+def _remove(partition: PartitionInfo, plan: CleaningPlan, listing: Listing | None) -> CleaningPlan:
+    """Remove what is still what it was when it was judged; gives the plan without the rest.
+
+    Names of staging are used only once, so that they say enough.
+    """
+    judged: dict[str, list[FileEntry]] = {}
+    for file in listing.files if listing else ():
+        for path in {file.path, file.path.partition("/")[0]}:
+            judged.setdefault(path, []).append(file)
+
+    def remove(removal: Removal) -> bool:
         fs, path = open_location(f"{partition.location.rstrip('/')}/{removal.path}")
+        if not removal.path.startswith(STAGING_PREFIX):
+            now = files_below(partition.location, removal.path)
+            if now and now != tuple(judged.get(removal.path, ())):
+                log.warning("left alone, since it is another one by now: %s", path)
+                return False
         log.info("removing %s: %s", path, removal.why)
         if _is_directory_name(removal.path.rpartition("/")[2]):
             delete_directory(fs, path)
         else:
             delete_file(fs, path)
+        return True
 
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        list(pool.map(remove, removals))
+        is_removed = list(pool.map(remove, plan.remove))
+    return dataclasses.replace(
+        plan, remove=tuple(r for r, gone in zip(plan.remove, is_removed, strict=True) if gone)
+    )
 
 
 def _is_directory_name(name: str) -> bool:

@@ -56,10 +56,43 @@ def list_table(location: str) -> Listing:
     )
 
 
+def files_below(location: str, path: str) -> tuple[FileEntry, ...]:
+    """What `list_table` would tell now of the files at or below one path; none if it is gone.
+
+    Raises:
+        LocationPermissionError: it may not be read.
+        StorageError: listing failed otherwise.
+    """
+    fs, root = open_location(location)
+    with storage_errors("list", f"{location}/{path}"):
+        try:
+            info = fs.get_file_info(posixpath.join(root, path))
+            if info.type == pafs.FileType.Directory:
+                return tuple(sorted(_walk(fs, root, path)[0], key=lambda f: f.path))
+        except FileNotFoundError:
+            return ()
+    return (_entry(path, info),) if info.type == pafs.FileType.File else ()
+
+
 def _list_once(fs: pafs.FileSystem, root: str, location: str) -> Listing:
+    files, directories = _walk(fs, root, "")
+    return Listing(
+        location=location,
+        files=tuple(sorted(files, key=lambda f: f.path)),
+        directories=tuple(sorted(directories)),
+        metadata={
+            file.path.partition("/")[0]: _data_format(fs, posixpath.join(root, file.path))
+            for file in files
+            if file.name == METADATA_FILE and file.path.count("/") == 1
+        },
+    )
+
+
+def _walk(fs: pafs.FileSystem, root: str, start: str) -> tuple[list[FileEntry], list[str]]:
+    """Files and directories below one path, relative to the root; hidden ones are not entered."""
     files: list[FileEntry] = []
     directories: list[str] = []
-    pending = [""]
+    pending = [start]
     while pending:
         parent = pending.pop()
         for info in fs.get_file_info(pafs.FileSelector(posixpath.join(root, parent))):
@@ -72,16 +105,7 @@ def _list_once(fs: pafs.FileSystem, root: str, location: str) -> Listing:
                 raise FileNotFoundError(info.path)
             else:
                 files.append(_entry(path, info))
-    return Listing(
-        location=location,
-        files=tuple(sorted(files, key=lambda f: f.path)),
-        directories=tuple(sorted(directories)),
-        metadata={
-            file.path.partition("/")[0]: _data_format(fs, posixpath.join(root, file.path))
-            for file in files
-            if file.name == METADATA_FILE and file.path.count("/") == 1
-        },
-    )
+    return files, directories
 
 
 def _entry(path: str, info: pafs.FileInfo) -> FileEntry:

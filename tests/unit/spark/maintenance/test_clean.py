@@ -1,0 +1,119 @@
+"""What a cleaner removes, when the table does not stand still meanwhile."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import TableChangedError
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.names import METADATA_FILE
+from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.jobs.specs import CleanSpec
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.spark.maintenance.clean import Cleaner, CleaningOutcome
+from airflow_hiveacid.storage.stores.listing import metadata_text
+from contract.fake_client import FakeClient
+from contract.fake_metastore import FakeMetastore
+from contract.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+
+REF = TableRef("d", "t")
+INSERTS = ("delta_0000001_0000001_0000", "delta_0000002_0000002_0000")
+
+
+@pytest.fixture
+def client() -> FakeClient:
+    return FakeClient(FakeMetastore(MetastoreGeneration.V4, ManualClock()))
+
+
+@pytest.fixture
+def root(client: FakeClient, tmp_path: Path) -> Path:
+    """A table with two inserts and a base that holds both."""
+    root = tmp_path / "t"
+    make(client, root)
+    put(root, "base_0000002")
+    (root / "base_0000002" / METADATA_FILE).write_bytes(metadata_text("compacted"))
+    return root
+
+
+def make(client: FakeClient, root: Path, *inserts: str) -> None:
+    client.create_table(
+        NewTable(ref=REF, columns=(Column(name="id", type="int"),), location=f"file:{root}")
+    )
+    for name in inserts or INSERTS:
+        txn_id = client.open_txn()
+        client.allocate_write_id(txn_id, REF)
+        put(root, name)
+        client.commit_txn(txn_id)
+
+
+def put(root: Path, name: str) -> None:
+    (root / name).mkdir(parents=True)
+    (root / name / "bucket_00000").write_text("rows")
+
+
+def clean(client: FakeClient, on_step: Callable[[str], None]) -> CleaningOutcome:
+    table = client.get_table(REF)
+    spec = CleanSpec(target=str(REF), retention_s=0.0, orphan_age_s=0.0)
+    (whole,) = client.list_partitions(table)
+    return Cleaner(client=client, table=table, spec=spec, on_step=on_step).clean(whole)
+
+
+def there(root: Path) -> set[str]:
+    return {p.name for p in root.iterdir() if not p.name.startswith("_")}
+
+
+def test_a_table_that_was_made_again_at_its_place_keeps_what_has_the_old_names(
+    client: FakeClient, root: Path
+) -> None:
+    def meanwhile(step: str) -> None:
+        if step == "noted":
+            client.drop_table(REF)
+            shutil.rmtree(root)
+            make(client, root)
+
+    found = clean(client, meanwhile)
+    assert there(root) == set(INSERTS)
+    assert found.removed == ()
+
+
+def test_directories_are_not_judged_by_the_write_ids_of_a_table_that_is_gone(
+    client: FakeClient, root: Path
+) -> None:
+    client.abort_txn(late := client.open_txn())
+    client.server.write_ids[REF][late] = WriteId(3)
+
+    class Slow(FakeClient):
+        def valid_write_ids(
+            self, refs: Iterable[TableRef], txns: ValidTxnList
+        ) -> dict[TableRef, ValidWriteIdList]:
+            found = super().valid_write_ids(refs, txns)
+            if (root / "base_0000002").exists():  # the first time
+                self.drop_table(REF)
+                shutil.rmtree(root)
+                make(client, root, *INSERTS, "delta_0000003_0000003_0000")
+            return found
+
+    with pytest.raises(TableChangedError):
+        clean(Slow(client.server), lambda _: None)
+    assert there(root) == {*INSERTS, "delta_0000003_0000003_0000"}
+
+
+def test_what_another_cleaner_has_removed_meanwhile_is_no_error(
+    client: FakeClient, root: Path
+) -> None:
+    def meanwhile(step: str) -> None:
+        if step == "noted":
+            shutil.rmtree(root / INSERTS[0])
+
+    clean(client, meanwhile)
+    assert there(root) == {"base_0000002"}
