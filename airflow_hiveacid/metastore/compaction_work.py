@@ -70,6 +70,7 @@ class CompactionWork:
         self.txn = txn
         self.snapshot = txn.snapshot
         self._ref = ref
+        self._worker: _QueueWorker | None = None
         self.claim: ClaimedCompaction | None = None
         self.refusal: str | None = None
 
@@ -80,6 +81,7 @@ class CompactionWork:
 
     def begin(self, worker: _QueueWorker, kind: CompactionType) -> None:
         """Claim the work; called by `compacting` alone."""
+        self._worker = worker
         if not worker.is_alone(self.txn.txn_id):
             self.refuse("another compactor is at work here")
             return
@@ -91,6 +93,17 @@ class CompactionWork:
             highest = self.write_ids.high_watermark
             self.claim = dataclasses.replace(claim, highest_write_id=highest)
             self._client.update_compactor_state(self.claim, self.txn.txn_id)
+
+    def has_rival(self) -> bool:
+        """Whether a worker of 3.1's own may be at this partition by now; if so, it ends.
+
+        It knows no lock of ours, and no claim of ours keeps it away. Ask right before publishing,
+        and look at the directory afterwards: whoever has left the queue has published.
+        """
+        taken = None if self._worker is None else self._worker.taken_on_3()
+        if taken is not None:
+            self.refuse(taken.why)
+        return taken is not None
 
     def refuse(self, why: str) -> None:
         """End the transaction and say in the queue why nothing was done."""
@@ -197,16 +210,9 @@ class _QueueWorker:
 
         Call it with the compactors' lock in hand.
         """
-        waiting = [
-            entry
-            for entry in self.client.show_compactions(self.ref)
-            if entry.partition == self.partition and entry.state in _AT_WORK
-        ]
         if self.client.generation is MetastoreGeneration.V3:
-            # It tells nobody outside which entries its workers take: stay away from all of them.
-            states = [entry.state.value for entry in waiting]
-            return _Taken(f"the metastore's queue has it as {states[0]}") if states else None
-        for entry in waiting:
+            return self.taken_on_3()
+        for entry in self._at_work():
             self._bury(entry)
         # A pool of its own makes sure that what is claimed is what was asked for.
         pool = f"{_OURS}{uuid.uuid4().hex}"
@@ -215,6 +221,23 @@ class _QueueWorker:
             reason = answer.message or answer.state.value
             return _Taken(f"the metastore's queue has an entry for it already: {reason}")
         return self._claim_in(pool) or _Taken("somebody else has claimed the queue's entry")
+
+    def taken_on_3(self) -> _Taken | None:
+        """Why to stay away from a partition on 3.1; None if nothing is known to be at it.
+
+        It tells nobody outside which entries its workers take: stay away from all of them.
+        """
+        if self.client.generation is not MetastoreGeneration.V3:
+            return None
+        states = [entry.state.value for entry in self._at_work()]
+        return _Taken(f"the metastore's queue has it as {states[0]}") if states else None
+
+    def _at_work(self) -> list[CompactionEntry]:
+        return [
+            entry
+            for entry in self.client.show_compactions(self.ref)
+            if entry.partition == self.partition and entry.state in _AT_WORK
+        ]
 
     def _claim_in(self, pool: str | None) -> ClaimedCompaction | None:
         return self.client.find_next_compaction(

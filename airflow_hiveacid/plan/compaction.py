@@ -141,6 +141,18 @@ def plan_compaction(
     )
 
 
+def read_beside(plan: CompactionPlan, present: Iterable[BaseName | DeltaName]) -> list[DeltaName]:
+    """The deltas that hold rows of a compaction's base and would be read whole beside it.
+
+    They reach higher, so a compactor with a later snapshot has made them: one of a 3.1 metastore,
+    which knows no lock of ours, or one that has taken the place of a frozen one.
+    """
+    if not plan.is_major:
+        return []
+    deltas = [name for name in present if isinstance(name, DeltaName) and not name.is_delete]
+    return [d for d in deltas if d.low <= plan.high < d.high]
+
+
 def doubles_rows(plan: CompactionPlan, present: Collection[BaseName | DeltaName]) -> bool:
     """Whether a published base of a dead compaction has to go again.
 
@@ -156,7 +168,6 @@ def doubles_rows(plan: CompactionPlan, present: Collection[BaseName | DeltaName]
         return False
     others = [name for name in present if name != BaseName(write_id=plan.high)]
     deltas = [name for name in others if isinstance(name, DeltaName)]
-    is_doubled = any(d.low <= plan.high < d.high and not d.is_delete for d in deltas)
 
     def is_in_place(name: BaseName | DeltaName) -> bool:
         return name in others or any(
@@ -167,7 +178,7 @@ def doubles_rows(plan: CompactionPlan, present: Collection[BaseName | DeltaName]
             for d in deltas
         )
 
-    return is_doubled and all(is_in_place(d.name) for d in plan.inputs)
+    return bool(read_beside(plan, others)) and all(is_in_place(d.name) for d in plan.inputs)
 
 
 def _kind(

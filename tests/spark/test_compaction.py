@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_hiveacid.format.errors import DirectoryExistsError
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs import (
     CleanSpec,
     CompactionChoice,
     CompactSpec,
 )
-from airflow_hiveacid.metastore.compaction_queue import CompactionState
+from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
@@ -94,6 +96,42 @@ def test_a_minor_compaction_with_deletes_becomes_a_major_one_on_3(lab3: Lab) -> 
     assert one["kind"] == "major"
     assert "visible at once" in one["why"]
     assert lab3.rows("t") == rows
+
+
+def test_a_worker_of_3_that_comes_during_a_compaction_has_the_partition_to_itself(
+    lab3: Lab,
+) -> None:
+    lab3.table("t", COLUMNS)
+    rows = history(lab3)
+    before = lab3.directories("t")
+
+    def meanwhile(step: str) -> None:
+        if step == "staged":
+            lab3.client.request_compaction(lab3.info("t").ref, None, CompactionType.MINOR)
+
+    result = lab3.compact("t", CompactionChoice.MAJOR, on_step=meanwhile)
+    assert result.status is JobStatus.NOTHING_TO_DO
+    (one,) = result.details["compactions"]
+    assert "queue has it as initiated" in one["why"]
+    assert lab3.directories("t") == before
+    assert lab3.rows("t") == rows
+
+
+def test_a_base_is_not_published_beside_a_delta_that_reaches_over_it(lab: Lab) -> None:
+    lab.table("t", COLUMNS)
+    history(lab)
+
+    def meanwhile(step: str) -> None:
+        if step == "staged":  # as Hive 3.1's worker, which has seen one more commit
+            lab.insert("t", [(99, "late")], ["id", "name"])
+            first = lab.root("t") / "delta_0000001_0000001_0000"
+            shutil.copytree(first, lab.root("t") / "delta_0000001_0000006")
+
+    with pytest.raises(DirectoryExistsError, match="delta_0000001_0000006"):
+        lab.compact("t", CompactionChoice.MAJOR, on_step=meanwhile)
+    assert not any(name.startswith("base") for name in lab.directories("t"))
+    shutil.rmtree(lab.root("t") / "delta_0000001_0000006")
+    assert lab.compact("t", CompactionChoice.MAJOR).status is JobStatus.COMMITTED
 
 
 @pytest.mark.promise("C10")

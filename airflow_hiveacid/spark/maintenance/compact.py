@@ -32,6 +32,7 @@ from airflow_hiveacid.plan.compaction import (
     NoCompaction,
     only_hive_4_reads,
     plan_compaction,
+    read_beside,
 )
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 from airflow_hiveacid.spark.maintenance.replacement import Replacement, live_names
@@ -162,6 +163,8 @@ class Compactor:
         directories = self._write(partition, plan, staging, work)
         txn.step("staged")
         txn.confirm_alive()
+        if work.has_rival():
+            return _outcome(partition, NoCompaction(why=str(work.refusal)))
         self._require_unchanged(partition, plan, work)
         replacement = Replacement(
             plan=plan,
@@ -256,9 +259,13 @@ class Compactor:
         self, partition: PartitionInfo, plan: CompactionPlan, work: CompactionWork
     ) -> None:
         """Another compactor's result would overlap with ours and double rows."""
-        changed = live_names(self._state(partition, work.snapshot)) ^ live_names(plan.state)
-        if changed:
-            raise DirectoryExistsError(path=f"{partition.location}/{min(changed)}")
+        state = self._state(partition, work.snapshot)
+        changed = live_names(state) ^ live_names(plan.state)
+        # Made under a later snapshot than ours: it is not live here, and would be beside our base.
+        wider = read_beside(plan, [d.name for d in state.directories])
+        if changed or wider:
+            found = min(changed or {str(name) for name in wider})
+            raise DirectoryExistsError(path=f"{partition.location}/{found}")
 
 
 def _compact_task(work: BucketCompaction) -> Iterator[pa.RecordBatch]:

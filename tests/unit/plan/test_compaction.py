@@ -13,6 +13,7 @@ from airflow_hiveacid.plan.compaction import (
     NoCompaction,
     doubles_rows,
     plan_compaction,
+    read_beside,
 )
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 
@@ -148,6 +149,24 @@ def dead_major(files: dict[str, int] | None = None) -> CompactionPlan:
     found = plan(state(inputs, f"d.t:3:{MAX}::", files), CompactionChoice.MAJOR)
     assert isinstance(found, CompactionPlan)
     return found
+
+
+@pytest.mark.parametrize(
+    ("other", "is_beside"),
+    [
+        ("delta_0000001_0000005", True),
+        ("delta_0000003_0000004", True),
+        ("delta_0000001_0000003", False),  # covered
+        ("delta_0000004_0000005", False),  # above
+        ("delete_delta_0000001_0000005", False),  # deletes count once however often they are read
+        ("base_0000005", False),  # covers it
+    ],
+)
+def test_a_delta_that_reaches_over_a_base_would_be_read_beside_it(
+    other: str, *, is_beside: bool
+) -> None:
+    assert bool(read_beside(dead_major(), names(*inserts(1, 3), other))) is is_beside
+    assert bool(read_beside(dead_major({"000000_0": 7}), names(other))) is is_beside
 
 
 WIDER = ("delta_0000001_0000005", "delete_delta_0000001_0000005")
