@@ -134,6 +134,24 @@ def test_a_base_is_not_published_beside_a_delta_that_reaches_over_it(lab: Lab) -
     assert lab.compact("t", CompactionChoice.MAJOR).status is JobStatus.COMMITTED
 
 
+def test_a_compaction_is_staged_inside_its_partition_and_goes_with_it(lab: Lab) -> None:
+    lab.table("t", COLUMNS, partition={"p": "string"})
+    for i in range(2):
+        lab.insert("t", [(i, "x", "a"), (i, "x", "b")], ["id", "name", "p"])
+    staged: dict[str, set[str]] = {}
+
+    def look(step: str) -> None:
+        if step == "staged":
+            for place in ("", "p=a"):
+                names = {path.name for path in (lab.root("t") / place).iterdir()}
+                staged[place] = {name for name in names if name.startswith("_tmp_")}
+
+    lab.compact("t", CompactionChoice.MAJOR, partition="p=a", on_step=look)
+    assert len(staged["p=a"]) == 1
+    assert not staged[""]
+    assert lab.directories("t", "p=a")[0] == "base_0000002"
+
+
 @pytest.mark.promise("C10")
 def test_minor_then_write_then_major_ends_in_the_same_rows(lab: Lab) -> None:
     lab.table("t", COLUMNS, buckets=("id", 2))

@@ -158,7 +158,9 @@ class Compactor:
         if claim is not None:
             self.client.set_job_id(claim, self.spark.sparkContext.applicationId)
         token = f"{txn.txn_id}-{self.attempt}"
-        staging = Staging.of(self.table, partition.location, token)
+        # Inside the partition, so that it goes with it: a process that stands still for longer than
+        # it keeps its lock must not bring back what was truncated (3.1) or dropped meanwhile.
+        staging = Staging(location=partition.location, token=token)
         txn.on_abort(staging.discard)
         directories = self._write(partition, plan, staging, work)
         txn.step("staged")
@@ -173,6 +175,7 @@ class Compactor:
         )
         replacement.remove_dead_siblings()
         txn.on_abort(replacement.take_back)
+        txn.ensure_alive()  # costs nothing, unless we stood still while we looked
         replacement.publish()
         txn.confirm_alive()  # if it is over already, whoever came next has not seen our result
         txn.step("published")
