@@ -107,6 +107,14 @@ class ValidTxnList:
             and not holds(self.aborted, txn_id)
         )
 
+    def without(self, txn_id: TxnId) -> ValidTxnList:
+        """The list in which an open transaction counts as committed."""
+        opened = tuple(t for t in self.open if t != txn_id)
+        minimum = None if self.min_open == txn_id else self.min_open
+        return ValidTxnList(
+            high_watermark=self.high_watermark, open=opened, aborted=self.aborted, min_open=minimum
+        )
+
     def is_aborted(self, txn_id: TxnId) -> bool:
         """Whether the reader knows that the transaction was aborted."""
         return holds(self.aborted, txn_id)
@@ -227,6 +235,16 @@ class ValidWriteIdList:
         if self.high_watermark < low:
             return RangeVisibility.NONE
         return _range_answer(count_within(self.aborted, low, high), high - low + 1)
+
+    def with_open(self, write_id: WriteId) -> ValidWriteIdList:
+        """The list in which a write ID is open that was asked for as if it were committed."""
+        return ValidWriteIdList(
+            table=self.table,
+            high_watermark=max(self.high_watermark, write_id),
+            open=(*self.open, write_id),
+            aborted=self.aborted,
+            min_open_write_id=self.min_open_write_id,
+        )
 
     def with_own(self, write_id: WriteId) -> ValidWriteIdList:
         """The list in which our own write is visible too, for a transaction reading what it wrote.

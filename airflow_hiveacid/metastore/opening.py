@@ -23,7 +23,7 @@ from airflow_hiveacid.format.errors import (
     TransactionAbortedError,
 )
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
-from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.metastore.commit import abort_quietly
 from airflow_hiveacid.metastore.fencing import Seal, fence, raise_if_fenced
@@ -38,7 +38,7 @@ from airflow_hiveacid.metastore.locks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from airflow_hiveacid.format.attempts import AttemptId
     from airflow_hiveacid.format.table import TableRef
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
 # hive.txn.retrysnapshot.max.count of Hive 4.
 _MOST_REOPENINGS: Final = 5
-_BY_ROWS: Final = {DataOperation.UPDATE, DataOperation.DELETE}
 # A beat that hangs must leave time for others before the server's patience is over.
 _BEAT_SHARE: Final = 0.25
 _SHORTEST_BEAT_S: Final = 0.25
@@ -92,14 +91,6 @@ class Plan:
         return tuple(sorted({a.ref for a in self.writes if a.operations != {DataOperation.INSERT}}))
 
     @property
-    def judged(self) -> tuple[TableRef, ...]:
-        """Written tables whose own rows decide what is written."""
-        read = {access.ref for access in self.reads}
-        return tuple(
-            sorted({a.ref for a in self.writes if a.ref in read or a.operations & _BY_ROWS})
-        )
-
-    @property
     def fenced(self) -> tuple[TableRef, ...]:
         """Tables on whose locks another copy of the job is looked for."""
         return self.written or tuple(sorted({access.ref for access in self.reads}))
@@ -112,7 +103,6 @@ class Opened:
     `seal` is None for a job without a key. `undo` ends patience and heartbeats, and aborts, when it
     is closed.
     `timeout_s` is the server's patience, known here also when the server can no longer be asked.
-    `empty` holds write IDs that were committed for the snapshot's sake, with nothing in them.
     """
 
     txn_id: TxnId
@@ -124,7 +114,6 @@ class Opened:
     heartbeat: Heartbeat
     timeout_s: float
     undo: ExitStack
-    empty: Mapping[TableRef, WriteId]
 
 
 def open_and_lock(client: MetastorePort, plan: Plan) -> Opened:
@@ -161,7 +150,7 @@ def open_and_lock(client: MetastorePort, plan: Plan) -> Opened:
                 raise
             _log.warning("beginning anew txn_id=%s: %s", txn_id, error)
             continue
-        if is_last or not _is_overtaken(before, opened):
+        if is_last or not _is_overtaken(before, opened.snapshot):
             return opened
         _log.info("overtaken before the snapshot, beginning anew txn_id=%s", txn_id)
         opened.undo.close()
@@ -201,15 +190,13 @@ class _Opening:
             lock_id = self._lock(timeout_s=max(0.0, deadline_s - self.plan.clock.monotonic()))
             self._register(write_ids)
             self.plan.on_step("fenced")
-            snapshot, empty = self._see(write_ids)
             return Opened(
                 txn_id=self.txn_id,
                 first_txn_id=self.first_txn_id,
                 seal=self._seal,
                 write_ids=write_ids,
                 lock_id=lock_id,
-                snapshot=snapshot,
-                empty=empty,
+                snapshot=self._see(write_ids),
                 heartbeat=heartbeat,
                 timeout_s=self.timeout_s,
                 undo=undo.pop_all(),
@@ -273,45 +260,46 @@ class _Opening:
                     operation,
                 )
 
-    def _see(self, own: Mapping[TableRef, WriteId]) -> tuple[Snapshot, Mapping[TableRef, WriteId]]:
-        """Take the newest snapshot there is; gives the empty write IDs it cost, too.
+    def _see(self, own: Mapping[TableRef, WriteId]) -> Snapshot:
+        """Take the newest snapshot there is.
 
         Not cut at our own transaction, as a query of Hive's would be: a newer copy of the job may
         have committed while this one slept, and what it wrote has to be seen.
         """
-        txns, tables = self._look()
-        short = [ref for ref in self.plan.judged if own[ref] > tables[ref].high_watermark]
-        empty = {ref: self._commit_nothing(ref) for ref in short}
-        if empty:
-            txns, tables = self._look()
-        # Where the server keeps this history, its cleaner looks at nothing else.
-        lowest = {
-            ref: write_ids.min_open_write_id or WriteId(write_ids.high_watermark + 1)
-            for ref, write_ids in tables.items()
-        }
-        self.client.add_write_ids_to_min_history(self.txn_id, lowest)
-        self.plan.on_step("snapshot")
-        return Snapshot(txn_id=self.txn_id, txns=txns, tables=tables), empty
-
-    def _look(self) -> tuple[ValidTxnList, Mapping[TableRef, ValidWriteIdList]]:
-        txns = self.client.valid_txns()
-        if self.txn_id not in txns.open:
+        snapshot = take_snapshot(self.client, self.txn_id, self.plan.seen, own)
+        if self.txn_id not in snapshot.txns.open:
             raise TransactionAbortedError(
                 txn_id=self.txn_id, reason="the metastore no longer lists it as open"
             )
-        return txns, self.client.valid_write_ids(self.plan.seen, txns)
+        # Where the server keeps this history, its cleaner looks at nothing else.
+        lowest = {
+            ref: write_ids.min_open_write_id or WriteId(write_ids.high_watermark + 1)
+            for ref, write_ids in snapshot.tables.items()
+        }
+        self.client.add_write_ids_to_min_history(self.txn_id, lowest)
+        self.plan.on_step("snapshot")
+        return snapshot
 
-    def _commit_nothing(self, ref: TableRef) -> WriteId:
-        """Let 4.0.1 list all of a table's write IDs again, as long as this transaction is open.
 
-        Its list ends below our own ID: it knows of no committed one any more, and may leave out
-        some that are. One that commits now it has to know. See docs/adr/0014.
-        """
-        _log.info("the list of write IDs of %s ends early; committing an empty one", ref)
-        txn_id = self.client.open_txn()
-        write_id = self.client.allocate_write_id(txn_id, ref)
-        self.client.commit_txn(txn_id)
-        return write_id
+def take_snapshot(
+    client: MetastorePort,
+    txn_id: TxnId,
+    refs: Iterable[TableRef],
+    own: Mapping[TableRef, WriteId],
+) -> Snapshot:
+    """What is committed now; the transaction and its own write IDs are open in it, if it is.
+
+    The server is asked as if the transaction had committed, as Hive asks it. Hive 4.0.1 ends a
+    table's list at the lowest write ID that is not valid if it knows of no valid one; ours it
+    knows, so that the list goes at least as far. See docs/adr/0014.
+    """
+    txns = client.valid_txns()
+    if txn_id in txns.open:
+        lists = client.valid_write_ids(refs, txns.without(txn_id))
+        tables = {ref: ids.with_open(own[ref]) if ref in own else ids for ref, ids in lists.items()}
+    else:
+        tables = client.valid_write_ids(refs, txns)
+    return Snapshot(txn_id=txn_id, txns=txns, tables=tables)
 
 
 def _interval_s(plan: Plan, timeout_s: float) -> float:
@@ -331,13 +319,10 @@ def _write_ids_of(
     return client.valid_write_ids(refs, client.valid_txns()) if refs else {}
 
 
-def _is_overtaken(before: Mapping[TableRef, ValidWriteIdList], opened: Opened) -> bool:
-    return any(
-        _has_news(old, opened.snapshot.tables[ref], but=opened.empty.get(ref))
-        for ref, old in before.items()
-    )
+def _is_overtaken(before: Mapping[TableRef, ValidWriteIdList], snapshot: Snapshot) -> bool:
+    return any(_has_news(old, snapshot.tables[ref]) for ref, old in before.items())
 
 
-def _has_news(before: ValidWriteIdList, after: ValidWriteIdList, *, but: WriteId | None) -> bool:
+def _has_news(before: ValidWriteIdList, after: ValidWriteIdList) -> bool:
     later = range(before.high_watermark + 1, after.high_watermark + 1)
-    return any(after.is_visible(WriteId(w)) for w in (*before.open, *later) if w != but)
+    return any(after.is_visible(WriteId(w)) for w in (*before.open, *later))

@@ -32,18 +32,18 @@ from airflow_hiveacid.format.errors import (
     TransactionAbortedError,
     WriteConflictError,
 )
-from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.metastore.clock import SystemClock
 from airflow_hiveacid.metastore.commit import commit
 from airflow_hiveacid.metastore.fencing import raise_if_fenced
-from airflow_hiveacid.metastore.opening import Opened, Plan, open_and_lock
+from airflow_hiveacid.metastore.opening import Opened, Plan, open_and_lock, take_snapshot
 from airflow_hiveacid.metastore.txn_values import TxnType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from airflow_hiveacid.format.ids import TxnId, WriteId
+    from airflow_hiveacid.format.snapshot import Snapshot
     from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
     from airflow_hiveacid.metastore.clock import Clock
     from airflow_hiveacid.metastore.locks import TableAccess
@@ -139,10 +139,7 @@ class Transaction:
 
     def newest(self, ref: TableRef) -> Snapshot:
         """What is committed of a table now, beyond what this job sees."""
-        txns = self._client.valid_txns()
-        return Snapshot(
-            txn_id=self.txn_id, txns=txns, tables=self._client.valid_write_ids([ref], txns)
-        )
+        return take_snapshot(self._client, self.txn_id, [ref], self.write_ids)
 
     def register_partitions(
         self,

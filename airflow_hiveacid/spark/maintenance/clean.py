@@ -18,7 +18,7 @@ from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import MetastoreCallError, TableChangedError
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.format.names import STAGING_PREFIX, parse_directory_name
+from airflow_hiveacid.format.names import STAGING_PREFIX, BaseName, parse_directory_name
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
@@ -234,11 +234,19 @@ def _remove(partition: PartitionInfo, plan: CleaningPlan, listing: Listing | Non
             delete_file(fs, path)
         return True
 
+    # A reader whose time is over must not find an old base without the deltas that belong to it.
+    first, then = _bases_first(plan.remove)
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        is_removed = list(pool.map(remove, plan.remove))
-    return dataclasses.replace(
-        plan, remove=tuple(r for r, gone in zip(plan.remove, is_removed, strict=True) if gone)
-    )
+        is_removed = [*pool.map(remove, first), *pool.map(remove, then)]
+    gone = {r.path for r, is_gone in zip((*first, *then), is_removed, strict=True) if is_gone}
+    return dataclasses.replace(plan, remove=tuple(r for r in plan.remove if r.path in gone))
+
+
+def _bases_first(removals: Iterable[Removal]) -> tuple[list[Removal], list[Removal]]:
+    parts: tuple[list[Removal], list[Removal]] = ([], [])
+    for removal in removals:
+        parts[not isinstance(parse_directory_name(removal.path), BaseName)].append(removal)
+    return parts
 
 
 def _is_directory_name(name: str) -> bool:

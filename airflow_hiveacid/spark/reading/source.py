@@ -16,7 +16,6 @@ from airflow_hiveacid.format.errors import (
     SourceUnreadableError,
     StorageError,
 )
-from airflow_hiveacid.plan import statements
 from airflow_hiveacid.spark.failures import SPARK_ERRORS, condition_of, reason_of
 from airflow_hiveacid.spark.reading.nanoseconds import load_parquet
 
@@ -37,15 +36,6 @@ def describe(source: SourceSpec) -> str:
     if source.table is not None:
         return f"table {source.table}"
     return f"{source.format} {source.location}"
-
-
-def check_source(source: SourceSpec) -> None:
-    """Refuse a source that cannot be read whatever lies there.
-
-    Raises:
-        ConfigurationError: see `plan.statements.check_source`.
-    """
-    statements.check_source(source)
 
 
 def load_source(spark: SparkSession, source: SourceSpec, table: DataFrame | None) -> DataFrame:

@@ -28,13 +28,14 @@ from airflow_hiveacid.format.ids import BucketId, StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
+from airflow_hiveacid.jobs.specs import OnRerun
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.plan.reruns import Run
-from airflow_hiveacid.plan.statements import check_changeable
+from airflow_hiveacid.plan.statements import check_changeable, check_source
 from airflow_hiveacid.spark.events import Events
 from airflow_hiveacid.spark.reading.access import is_still_all, nameable, reading
 from airflow_hiveacid.spark.reading.pruning import partitions_where
-from airflow_hiveacid.spark.reading.source import check_source, load_source
+from airflow_hiveacid.spark.reading.source import load_source
 from airflow_hiveacid.spark.reading.target import Target, empty_target, resolve_target
 from airflow_hiveacid.spark.tasks import job_group
 from airflow_hiveacid.spark.writing.order import WriteOrder
@@ -245,14 +246,15 @@ def _order(
 
 def _already_done(job: JobContext, write: Write, earlier: LedgerEntry) -> JobResult:
     log.warning(
-        "nothing is applied: %s was done by transaction %s at %s (try %d, run %d of the task);"
-        " clear the task to apply it again (on_rerun=%s)",
+        "nothing is applied (on_rerun=%s): %s was done by transaction %s at %s (try %d, run %d of"
+        " the task)%s",
+        job.spec.on_rerun.value,
         job.spec.job_key,
         earlier.txn_id,
         earlier.when,
         earlier.attempt.try_number,
         earlier.generation + 1,
-        job.spec.on_rerun.value,
+        "" if job.spec.on_rerun is OnRerun.SKIP else "; clear the task to apply it again",
     )
     write.txn.abandon()
     return dataclasses.replace(JobResult.parse(earlier.result), status=JobStatus.ALREADY_DONE)

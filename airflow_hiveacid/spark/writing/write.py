@@ -51,7 +51,7 @@ from airflow_hiveacid.storage.stores.staging import Staging, check_publishable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from airflow_hiveacid.format.table import PartitionName, TableInfo
+    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transaction import Transaction
     from airflow_hiveacid.spark.writing.order import WriteOrder
@@ -212,10 +212,7 @@ class Write:
         if not self._directories:
             self.txn.change_nothing(self.table.ref)
         elif self.table.is_partitioned:
-            stray = misplaced(self._directories, self._client.add_partitions(self.table, names))
-            if stray is not None:
-                why = f"partition {stray.partition} is not at {stray.staging.location}"
-                raise OvertakenError(table=self.table.ref, txn_id=self.txn.txn_id, why=why)
+            self._check_places(self._client.add_partitions(self.table, names))
             self.txn.register_partitions(self.table.ref, names, self._order.access.operations)
         self._enter(WriteState.REGISTERED)
 
@@ -223,12 +220,14 @@ class Write:
         """Make sure, right before anything becomes visible, that it can still count.
 
         Raises:
+            TableChangedError: it is another table by now; who has dropped it took no lock.
             TransactionAbortedError, FencedError: the transaction is over.
             OvertakenError: what is to be published would be hidden.
             DirectoryExistsError: something of that name is there. Nothing is noted yet, so nobody
                 will take it for ours.
         """
         if self._directories:
+            self.check_table()
             self.check_not_overtaken(self._partitions)
             check_free(self._directories)
         self.txn.confirm_alive()
@@ -259,9 +258,13 @@ class Write:
         Raises:
             DirectoryExistsError: one is there already; it was not touched.
             StorageError: a rename failed.
+            OvertakenError: a partition is gone, or is at another place; who has dropped it took no
+                lock. Whoever does it from here on removes what was published, too.
         """
         self._publication.publish(self._directories)
         self._enter(WriteState.PUBLISHED)
+        if self.table.is_partitioned:
+            self._check_places(self._client.get_partitions(self.table, self._partitions))
 
     def take_back(self) -> None:
         """Undo what this write did; the transaction calls it when it is known to be aborted."""
@@ -294,6 +297,12 @@ class Write:
     @property
     def _partitions(self) -> tuple[PartitionName, ...]:
         return tuple(sorted({d.partition for d in self._directories}, key=str))
+
+    def _check_places(self, partitions: Sequence[PartitionInfo]) -> None:
+        stray = misplaced(self._directories, partitions)
+        if stray is not None:
+            why = f"partition {stray.partition} is not at {stray.staging.location}"
+            raise OvertakenError(table=self.table.ref, txn_id=self.txn.txn_id, why=why)
 
     def _enter(self, state: WriteState) -> None:
         self.state = state

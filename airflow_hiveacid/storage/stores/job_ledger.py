@@ -163,19 +163,23 @@ class Ledger:
     def prune(self, now_s: float, retention_s: float) -> int:
         """Remove what is older than this and than its own retention, also half-written entries.
 
-        Another job's memory may have to last longer than that of the one that prunes. Gives the
-        number of what is removed.
+        Another job's memory may have to last longer than that of the one that prunes. Time is that
+        of the newest file if that is earlier: a machine whose clock is a month ahead must not make
+        everybody forget. Gives the number of what is removed.
         """
         fs, root = open_location(self._root)
         gone = 0
-        for file in list_files(fs, root):
+        files = list_files(fs, root)
+        now_s = min(now_s, max((f.modified_s for f in files if f.modified_s), default=now_s))
+        for file in files:
             is_entry = _NAME.fullmatch(file.name) is not None
             if not is_entry and not file.name.startswith(ASIDE_PREFIX):
                 continue
             if (file.modified_s or now_s) >= now_s - retention_s:
                 continue
             entry = self._read(file, "") if is_entry else None
-            if entry is None or entry.recorded_s + entry.retention_s < now_s:
+            recorded_s = 0.0 if entry is None else max(entry.recorded_s, file.modified_s or 0.0)
+            if entry is None or recorded_s + entry.retention_s < now_s:
                 delete_file(fs, f"{root}/{file.name}")
                 gone += 1
         return gone

@@ -58,20 +58,14 @@ def test_who_writes_by_what_it_reads_sees_also_what_a_short_list_leaves_out(
     assert txn.snapshot.write_ids(table.ref).is_visible(write_id)
 
 
-def test_who_reads_nothing_spends_no_write_id_on_its_snapshot(
-    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
-) -> None:
-    own = left_out(client, server, table) + 1
-    assert opened(client, table, clock, INSERT).write_ids[table.ref] == own
-    assert server.next_write_id[table.ref] == own + 1
-
-
 def test_a_second_writer_of_a_quiet_table_begins_once(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
-    """4.x lists the first alone; to ask it for all of them is no reason to begin anew."""
+    """4.x lists the first alone to who asks as if the second were open."""
     first = client.open_txn()
     client.allocate_write_id(first, table.ref)
     txn = opened(client, table, clock, UPDATE)
     assert txn.write_ids[table.ref] == 2
+    assert set(txn.snapshot.write_ids(table.ref).open) == {1, 2}
+    assert server.next_write_id[table.ref] == 3
     assert server.txns[first].state.value == "open"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import TableChangedError
+from airflow_hiveacid.format.errors import StorageError, TableChangedError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.table import Column, TableRef
@@ -106,6 +106,24 @@ def test_directories_are_not_judged_by_the_write_ids_of_a_table_that_is_gone(
     with pytest.raises(TableChangedError):
         clean(Slow(client.server), lambda _: None)
     assert there(root) == {*INSERTS, "delta_0000003_0000003_0000"}
+
+
+def test_deltas_outlast_an_old_base_that_cannot_be_removed(
+    client: FakeClient, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader whose time is over would take it, and miss them without a word."""
+    put(root, "base_0000001")
+    (root / "base_0000001" / METADATA_FILE).write_bytes(metadata_text("compacted"))
+
+    def delete(_: object, path: str) -> None:
+        if path.endswith("base_0000001"):
+            raise StorageError("the disk is read-only")
+        shutil.rmtree(path)
+
+    monkeypatch.setattr("airflow_hiveacid.spark.maintenance.clean.delete_directory", delete)
+    with pytest.raises(StorageError):
+        clean(client, lambda _: None)
+    assert there(root) == {"base_0000001", "base_0000002", *INSERTS}
 
 
 def test_what_another_cleaner_has_removed_meanwhile_is_no_error(

@@ -56,6 +56,9 @@ SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 FIRST, SECOND = AttemptId(1, "1" * 12), AttemptId(2, "2" * 12)
 
 
+WHOLE = PartitionName()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """A job that writes one row; `at` maps step names to what happens there."""
@@ -86,16 +89,16 @@ class Job:
             on_step=self._step,
         )
 
-    def run(self) -> Write:
+    def run(self, partition: PartitionName = WHOLE) -> Write:
         with writing(self.client, self.order()) as write:
             if write.earlier_run() is not None:
                 write.txn.abandon()
                 return write
-            self.publish(write)
+            self.publish(write, partition)
         return write
 
-    def publish(self, write: Write) -> None:
-        stage(write, self.operation)
+    def publish(self, write: Write, partition: PartitionName = WHOLE) -> None:
+        stage(write, self.operation, partition)
         write.register()
         write.verify()
         write.note("{}")
@@ -107,7 +110,7 @@ class Job:
             doing()
 
 
-def stage(write: Write, operation: DataOperation) -> None:
+def stage(write: Write, operation: DataOperation, partition: PartitionName = WHOLE) -> None:
     """Stage one small file where the write's rows go."""
     write_id = write.txn.write_ids[write.table.ref]
     name = (
@@ -115,13 +118,15 @@ def stage(write: Write, operation: DataOperation) -> None:
         if operation is OVERWRITE
         else DeltaName(low=write_id, high=write_id, statement_id=StatementId(0))
     )
-    staging = Staging.of(write.table, write.table.location, write.token)
+    table = write.table
+    location = table.default_partition_location(partition) if partition.columns else table.location
+    staging = Staging.of(table, location, write.token)
     attempt, bucket = "a0", BucketId(0)
     path = staging.attempt_path(str(name), bucket_file(bucket), attempt).removeprefix("file:")
     Path(path).parent.mkdir(parents=True)
     Path(path).write_text("rows")
     file = StagedFile(
-        partition=PartitionName(),
+        partition=partition,
         directory=str(name),
         bucket=bucket,
         attempt=attempt,
@@ -129,7 +134,7 @@ def stage(write: Write, operation: DataOperation) -> None:
         updated=0,
         size_bytes=4,
     )
-    write.stage(assemble([file], {PartitionName(): staging}))
+    write.stage(assemble([file], {partition: staging}))
 
 
 def place(table: TableInfo) -> Path:
@@ -409,6 +414,49 @@ def test_a_table_that_was_renamed_buries_nothing_in_its_old_place(
     other.mkdir(parents=True)
     assert replace(job, table=moved, attempt=SECOND).run().state is WriteState.COMMITTED
     assert other.is_dir()
+
+
+def test_a_table_that_was_made_again_without_a_lock_gets_nothing_of_a_write_to_the_old_one(
+    job: Job, table: TableInfo, server: FakeMetastore
+) -> None:
+    def make_again() -> None:
+        job.client.drop_table(table.ref, delete_data=False)
+        server.put_table(replace(table, table_id="another"))
+
+    with pytest.raises(TableChangedError):
+        replace(job, at={"registered": make_again}).run()
+    assert directories(table) == set()
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_partition_that_is_dropped_without_a_lock_is_not_written_to_in_vain(
+    client: FakeClient, clock: ManualClock, tmp_path: Path, *, is_gone: bool
+) -> None:
+    (tmp_path / "p").mkdir()
+    table = client.create_table(
+        NewTable(
+            ref=TableRef("default", "p"),
+            columns=(Column(name="id", type="bigint"),),
+            partition_columns=(Column(name="month", type="string"),),
+            location=f"file:{tmp_path}/p",
+        )
+    )
+    month = PartitionName.parse("month=1")
+
+    def drop() -> None:
+        if is_gone:
+            del client.server.partitions[table.ref][month]
+
+    job = Job(client=client, table=table, clock=clock, at={"noted": drop})
+    published = tmp_path / "p" / "month=1" / "delta_0000001_0000001_0000"
+    if not is_gone:
+        assert job.run(month).state is WriteState.COMMITTED
+        assert published.is_dir()
+        return
+    with pytest.raises(OvertakenError, match="month=1 is not at"):
+        job.run(month)
+    assert not published.exists()
+    assert notes(table) == []
 
 
 @pytest.mark.parametrize("is_moved", [True, False])

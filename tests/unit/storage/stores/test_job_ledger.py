@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -220,9 +221,27 @@ def test_a_job_that_forgets_soon_does_not_make_another_one_forget(tmp_path: Path
     patient = replace(entry(tmp_path, confirmed=True), retention_s=10_000.0)
     ledger.write(patient)
     os.utime(tmp_path / HIDDEN_DIRECTORY / entry_name(patient), (100, 100))
+    (tmp_path / HIDDEN_DIRECTORY / "_written_now").touch()
     assert ledger.prune(now_s=1200.0, retention_s=60.0) == 0
     assert ledger.committed(KEY, ABORTED, TXNS) == (patient,)
     assert ledger.prune(now_s=12_000.0, retention_s=60.0) == 1
+
+
+def test_a_clock_that_is_a_month_ahead_makes_nobody_forget(tmp_path: Path) -> None:
+    ledger = ledger_of(tmp_path)
+    ledger.write(done := entry(tmp_path, confirmed=True))
+    assert ledger.prune(now_s=time.time() + 31 * 86_400, retention_s=30 * 86_400) == 0
+    assert ledger.committed(KEY, COMMITTED, TXNS) == (done,)
+
+
+def test_an_entry_of_a_clock_that_is_behind_is_kept_for_as_long_as_others(tmp_path: Path) -> None:
+    ledger = ledger_of(tmp_path)
+    ledger.write(entry(tmp_path, confirmed=True))  # recorded in 1970, by its own account
+    hidden = tmp_path / HIDDEN_DIRECTORY
+    os.utime(hidden / entry_name(entry(tmp_path, confirmed=True)), (5000, 5000))
+    (hidden / "_written_now").touch()
+    assert ledger.prune(now_s=5090.0, retention_s=60.0) == 0
+    assert ledger.prune(now_s=5200.0, retention_s=60.0) == 1
 
 
 def test_an_entry_that_cannot_be_read_now_is_not_passed_over(
@@ -243,6 +262,7 @@ def test_what_a_killed_writer_has_left_half_written_is_pruned(tmp_path: Path) ->
     half.parent.mkdir()
     half.write_text("{")
     os.utime(half, (100, 100))
+    (tmp_path / HIDDEN_DIRECTORY / "_written_now").touch()
     assert ledger_of(tmp_path).prune(now_s=1050.0, retention_s=1000.0) == 0
     assert ledger_of(tmp_path).prune(now_s=1200.0, retention_s=1000.0) == 1
     assert not half.exists()
