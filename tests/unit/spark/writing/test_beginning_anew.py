@@ -1,0 +1,243 @@
+"""The whole story of a statement that somebody overtakes; its rows alone are not made by Spark.
+
+A write that begins anew is a write: it ends its transaction, keeps its rank, and gives way to a
+newer copy of the job wherever that one turns up.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import FencedError, OvertakenError, TransactionAbortedError
+from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.names import bucket_file
+from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.specs import InsertSpec, JobSpec, SourceSpec
+from airflow_hiveacid.metastore.fencing import copies_of
+from airflow_hiveacid.metastore.transaction import begin
+from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.spark.events import Events
+from airflow_hiveacid.spark.writing.job import Change, JobContext, run_change
+from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
+from contract.bench import access
+from contract.fake_client import FakeClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from functools import partial
+
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.metastore.fencing import Rival
+    from airflow_hiveacid.metastore.transaction import Transaction
+    from airflow_hiveacid.spark.writing.writers import WritePlan
+    from contract.fake_metastore import FakeMetastore
+
+_, INSERT, UPDATE, _, OVERWRITE = DataOperation
+STEPS = (
+    "opened",
+    "allocated",
+    "locked",
+    "fenced",
+    "snapshot",
+    "staged",
+    "registered",
+    "verified",
+    "noted",
+    "published",
+    "body_done",
+)
+
+
+class OneRow:
+    """Stands for a frame of events, and for that of the files that its tasks have written."""
+
+    def mapInArrow(self, function: partial[Any], schema: str) -> OneRow:  # noqa: N802 -- Spark's
+        del schema
+        self._plan: WritePlan = function.keywords["plan"]
+        return self
+
+    def collect(self) -> list[SimpleNamespace]:
+        directory, bucket = str(self._plan.insert_directory), BucketId(0)
+        staging = self._plan.staging(PartitionName())
+        path = staging.attempt_path(directory, bucket_file(bucket), "a0").removeprefix("file:")
+        Path(path).parent.mkdir(parents=True)
+        Path(path).write_text("row")
+        return [
+            SimpleNamespace(
+                partition="[]",
+                directory=directory,
+                bucket=0,
+                attempt="a0",
+                rows=1,
+                updated=0,
+                size_bytes=3,
+            )
+        ]
+
+
+CONTEXT = SimpleNamespace(
+    setJobGroup=lambda *_: None, setLocalProperty=lambda *_: None, cancelJobGroup=lambda _: None
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """A statement of one row. `at` says what happens at a step of the n-th beginning."""
+
+    server: FakeMetastore
+    table: TableInfo
+    operation: DataOperation = INSERT
+    key: str = "dag/run/task/-1"
+    attempt: AttemptId = field(default_factory=lambda: AttemptId(1, "1" * 12))
+    at: dict[tuple[str, int], Callable[[], object]] = field(default_factory=dict)
+
+    def run(self) -> JobResult:
+        client, beginning = FakeClient(self.server), 0
+
+        def on_step(name: str) -> None:
+            nonlocal beginning
+            if name == "opened":
+                beginning += 1
+            self.at.get((name, beginning), lambda: None)()
+
+        spec = JobSpec(
+            job_key=self.key,
+            metastore=MetastoreEndpoint(uris=("thrift://h:1",)),
+            job=InsertSpec(target=str(self.table.ref), source=SourceSpec()),
+            attempt=str(self.attempt),
+            lock_timeout_s=5.0,
+        )
+        spark: Any = SimpleNamespace(sparkContext=CONTEXT)
+        rows: Any = OneRow()
+        change = Change(
+            table=client.get_table(self.table.ref),
+            operations=frozenset({self.operation}),
+            make_events=lambda _target, _source: Events(frame=rows),
+        )
+        return run_change(
+            JobContext(spark=spark, spec=spec, client=client, on_step=on_step), change
+        )
+
+    @property
+    def copies(self) -> tuple[Rival, ...]:
+        """The transactions that hold locks for this job now."""
+        return copies_of(self.key, FakeClient(self.server).show_locks())
+
+
+@pytest.fixture
+def statement(server: FakeMetastore, table: TableInfo) -> Statement:
+    return Statement(server=server, table=table)
+
+
+def overtaken(statement: Statement, **changes: Any) -> Statement:  # noqa: ANN401
+    """The statement, which an overwrite overtakes between its write ID and its locks."""
+    other = Statement(
+        server=statement.server, table=statement.table, operation=OVERWRITE, key="other"
+    )
+    at = {("allocated", 1): other.run, **changes.pop("at", {})}
+    return Statement(server=statement.server, table=statement.table, at=at, **changes)
+
+
+def directories(table: TableInfo) -> set[str]:
+    place = Path(table.location.removeprefix("file:"))
+    return {p.name for p in place.iterdir() if p.name != HIDDEN_DIRECTORY}
+
+
+def states(server: FakeMetastore) -> list[TxnState]:
+    """How the transactions ended, in the order of their beginnings."""
+    return [txn.state for _, txn in sorted(server.txns.items())]
+
+
+@pytest.mark.promise("T11")
+def test_an_insert_that_an_overwrite_overtakes_is_applied_once_above_it(
+    statement: Statement, table: TableInfo, server: FakeMetastore
+) -> None:
+    result = overtaken(statement).run()
+    assert result.status is JobStatus.COMMITTED
+    assert result.write_ids == {str(table.ref): 3}
+    assert directories(table) == {"base_0000002", "delta_0000003_0000003_0000"}
+    assert states(server) == [TxnState.ABORTED, TxnState.COMMITTED, TxnState.COMMITTED]
+    assert FakeClient(server).show_locks() == ()
+
+
+def test_whoever_begins_anew_keeps_its_rank(statement: Statement) -> None:
+    seen: list[tuple[Rival, ...]] = []
+    look = {("snapshot", n): lambda: seen.append(statement.copies) for n in (1, 2)}
+    overtaken(statement, at=look).run()
+    assert [[(c.txn_id, c.first_txn_id) for c in copies] for copies in seen] == [[(1, 1)], [(3, 1)]]
+
+
+@pytest.mark.promise("T11")
+@pytest.mark.parametrize("step", STEPS)
+def test_whoever_begins_anew_gives_way_to_a_newer_try_wherever_that_turns_up(
+    statement: Statement, table: TableInfo, server: FakeMetastore, step: str
+) -> None:
+    newer = Statement(server=server, table=table, attempt=AttemptId(2, "2" * 12))
+    results: list[JobResult] = []
+    late = overtaken(statement, at={(step, 2): lambda: results.append(newer.run())})
+    if step in ("opened", "allocated", "snapshot"):  # it looks into the ledger after that
+        assert late.run().status is JobStatus.ALREADY_DONE
+    else:
+        with pytest.raises((FencedError, TransactionAbortedError)):
+            late.run()
+    ((status, (write_id,)),) = [(r.status, r.write_ids.values()) for r in results]
+    assert status is JobStatus.COMMITTED
+    assert directories(table) == {"base_0000002", f"delta_{write_id:07d}_{write_id:07d}_0000"}
+    assert TxnState.OPEN not in states(server)
+    assert FakeClient(server).show_locks() == ()
+
+
+@pytest.mark.promise("T11")
+@pytest.mark.parametrize("operation", [INSERT, UPDATE])
+@pytest.mark.parametrize("step", STEPS)
+def test_whoever_begins_anew_gives_way_to_a_newer_try_that_is_at_work(
+    statement: Statement,
+    table: TableInfo,
+    server: FakeMetastore,
+    step: str,
+    operation: DataOperation,
+) -> None:
+    with ExitStack() as working:
+        newer = begin(
+            FakeClient(server),
+            job_key=statement.key,
+            attempt=AttemptId(2, "2" * 12),
+            writes=[access(table, operation)],
+            lock_timeout_s=5,
+        )
+        at = {(step, 2): lambda: txns.append(working.enter_context(newer))}
+        txns: list[Transaction] = []
+        # Right before its snapshot it hears that it is over, and does not ask why.
+        also = (TransactionAbortedError,) if step == "fenced" else ()
+        with pytest.raises((FencedError, *also)):
+            overtaken(statement, operation=operation, at=at).run()
+        (txn,) = txns
+        txn.confirm_alive()
+        assert directories(table) == {"base_0000002"}
+        assert FakeClient(server).valid_txns().open == (txn.txn_id,)
+
+
+def test_whoever_is_overtaken_every_time_says_so_in_the_end_and_leaves_nothing(
+    table: TableInfo, server: FakeMetastore
+) -> None:
+    def again(n: int) -> Callable[[], object]:
+        return Statement(server=server, table=table, operation=OVERWRITE, key=f"other {n}").run
+
+    late = Statement(
+        server=server, table=table, at={("allocated", n): again(n) for n in range(1, 6)}
+    )
+    with pytest.raises(OvertakenError, match="base_0000010"):
+        late.run()
+    assert directories(table) == {f"base_{n:07d}" for n in (2, 4, 6, 8, 10)}
+    assert states(server) == [TxnState.ABORTED, TxnState.COMMITTED] * 5
