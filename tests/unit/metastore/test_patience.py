@@ -1,0 +1,161 @@
+"""A metastore that is away for a while is waited for as long as the transaction lives."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import MetastoreUnavailableError
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.metastore import connection
+from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse, ShowLocksResponse
+from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
+from airflow_hiveacid.metastore.locks import LockRequest
+from airflow_hiveacid.metastore.transaction import begin
+from airflow_hiveacid.metastore.transport import ConnectError
+from contract.bench import access
+from contract.fake_client import FakeClient
+from contract.stub_server import HangUpError, StubServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from airflow_hiveacid.format.table import TableInfo
+    from contract.fake_metastore import FakeMetastore
+    from contract.manual_clock import ManualClock
+
+NOTHING_OPEN = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
+REQUEST = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")
+
+
+def hang_up(*_: object) -> None:
+    raise HangUpError
+
+
+@pytest.fixture
+def slept_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses that are made, without making them."""
+    pauses: list[float] = []
+    monkeypatch.setattr(connection, "time", SimpleNamespace(sleep=pauses.append))
+    return pauses
+
+
+def stumbling(times: int, answer: object) -> Callable[[object], object]:
+    """An answer that comes after the connection has broken so many times."""
+    left = iter([hang_up] * times)
+
+    def tell(request: object) -> object:
+        next(left, lambda _: None)(request)
+        return answer
+
+    return tell
+
+
+@pytest.fixture
+def stub() -> Iterator[StubServer]:
+    with StubServer(
+        get_open_txns_req=lambda _: NOTHING_OPEN,
+        show_locks=stumbling(7, ShowLocksResponse(locks=[])),
+        lock=stumbling(0, LockResponse(lockid=5, state=1)),
+        commit_txn=hang_up,
+    ) as made:
+        yield made
+
+
+def test_what_may_be_sent_twice_is_sent_until_it_is_answered(
+    stub: StubServer, slept_s: list[float]
+) -> None:
+    with connect(MetastoreEndpoint(uris=(stub.uri,))) as client:
+        with pytest.raises(MetastoreUnavailableError):
+            client.show_locks()
+        client.be_patient(lambda: 60.0)
+        assert client.show_locks() == ()
+    assert slept_s == pytest.approx([0.2, 0.4])
+
+
+def test_patience_ends_with_the_transaction(stub: StubServer, slept_s: list[float]) -> None:
+    with connect(MetastoreEndpoint(uris=(stub.uri,))) as client:
+        client.be_patient(lambda: 0.5 - sum(slept_s))
+        with pytest.raises(MetastoreUnavailableError):
+            client.show_locks()
+    assert slept_s == pytest.approx([0.2])
+
+
+def test_what_may_be_sent_once_waits_until_somebody_can_hear_it(
+    stub: StubServer, slept_s: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = connection.open_transport
+
+    def open_transport(*arguments: object) -> object:
+        if len(slept_s) < 4:
+            raise ConnectError("connection refused")
+        return real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(connection, "open_transport", open_transport)
+    with connect(MetastoreEndpoint(uris=(stub.uri,))) as client:
+        client.be_patient(lambda: 60.0)
+        assert client.lock(REQUEST).lock_id == 5
+        with pytest.raises(MetastoreUnavailableError):
+            client.commit_txn(TxnId(1))
+    assert slept_s == pytest.approx([0.2, 0.4, 0.8, 1.6])
+    assert (stub.calls.count("lock"), stub.calls.count("commit_txn")) == (1, 1)
+
+
+class Watched(FakeClient):
+    """Tells how long it is asked to be patient, and what bound a clone of it gets."""
+
+    def __init__(self, server: FakeMetastore, *, user: str = "tester") -> None:
+        super().__init__(server, user=user)
+        self.patience: Callable[[], float] | None = None
+        self.bounds_s: list[float | None] = []
+
+    def be_patient(self, left_s: Callable[[], float] | None) -> None:
+        self.patience = left_s
+
+    def clone(self, *, call_timeout_s: float | None = None) -> Watched:
+        self.bounds_s.append(call_timeout_s)
+        return super().clone(call_timeout_s=call_timeout_s)
+
+
+@pytest.fixture
+def watched(server: FakeMetastore) -> Watched:
+    return Watched(server)
+
+
+@pytest.mark.parametrize("ending", [None, KeyError])
+def test_a_transaction_is_patient_as_long_as_nobody_can_have_given_it_up(
+    watched: Watched, table: TableInfo, clock: ManualClock, ending: type[Exception] | None
+) -> None:
+    seen: list[Callable[[], float] | None] = []
+
+    def work() -> None:
+        writes = [access(table, DataOperation.INSERT)]
+        with begin(watched, job_key="job", writes=writes, lock_timeout_s=5, clock=clock):
+            seen.append(watched.patience)
+            assert seen[0] is not None
+            assert seen[0]() == 20.0  # the server's time-out, less what nobody has been heard
+            if ending is not None:
+                raise ending
+
+    if ending is None:
+        work()
+    else:
+        with pytest.raises(ending):
+            work()
+    assert watched.patience is None
+
+
+def test_a_beat_that_hangs_is_given_up_while_there_is_time_for_others(
+    watched: Watched, table: TableInfo, clock: ManualClock
+) -> None:
+    writes = [access(table, DataOperation.INSERT)]
+    with begin(watched, job_key="job", writes=writes, lock_timeout_s=5, clock=clock):
+        (bound_s,) = watched.bounds_s
+    assert bound_s is not None
+    interval_s, time_out_s = 10.0, 20.0
+    assert interval_s + 2 * bound_s < time_out_s
