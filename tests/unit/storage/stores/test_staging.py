@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors import DirectoryExistsError, InvalidNameError, StorageError
+from airflow_hiveacid.format.errors import (
+    DirectoryExistsError,
+    InvalidNameError,
+    StorageError,
+    UnsupportedTableError,
+)
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.storage.stores.staging import Staging, check_publishable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -123,3 +128,17 @@ def test_discarding_removes_everything_and_may_be_repeated(tmp_path: Path) -> No
     staging.discard()
     staging.discard()
     assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("location", ["/w/t", "file:/w/t", "hdfs://nn:8020/w/t", "viewfs://c/w/t"])
+def test_a_store_that_renames_directories_is_published_to(location: str) -> None:
+    check_publishable(TableRef("d", "t"), location)
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["s3a://lake/w/t", "S3://lake/w/t", "gs://lake/w/t", "abfss://c@a.dfs.core.windows.net/w/t"],
+)
+def test_a_store_without_a_rename_of_directories_is_refused(location: str) -> None:
+    with pytest.raises(UnsupportedTableError, match=r"d\.t.*no directory can be renamed"):
+        check_publishable(TableRef("d", "t"), location)
