@@ -88,6 +88,10 @@ def test_it_is_certain_only_while_a_directory_is_there(tmp_path: Path) -> None:
     assert not ledger.is_certain(entry(tmp_path))
     (tmp_path / "delta_0000005_0000005_0000").mkdir()
     assert ledger.is_certain(entry(tmp_path))
+    # Of two, one may have been compacted away: the other tells as well.
+    both = (*entry(tmp_path).directories, f"file:{tmp_path}/delete_delta_0000005_0000005_0000")
+    assert ledger.is_certain(replace(entry(tmp_path), directories=both))
+    assert ledger.is_certain(replace(entry(tmp_path), directories=both[::-1]))
 
 
 def test_a_prepared_entry_that_published_nothing_does_not_count(tmp_path: Path) -> None:
