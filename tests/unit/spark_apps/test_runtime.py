@@ -1,0 +1,53 @@
+"""What every application says before its own story; no Spark is started here."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
+from airflow_hiveacid.jobs.specs import DeleteSpec, JobSpec
+from contract.fake_client import FakeClient
+from contract.fake_metastore import FakeMetastore
+from contract.manual_clock import ManualClock
+from spark_apps import runtime
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_hiveacid.spark.writing.job import JobContext
+
+SPEC = JobSpec(
+    job_key="k",
+    metastore=MetastoreEndpoint(uris=("thrift://h:1",)),
+    job=DeleteSpec(target="d.t"),
+)
+
+
+def story(job: JobContext) -> JobResult:
+    return JobResult(
+        kind=job.spec.kind, job_key=job.spec.job_key, status=JobStatus.COMMITTED, table="d.t"
+    )
+
+
+@pytest.mark.parametrize("is_reaping", [False, True])
+def test_a_driver_warns_of_a_metastore_that_forgets_nobody(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    is_reaping: bool,
+) -> None:
+    server = FakeMetastore(MetastoreGeneration.V4, ManualClock())
+    server.settings["metastore.housekeeping.threads.on"] = str(is_reaping).lower()
+    monkeypatch.setattr(runtime, "connect", lambda _: FakeClient(server))
+    monkeypatch.setattr(runtime, "SparkFiles", SimpleNamespace(get=lambda name: name))
+    (tmp_path / "spec.json").write_text(SPEC.dump())
+    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(applicationId="app"))
+    assert runtime.run_spec(spark, story, str(tmp_path / "spec.json")) is ExitCode.OK
+    warned = [r.message for r in caplog.records if r.levelname == "WARNING"]
+    assert any("clients that died" in text for text in warned) is not is_reaping
