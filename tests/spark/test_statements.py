@@ -76,6 +76,18 @@ def test_a_delete_takes_each_row_once_and_no_row_of_which_its_condition_is_null(
     assert lab4.rows("t") == []
 
 
+def test_a_change_of_no_row_makes_nobody_lose_against_it(lab4: Lab) -> None:
+    lab4.table("t", COLUMNS)
+    lab4.insert("t", [(1, 1)], ["id", "v"])
+
+    def beside(step: str) -> None:
+        if step == "staged":
+            assert lab4.delete("t", "id = 99").status is JobStatus.COMMITTED
+
+    assert lab4.update("t", {"v": "v + 1"}, on_step=beside).status is JobStatus.COMMITTED
+    assert lab4.rows("t") == [(1, 2)]
+
+
 @pytest.mark.promise("W1")
 def test_an_append_of_no_rows_is_committed_and_leaves_no_directory(lab4: Lab) -> None:
     lab4.table("t", COLUMNS)

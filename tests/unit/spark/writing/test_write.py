@@ -34,7 +34,7 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.jobs.specs import OnRerun
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.plan.reruns import Run
 from airflow_hiveacid.spark.writing import burial, publish
@@ -295,6 +295,23 @@ def test_a_commit_that_loses_takes_files_and_note_back(
         replace(job, operation=UPDATE, at={"body_done": rival}).run()
     assert directories(table) == set()
     assert notes(table) == []
+
+
+def test_a_change_that_met_no_row_stands_in_nobodys_way(
+    job: Job, table: TableInfo, client: FakeClient
+) -> None:
+    rival = client.open_txn()
+    client.allocate_write_id(rival, table.ref)
+    with writing(client, replace(job, operation=UPDATE).order()) as write:
+        write.register()
+        write.verify()
+        write.note("{}")
+        write.publish()
+    assert write.state is WriteState.COMMITTED
+    changes = [TableAccess(table=table, operations=frozenset({UPDATE}))]
+    components = components_for([], changes, client.generation)
+    client.lock(LockRequest(txn_id=rival, components=components, agent_info="rival"))
+    client.commit_txn(rival)  # it was at work meanwhile, and has lost against nothing
 
 
 def cut_off(server: FakeMetastore) -> None:
