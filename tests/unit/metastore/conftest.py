@@ -1,4 +1,4 @@
-"""Gives each unit test a fake metastore of either generation, with a clock that stands still."""
+"""Gives each test tables of which there are no files."""
 
 from __future__ import annotations
 
@@ -6,30 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable
-from contract.fake_client import FakeClient
-from contract.fake_metastore import FakeMetastore
-from contract.manual_clock import ManualClock
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture(params=MetastoreGeneration, ids=lambda g: f"hive{g.value}")
-def server(request: pytest.FixtureRequest, clock: ManualClock) -> FakeMetastore:
-    return FakeMetastore(request.param, clock, txn_timeout_s=20.0)
-
-
-@pytest.fixture
-def client(server: FakeMetastore) -> FakeClient:
-    return FakeClient(server)
+    from contract.fake_client import FakeClient
 
 
 @pytest.fixture

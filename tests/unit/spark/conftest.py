@@ -1,4 +1,4 @@
-"""Gives each test a fake metastore of either generation, and a table whose files are real."""
+"""Gives each test a table whose files are real."""
 
 from __future__ import annotations
 
@@ -6,32 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable
-from contract.fake_client import FakeClient
-from contract.fake_metastore import FakeMetastore
-from contract.manual_clock import ManualClock
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_hiveacid.format.table import TableInfo
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture(params=MetastoreGeneration, ids=lambda g: f"hive{g.value}")
-def server(request: pytest.FixtureRequest, clock: ManualClock) -> FakeMetastore:
-    return FakeMetastore(request.param, clock, txn_timeout_s=20.0)
-
-
-@pytest.fixture
-def client(server: FakeMetastore) -> FakeClient:
-    return FakeClient(server)
+    from contract.fake_client import FakeClient
 
 
 @pytest.fixture
