@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
 import shlex
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -106,6 +109,14 @@ def connection_commands(metastore: LocalMetastore) -> list[list[str]]:
     return [[here.get(word, word) for word in command] for command in commands]
 
 
+def events_of(database: Path, task_id: str) -> list[dict[str, object]]:
+    """What consumers are told of a task's assets."""
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        asked = "select extra from asset_event where source_task_id = ?"
+        return [json.loads(extra) for (extra,) in connection.execute(asked, [task_id])]
+
+
+@pytest.mark.promise("A9")
 @pytest.mark.usefixtures("_no_customers")
 def test_the_readmes_commands_and_dags_run_from_the_wheel(
     environment: dict[str, str],
@@ -124,6 +135,8 @@ def test_the_readmes_commands_and_dags_run_from_the_wheel(
     assert environment["PYTHONPATH"] in told  # the application that was submitted is the wheel's
     table = client.get_table(CUSTOMERS)
     assert rows(client, table) == [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Grace"}]
+    (event,) = events_of(tmp_path / "airflow.db", "merge")
+    assert (event["table"], event["write_id"]) == ("demo.customers", 1)
     # One delta is no reason to compact: the sensor looks once, and the rest is skipped.
     assert "demo.customers: 1 delta directories" in airflow("dags", "test", "compact_customers")
 

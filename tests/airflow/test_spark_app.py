@@ -322,7 +322,6 @@ def test_a_result_of_another_release_is_refused(spark: FakeSpark) -> None:
         run_task(_delete(spark))
 
 
-@pytest.mark.promise("A7")
 def test_every_try_carries_the_same_job_key(spark: FakeSpark) -> None:
     task = _delete(spark)
     spark.tell(error={"type": "WriteConflictError", "message": "lost"}, exit_code=20)

@@ -39,8 +39,6 @@ STEPS = (
 
 
 @pytest.mark.promise("T14")
-@pytest.mark.promise("W19")
-@pytest.mark.promise("T11")
 @pytest.mark.parametrize("step", STEPS)
 def test_a_driver_killed_at_a_step_leaves_all_or_nothing_and_the_retry_applies_it_once(
     lab4: Lab, tmp_path: Path, step: str
@@ -72,6 +70,7 @@ def test_on_a_3_metastore_too(lab3: Lab, tmp_path: Path, step: str) -> None:
     assert lab3.rows("t") == AFTER
 
 
+@pytest.mark.promise("W19")
 def test_what_a_killed_driver_left_is_removed_by_cleaning(lab: Lab, tmp_path: Path) -> None:
     lab.table("t", COLUMNS)
     lab.insert("t", [(1, "a")], ["id", "name"])

@@ -206,7 +206,6 @@ def test_columns_that_nobody_asks_for_are_not_read(lab4: Lab) -> None:
     assert rows.count() == 300 - 43
 
 
-@pytest.mark.promise("R5")
 def test_filters_reach_the_files_and_partitions_without_a_match_are_not_read(lab4: Lab) -> None:
     rows = filled(lab4, partition=True).rows()
     found = scans(rows.where("id = 5"))

@@ -40,7 +40,6 @@ def beats(server: FakeMetastore) -> list[float]:
     return [at_s for _, at_s in server.beats]
 
 
-@pytest.mark.promise("T18")
 def test_it_beats_once_an_interval(
     server: FakeMetastore, clock: ManualClock, heartbeat: Heartbeat
 ) -> None:

@@ -148,7 +148,6 @@ def test_staging_goes_when_its_transaction_has_ended_and_it_is_old() -> None:
     assert len(plan(none, f"9:{MAX}::", staging=(staged(None, 500.0),)).remove) == 1
 
 
-@pytest.mark.promise("K4")
 def test_a_table_with_leftovers_is_not_clean() -> None:
     assert not is_clean(state())
     assert not is_clean(state(directories=("base_0000002",), originals=("000000_0",)))

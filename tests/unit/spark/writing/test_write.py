@@ -284,6 +284,7 @@ def test_a_transaction_that_is_over_is_noticed_right_before_publishing(
     assert notes(table) == []
 
 
+@pytest.mark.promise("W19")
 def test_a_commit_that_loses_takes_files_and_note_back(
     job: Job, table: TableInfo, server: FakeMetastore
 ) -> None:

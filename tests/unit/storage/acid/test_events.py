@@ -42,7 +42,6 @@ def test_rows_may_come_as_a_batch_a_struct_or_a_slice() -> None:
     assert insert_events(ROWS.slice(3), WriteId(4), B3, RowId(3)).num_rows == 0
 
 
-@pytest.mark.promise("F4")
 def test_delete_events_copy_the_identity_and_leave_the_row_out() -> None:
     found = insert_events(ROWS, WriteId(4), B3, RowId(0))
     events = delete_events(found.slice(1), WriteId(6), COLUMNS)
@@ -54,7 +53,6 @@ def test_delete_events_copy_the_identity_and_leave_the_row_out() -> None:
     assert events["row"].null_count == 2
 
 
-@pytest.mark.promise("F8")
 def test_the_order_is_that_of_write_id_then_bucket_property_then_row_id() -> None:
     check = EventCheck("f", BucketId(3), is_delete=False)
     rising = [(1, B3, 5), (1, B3 + 1, 0), (1, B3 + 1, 1), (2, B3, 0), (2**40, B3, 2**40)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pytest
 
 from airflow_hiveacid.storage.acid.identity import Key, Keys
 
@@ -33,7 +32,6 @@ def test_rows_are_read_back_as_tuples() -> None:
     assert keys(ROWS).part(2, 4).at(0) == ROWS[2]
 
 
-@pytest.mark.promise("F8")
 def test_order_is_that_of_signed_integers_column_by_column() -> None:
     assert keys(ROWS).is_sorted()
     assert keys([]).is_sorted()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pytest
 
 from airflow_hiveacid.storage.acid import merge
 from airflow_hiveacid.storage.acid.merge import (
@@ -18,6 +17,8 @@ from unit.storage.orc_tables import B0, B1, ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    import pytest
 
 NAMES = ["originalTransaction", "bucket", "rowId", "currentTransaction", "row"]
 TYPES = [pa.int64(), pa.int32(), pa.int64(), pa.int64(), pa.struct([("v", pa.string())])]
@@ -150,7 +151,6 @@ def test_a_short_stream_does_not_wait_for_one_that_begins_later() -> None:
 # ---- deletes -------------------------------------------------------------------------------------
 
 
-@pytest.mark.promise("R1")
 def test_a_delete_event_removes_exactly_its_row() -> None:
     inserts = stream([row(1, 0), row(1, 1), row(1, 1, B1)], [row(2, 1), row(2, 2)])
     deletes = stream([row(0, 1), row(1, 1)], [row(1, 2), row(2, 2), row(9, 9)])
@@ -194,7 +194,6 @@ def test_one_delete_event_is_kept_of_each_row_and_it_is_the_oldest() -> None:
 # ---- visibility ----------------------------------------------------------------------------------
 
 
-@pytest.mark.promise("T5", "T6")
 def test_events_are_visible_by_their_own_write_id_not_that_of_their_row() -> None:
     events = [row(1, i, current=c) for i, c in enumerate((1, 2, 3, 4, 5, 6))]
     seen = rows_of(visible_events(stream(events[:3], events[3:]), ids(5, opened="3", aborted="2")))

@@ -63,7 +63,6 @@ def expected(total: int) -> int:
     return (total & 0x7FFFFFFF) % BUCKETS
 
 
-@pytest.mark.promise("D9")
 @pytest.mark.parametrize(("text", "value", "old", "new"), VECTORS)
 def test_a_value_goes_to_the_bucket_that_hive_computes(
     text: str, value: object, old: int | None, new: int
@@ -77,7 +76,6 @@ def test_a_value_goes_to_the_bucket_that_hive_computes(
         assert found == [0, expected(total), 0, expected(total)]
 
 
-@pytest.mark.promise("D9")
 def test_columns_are_folded_in_their_order() -> None:
     types = [parse_type(t) for t in ("float", "array<smallint>", "map<string,bigint>")]
     values = [12.34, [5, 8, 13], [("key", 123)]]

@@ -236,7 +236,6 @@ def test_renaming_what_is_not_there_is_an_error(tmp_path: Path) -> None:
         move(LOCAL, f"{tmp_path}/none", f"{tmp_path}/some/where")
 
 
-@pytest.mark.promise("K7")
 def test_deleting_twice_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "delta_1_1" / "deep").mkdir(parents=True)
     delete_directory(LOCAL, f"{tmp_path}/delta_1_1")

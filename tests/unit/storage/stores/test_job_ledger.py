@@ -64,7 +64,6 @@ def test_a_job_without_an_entry_is_to_be_done(tmp_path: Path) -> None:
     assert ledger_of(tmp_path).committed(KEY, COMMITTED, TXNS) == ()
 
 
-@pytest.mark.promise("A7")
 def test_a_confirmed_entry_is_committed_whatever_became_of_its_files(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path)
     done = entry(tmp_path, confirmed=True)

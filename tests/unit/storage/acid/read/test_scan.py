@@ -143,7 +143,7 @@ def _clean(table: Path) -> None:
         shutil.rmtree(table / directory)
 
 
-@pytest.mark.promise("F9", "T6")
+@pytest.mark.promise("T6")
 def test_rows_of_aborted_writes_within_one_file_are_passed_over(tmp_path: Path) -> None:
     write_acid(tmp_path / "delta_1_4/bucket_00000", [insert(w, 0, w) for w in (1, 2, 3, 4)])
     assert found(tmp_path, aborted="2,3") == [1, 4]
