@@ -81,7 +81,15 @@ def _config(options: argparse.Namespace) -> LocalMetastoreConfig:
         data_dir=folder.resolve(),
         port=getattr(options, "port", 0),
         txn_timeout_s=getattr(options, "txn_timeout", 300.0),
+        extra_settings=dict(getattr(options, "set", ())),
     )
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -98,6 +106,14 @@ def _parser() -> argparse.ArgumentParser:
         choices=("derby", "postgresql"),
         default="derby",
         help="postgresql starts a private server from Debian's package",
+    )
+    up.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="NAME=VALUE",
+        help="a setting of the server; may be given several times",
     )
     up.set_defaults(run=_up)
     down = commands.add_parser("down", help="stop the one that was started here")

@@ -36,3 +36,25 @@ def test_an_unknown_version_is_refused(tmp_path: Path, capsys: pytest.CaptureFix
     with pytest.raises(SystemExit):
         command_line.main(["up", "--dir", str(tmp_path), "--version", "2.3.9"])
     assert "2.3.9" in capsys.readouterr().err
+
+
+def test_settings_of_the_server_may_be_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[dict[str, str]] = []
+    monkeypatch.setattr(LocalMetastore, "uri", "thrift://here:1")
+    monkeypatch.setattr(
+        LocalMetastore, "start", lambda server: seen.append(dict(server.config.extra_settings))
+    )
+    given = ["--set", "metastore.metadata.transformer.class= ", "--set", "a.b=c=d"]
+    assert command_line.main(["up", "--dir", str(tmp_path), *given]) == 0
+    assert seen == [{"metastore.metadata.transformer.class": " ", "a.b": "c=d"}]
+
+
+@pytest.mark.parametrize("text", ["metastore.txn.timeout", "=7s"])
+def test_a_setting_without_name_or_value_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    with pytest.raises(SystemExit):
+        command_line.main(["up", "--dir", str(tmp_path), "--set", text])
+    assert "is not NAME=VALUE" in capsys.readouterr().err
