@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import MetastoreCallError
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.jobs.specs import CleanSpec
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.spark.maintenance import clean
 from airflow_hiveacid.spark.maintenance.clean import Cleaner
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
@@ -144,3 +147,26 @@ def test_nothing_is_removed_before_it_is_noted_when_its_replacement_was_seen(pla
         place.clean(at_s=1000.0, on_step=stop)
     assert place.left() == [BASE, *OLD]
     assert set(TableNotes(location=place.table.location).first_seen(PartitionName())) == {BASE}
+
+
+def test_an_entry_that_the_server_cannot_mark_is_one_line_and_stays(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    """4.0.1 on PostgreSQL cannot mark an unpartitioned table, and tells a page of Java."""
+    client = place.client
+    client.request_compaction(place.table.ref, None, CompactionType.MAJOR)
+    claim = client.find_next_compaction("worker", worker_version="1")
+    assert claim is not None
+    client.mark_compacted(claim)
+    TableNotes(location=place.table.location).note_highest_write_id(claim.entry_id, WriteId(2))
+    page = MetastoreCallError(method="mark_cleaned", reason="no data type\n\tat org.postgresql")
+    client.server.break_next("mark_cleaned", page, is_done=False)
+    assert place.clean(at_s=1000.0) == [BASE]
+    (warning,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert "no data type" in warning
+    assert "\n" not in warning
+    (entry,) = client.show_compactions(place.table.ref)
+    assert entry.state is CompactionState.READY_FOR_CLEANING
+    assert place.clean(at_s=2000.0) == [BASE]
+    (entry,) = client.show_compactions(place.table.ref)
+    assert entry.state is CompactionState.SUCCEEDED
