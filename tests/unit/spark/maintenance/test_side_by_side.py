@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_hiveacid.format.errors import FencedError, PartitionsFailedError, StorageError
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
+from airflow_hiveacid.spark.maintenance import side_by_side
 from airflow_hiveacid.spark.maintenance.side_by_side import each_partition
 
 if TYPE_CHECKING:
@@ -62,3 +64,19 @@ def test_a_newer_copy_of_the_job_is_said_before_all_else(
     fenced = FencedError(job_key="k", txn_id=1, newer_txn_id=2)
     with pytest.raises(FencedError):
         outcome(client, table, {"day=1": StorageError("no disk"), "day=3": fenced})
+
+
+def test_a_thousand_partitions_take_a_few_connections_at_once(
+    client: FakeClient, table: TableInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    class Pool(ThreadPoolExecutor):
+        def __init__(self, most: int) -> None:
+            asked.append(most)
+            super().__init__(most)
+
+    monkeypatch.setattr(side_by_side, "ThreadPoolExecutor", Pool)
+    done = each_partition(client, table, DAYS * 333, lambda _c, p: str(p.name), at_once=999)
+    assert len(done) == 999
+    assert asked == [8]
