@@ -369,6 +369,22 @@ def test_a_spark_connection_without_a_master_is_named(
         run_task(_delete(spark))
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"host": "spark://master:7077"},
+        {"host": "spark://master", "port": 7077},
+        {"host": "master", "port": 7077},  # what is left of a URI
+    ],
+)
+def test_a_standalone_master_keeps_its_scheme(
+    spark: FakeSpark, connections: Connections, given: dict[str, Any]
+) -> None:
+    connections.add("spark_default", "spark", **given)
+    run_task(_delete(spark))
+    assert spark.options["--master"] == "spark://master:7077"
+
+
 @pytest.mark.parametrize("master", ["spark://master:7077", "local[2]"])
 def test_masters_that_run_no_python_driver_in_the_cluster_are_refused(
     spark: FakeSpark, connections: Connections, master: str
