@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from contextlib import ExitStack
@@ -161,6 +162,20 @@ def test_a_write_leaves_its_directory_and_two_notes(job: Job, table: TableInfo) 
     assert job.run().state is WriteState.COMMITTED
     assert directories(table) == {"delta_0000001_0000001_0000"}
     assert notes(table) == ["done", "prepared"]
+
+
+def test_whoever_commits_removes_what_is_too_old_to_be_remembered(
+    job: Job, table: TableInfo
+) -> None:
+    """Else a table that nobody cleans would keep two files for each change, for ever."""
+    long_ago = 100.0
+    with writing(job.client, replace(job.order(), now_s=lambda: long_ago)) as write:
+        job.publish(write)
+    for entry in (place(table) / HIDDEN_DIRECTORY).iterdir():
+        os.utime(entry, (long_ago, long_ago))
+    assert notes(table) == ["done", "prepared"]
+    replace(job, key="other").run()
+    assert notes(table) == ["done", "prepared"]  # its own
 
 
 @pytest.mark.parametrize("operation", [INSERT, UPDATE, OVERWRITE])
