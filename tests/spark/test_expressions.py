@@ -22,7 +22,10 @@ from airflow_hiveacid.jobs.specs import (
 )
 from airflow_hiveacid.spark.catalyst import Moment, is_repeatable, resolve
 from airflow_hiveacid.spark.events import partition_key, partition_text
+from airflow_hiveacid.spark.reading.target import empty_target
+from airflow_hiveacid.spark.statements import merge
 from airflow_hiveacid.spark.statements.change import plan_change
+from airflow_hiveacid.spark.statements.clauses import Names
 from airflow_hiveacid.spark.statements.expressions import resolved, stored
 from airflow_hiveacid.spark.statements.insert import new_row_events, plan_insert
 from airflow_hiveacid.spark.statements.merge import plan_merge
@@ -221,6 +224,32 @@ def test_only_a_source_that_makes_the_same_rows_again_is_not_kept(
     spark.range(4).write.parquet((tmp_path / "files").as_uri())
     spark.read.parquet((tmp_path / "files").as_uri()).createOrReplaceTempView("files")
     assert is_repeatable(spark.sql(query)) is expected
+
+
+def test_what_is_sent_to_every_executor_is_bounded_in_bytes(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of(k="int", v="string")
+    source = spark.range(100).selectExpr("int(id) as k", "repeat('x', 1000) as v")
+    clause = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"})
+    spec = MergeSpec(target="d.t", source=SourceSpec(), keys=("k",), clauses=(clause,))
+    program = plan_merge(spark, table, spec, source)
+    names = Names.beside(table.column_names, source.columns)
+    kept = source.withColumn(names.source_row, F.monotonically_increasing_id())
+    target = empty_target(spark, table).alias("t")
+
+    def sent(limit: int) -> tuple[bool, bool]:
+        """Whether all that pairs need is sent, and whether the keys are."""
+        monkeypatch.setattr(merge, "_BROADCAST_BYTES", limit)
+        join = merge._Join.of(program, names, kept, target)
+        return join.is_small, join.keys_are_small
+
+    # 100 rows of a kilobyte, with keys of a few bytes.
+    assert [sent(limit) for limit in (200_000, 50_000, 1_000)] == [
+        (True, True),
+        (False, True),
+        (False, False),
+    ]
 
 
 def bucket_of(spark: SparkSession, source: DataFrame) -> dict[int, int]:
