@@ -169,6 +169,14 @@ class _Opening:
     interval_s: float
 
     def run(self, *, deadline_s: float) -> Opened:
+        try:
+            return self._run(deadline_s)
+        except TransactionAbortedError as error:
+            if self._seal is not None:
+                raise_if_fenced(self.client, self._seal, error, self.plan.fenced)
+            raise
+
+    def _run(self, deadline_s: float) -> Opened:
         with ExitStack() as undo:
             undo.callback(abort_quietly, self.client, self.txn_id)
             _log.info("opened txn_id=%s job_key=%s", self.txn_id, self.plan.job_key)
@@ -228,21 +236,16 @@ class _Opening:
     def _lock(self, *, timeout_s: float) -> LockId:
         seal = self._seal
         agent_info = _ANONYMOUS if seal is None else seal.agent_info
-        try:
-            # Fencing comes before waiting too: an older copy may hold what we would wait for.
-            answer = acquire(
-                self.client,
-                LockRequest(txn_id=self.txn_id, components=self._components, agent_info=agent_info),
-                timeout_s=timeout_s,
-                clock=self.plan.clock,
-                on_enqueued=self._fence,
-            )
-            self.plan.on_step("locked")
-            self._fence()
-        except TransactionAbortedError as error:
-            if seal is not None:
-                raise_if_fenced(self.client, seal, error, self.plan.fenced)
-            raise
+        # Fencing comes before waiting too: an older copy may hold what we would wait for.
+        answer = acquire(
+            self.client,
+            LockRequest(txn_id=self.txn_id, components=self._components, agent_info=agent_info),
+            timeout_s=timeout_s,
+            clock=self.plan.clock,
+            on_enqueued=self._fence,
+        )
+        self.plan.on_step("locked")
+        self._fence()
         return answer.lock_id
 
     def _fence(self) -> None:

@@ -136,7 +136,7 @@ def partitioned(warehouse: Warehouse) -> str:
     return str(table.ref)
 
 
-@pytest.mark.promise("A9")
+@pytest.mark.promise("A8", "A9")
 def test_a_run_returns_results_maps_over_findings_and_emits_the_write_id(
     airflow_home: Path, spark: FakeSpark, partitioned: str
 ) -> None:

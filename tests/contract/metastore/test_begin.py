@@ -121,7 +121,7 @@ def test_tables_written_together_are_committed_together(
     assert all(seen[ref].is_visible(txn.write_ids[ref]) for ref in (one.ref, other.ref))
 
 
-@pytest.mark.promise("T7", "T9")
+@pytest.mark.promise("T9")
 def test_the_snapshot_covers_all_tables_and_stays_as_it_was(
     bench: Bench, client: MetastorePort
 ) -> None:

@@ -125,7 +125,6 @@ def test_a_copy_is_recognised_by_a_key_of_any_length_and_script(bench: Bench, ke
         old.abandon()
 
 
-@pytest.mark.promise("T19")
 def test_a_job_can_be_ended_from_outside(bench: Bench, client: MetastorePort) -> None:
     table = bench.table()
 

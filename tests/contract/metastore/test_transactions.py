@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 INSERT = DataOperation.INSERT
 
 
-@pytest.mark.promise("T1")
 def test_transaction_ids_grow(client: MetastorePort) -> None:
     txn_ids = [client.open_txn() for _ in range(5)]
     assert txn_ids == sorted(set(txn_ids))

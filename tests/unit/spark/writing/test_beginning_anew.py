@@ -218,9 +218,7 @@ def test_whoever_begins_anew_gives_way_to_a_newer_try_that_is_at_work(
         )
         at = {(step, 2): lambda: txns.append(working.enter_context(newer))}
         txns: list[Transaction] = []
-        # Right before its snapshot it hears that it is over, and does not ask why.
-        also = (TransactionAbortedError,) if step == "fenced" else ()
-        with pytest.raises((FencedError, *also)):
+        with pytest.raises(FencedError):
             overtaken(statement, operation=operation, at=at).run()
         (txn,) = txns
         txn.confirm_alive()
