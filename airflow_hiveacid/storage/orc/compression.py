@@ -25,12 +25,16 @@ if TYPE_CHECKING:
 
 _HEADER_BYTES: Final = 3
 _CHUNK_LIMIT: Final = (1 << 23) - 1
-# As much as Hive's own reader takes of a footer is 1 GiB; this is a footer of millions of numbers.
-_MOST_SECTION_BYTES: Final = 256 << 20
+# A section takes thirty times its length once it is parsed. Real ones that are larger than this do
+# not shrink like a stretch of zeros.
+_LARGE_SECTION_BYTES: Final = 32 << 20
+_MOST_EXPANSION: Final = 128
 _LZ4_FULL_NIBBLE: Final = 15
 _LZ4_FULL_BYTE: Final = 255
 _LZ4_MINIMUM_MATCH: Final = 4
 _CONTINUED: Final = 0x80
+# 32 bits, seven a byte; a number as long as the chunk would take hours to put together.
+_SNAPPY_LENGTH_BYTES: Final = 5
 
 
 DEFAULT_BLOCK_BYTES: Final = 256 * 1024
@@ -38,6 +42,10 @@ DEFAULT_BLOCK_BYTES: Final = 256 * 1024
 
 MOST_BLOCK_BYTES: Final = 1 << 23
 """The largest block of any writer: a chunk's header holds 23 bits of length."""
+
+MOST_SECTION_BYTES: Final = 256 << 20
+"""The largest section, stored or expanded. Hive's own reader takes 1 GiB of a footer; this is one
+of millions of numbers."""
 
 
 class Compression(enum.IntEnum):
@@ -73,13 +81,14 @@ def decompress(data: bytes, kind: int, block_bytes: int, *, path: str = "") -> b
         )
     parts: list[bytes] = []
     size = 0
+    most = min(MOST_SECTION_BYTES, max(_LARGE_SECTION_BYTES, _MOST_EXPANSION * len(data)))
     for stored, chunk in _chunks(data, path=path):
         try:
             parts.append(chunk if stored else expand(chunk, block_bytes))
         except (zlib.error, OSError, pa.ArrowException, IndexError) as error:
             raise CorruptFileError(path=path, reason="a section cannot be decompressed") from error
         size += len(parts[-1])
-        if size > _MOST_SECTION_BYTES or (not stored and len(parts[-1]) > block_bytes):
+        if size > most or (not stored and len(parts[-1]) > block_bytes):
             raise CorruptFileError(path=path, reason="a section expands to more than it may")
     return b"".join(parts)
 
@@ -176,7 +185,7 @@ _SHRINK: Final[Mapping[Compression, Callable[[bytes], bytes]]] = {
 def _snappy_length(chunk: bytes) -> int:
     """The expanded length, with which a raw Snappy block begins: seven bits a byte, low first."""
     length = 0
-    for at, byte in enumerate(chunk):
+    for at, byte in enumerate(chunk[:_SNAPPY_LENGTH_BYTES]):
         length |= (byte & ~_CONTINUED) << (7 * at)
         if not byte & _CONTINUED:
             return length

@@ -30,6 +30,8 @@ _WHOLE_BYTES: Final = 256 * 1024
 _STREAM_DATA: Final = 1
 _HEADER: Final = b"ORC"
 # Run-length encodings of zeros: 130 longs in version 1, 512 in version 2 (a run of fixed delta 0).
+# Java counts them in an array's length; each zero that is put in their place is a bit of memory.
+_MOST_VALUES: Final = 1 << 31
 _DIRECT: Final = 0
 _DIRECT_V2: Final = 2
 _ZERO_RUNS: Final[Mapping[int, tuple[bytes, int]]] = {
@@ -195,6 +197,10 @@ def _zeros(tail: OrcTail, encoding: int, count: int) -> bytes:
         raise CorruptFileError(
             path=tail.path,
             reason=f"timestamps have the encoding {encoding}, which they cannot have",
+        )
+    if count > _MOST_VALUES:
+        raise CorruptFileError(
+            path=tail.path, reason=f"a stripe of it claims {count} values of one column"
         )
     run, size = _ZERO_RUNS[encoding]
     plain = run * -(-count // size)

@@ -26,6 +26,7 @@ from airflow_hiveacid.format.types import MAX_PRECISION
 from airflow_hiveacid.storage.orc.compression import (
     DEFAULT_BLOCK_BYTES,
     MOST_BLOCK_BYTES,
+    MOST_SECTION_BYTES,
     compress,
     decompress,
 )
@@ -41,6 +42,8 @@ _FIRST_READ_BYTES: Final = 64 * 1024
 # Hive's own types nest a handful of levels; what walks them here and in Arrow does so by recursion.
 _ACID_STATS: Final = re.compile(r"[0-9]{1,19},[0-9]{1,19},[0-9]{1,19}")
 _DEEPEST: Final = 100
+# Some tables have thousands of columns; a type in two bytes of a footer is half a kilobyte here.
+_MOST_TYPES: Final = 1 << 17
 _CHILDREN: Final[Mapping[int, int]] = {
     **dict.fromkeys(TypeKind, 0),
     TypeKind.LIST: 1,
@@ -109,6 +112,8 @@ def parse_tail(path: str, data: bytes, file_length: int) -> OrcTail:
             path=path,
         )
         _parse(path, message, section)
+    if len(footer.types) > _MOST_TYPES:
+        raise UnsupportedFileError(path=path, reason=f"it has more than {_MOST_TYPES} types")
     tail = OrcTail(
         path=path,
         file_length=file_length,
@@ -164,6 +169,8 @@ def _tail_length(path: str, data: bytes) -> int:
     postscript, start = _postscript(path, data)
     if postscript.stripe_statistics_length:  # only written beside encrypted columns
         raise UnsupportedFileError(path=path, reason="it holds encrypted columns")
+    if max(postscript.footer_length, postscript.metadata_length) > MOST_SECTION_BYTES:
+        raise CorruptFileError(path=path, reason="a part of its tail is longer than it may be")
     return postscript.footer_length + postscript.metadata_length + len(data) - start
 
 
@@ -252,6 +259,8 @@ def _check_stripes(tail: OrcTail, end: int) -> None:
     for stripe in tail.stripes:
         if stripe.offset < at:
             raise CorruptFileError(path=path, reason="a stripe begins before the last one ends")
+        if stripe.footer_length > MOST_SECTION_BYTES:
+            raise CorruptFileError(path=path, reason="a stripe's footer is longer than it may be")
         at = stripe.offset + stripe.length
     if at > end:
         raise CorruptFileError(path=path, reason="a stripe lies beyond the end of the file")

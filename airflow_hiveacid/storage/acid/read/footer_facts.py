@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.bucket_codec import decode
+from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID, decode
 from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty
 from airflow_hiveacid.storage.acid.read.acid_file import has_acid_columns
@@ -57,12 +57,18 @@ def footer_facts(fs: pafs.FileSystem, path: str, length: int) -> FooterFacts:
 
 
 def _between(least: int, most: int) -> frozenset[BucketId] | None:
-    """The buckets that properties from `least` to `most` can be of; None when the codecs differ."""
+    """The buckets that properties from `least` to `most` can be of; None when the codecs differ.
+
+    None also where there are more than a table can have: plain numbers go up to half a billion.
+    """
     try:
         first, last = decode(BucketProperty(least)), decode(BucketProperty(most))
     except InvalidNameError:
         return None
-    if first.codec_version != last.codec_version:
+    if (
+        first.codec_version != last.codec_version
+        or last.bucket_id - first.bucket_id > MAX_BUCKET_ID
+    ):
         return None
     return frozenset(map(BucketId, range(first.bucket_id, last.bucket_id + 1)))
 

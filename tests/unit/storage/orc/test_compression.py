@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import tracemalloc
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -76,10 +77,30 @@ def test_a_few_bytes_do_not_become_gigabytes(kind: Compression) -> None:
 
 
 def test_many_chunks_do_not_become_gigabytes_either(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compression, "_MOST_SECTION_BYTES", 100_000)
+    monkeypatch.setattr(compression, "MOST_SECTION_BYTES", 100_000)
     section = compress(bytes(100_001), Compression.ZLIB, 1_000)
     with pytest.raises(CorruptFileError, match="more than it may"):
         decompress(section, Compression.ZLIB, 1_000)
+
+
+def test_a_section_that_shrank_like_zeros_is_no_large_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "_LARGE_SECTION_BYTES", 100_000)
+    section = compress(bytes(1_000_000), Compression.ZSTD, 1 << 20)
+    assert len(section) < 1_000
+    with pytest.raises(CorruptFileError, match="more than it may"):
+        decompress(section, Compression.ZSTD, 1 << 20)
+    noise = np.random.default_rng(7).bytes(1_000_000)
+    section = compress(noise, Compression.ZSTD, 1 << 20)
+    assert decompress(section, Compression.ZSTD, 1 << 20) == noise
+
+
+def test_a_length_of_more_than_32_bits_is_not_put_together() -> None:
+    chunk = b"\xff" * 1000 + b"\x00"
+    with pytest.raises(IndexError):
+        compression._snappy_length(chunk)
+    section = (len(chunk) << 1).to_bytes(3, "little") + chunk
+    with pytest.raises(CorruptFileError, match="decompressed"):
+        decompress(section, Compression.SNAPPY, 1 << 20)
 
 
 def test_a_chunk_whose_data_does_not_end_is_refused() -> None:

@@ -10,8 +10,8 @@ from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
-from airflow_hiveacid.storage.orc.compression import Compression
-from airflow_hiveacid.storage.orc.footer import Calendar, TypeKind
+from airflow_hiveacid.storage.orc.compression import Compression, compress
+from airflow_hiveacid.storage.orc.footer import MAGIC, Calendar, TypeKind
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.tail import parse_tail, read_tail, serialize_tail
 
@@ -316,3 +316,37 @@ def test_what_we_do_not_know_survives(tmp_path: Path) -> None:
     footer = pb.Footer.FromString(tail.footer.SerializeToString() + unknown)
     assert footer.SerializeToString().endswith(unknown)
     assert footer.rows == ROWS
+
+
+def test_a_few_bytes_do_not_become_millions_of_types() -> None:
+    number = pb.Footer.DESCRIPTOR.fields_by_name["types"].number
+    footer = compress(bytes([number << 3 | 2, 0]) * 200_000, Compression.ZSTD, 1 << 20)
+    postscript = pb.PostScript(
+        footer_length=len(footer),
+        compression=Compression.ZSTD,
+        compression_block_size=1 << 20,
+        magic=MAGIC,
+    ).SerializeToString()
+    data = b"".join((MAGIC, footer, postscript, bytes([len(postscript)])))
+    assert len(data) < 1_000
+    with pytest.raises(UnsupportedFileError, match="types"):
+        parse_tail("f.orc", data, len(data))
+
+
+def test_a_tail_that_is_said_to_be_gigabytes_long_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "f.orc"
+    postscript = pb.PostScript(footer_length=1 << 40, magic=MAGIC).SerializeToString()
+    with path.open("wb") as file:
+        file.truncate(1 << 41)  # of which a disk holds nothing
+        file.seek(1 << 41)
+        file.write(postscript + bytes([len(postscript)]))
+    with pytest.raises(CorruptFileError, match="longer than it may be"):
+        read_tail(FS, str(path))
+
+
+def test_a_stripe_footer_that_is_said_to_be_gigabytes_long_is_refused(tmp_path: Path) -> None:
+    tail = read_tail(FS, written(tmp_path))
+    tail.footer.stripes[-1].footer_length = 1 << 40
+    data = serialize_tail(tail)
+    with pytest.raises(CorruptFileError, match="stripe's footer"):
+        parse_tail("f.orc", data, 1 << 42)

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 import pytest
+from pyarrow import orc
+from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.storage.orc.splice import Stretch, splice
+from airflow_hiveacid.format.errors import CorruptFileError
+from airflow_hiveacid.storage.orc.splice import Stretch, splice, without_seconds
+from airflow_hiveacid.storage.orc.tail import read_tail
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CONTENT = bytes(range(256)) * 4096
 
@@ -26,3 +35,11 @@ def test_a_source_that_ends_too_early_is_never_taken_for_shorter_pieces() -> Non
     large = splice(pa.BufferReader(CONTENT), [Stretch(offset=0, length=600_000), beyond, b"tail"])
     with pytest.raises(EOFError):
         large.read()
+
+
+def test_zeros_are_not_made_for_more_values_than_a_stripe_can_hold(tmp_path: Path) -> None:
+    path = tmp_path / "t.orc"
+    orc.write_table(pa.table({"at": pa.array([0, 1], pa.timestamp("ns"))}), str(path))
+    tail = read_tail(LocalFileSystem(), str(path))
+    with path.open("rb") as file, pytest.raises(CorruptFileError, match="claims"):
+        without_seconds(pa.PythonFile(file), tail, {1}, lambda _stripe, _column: 1 << 60)

@@ -25,6 +25,7 @@ from airflow_hiveacid.storage.acid.read.files import (
     delta_files,
     first_files,
 )
+from airflow_hiveacid.storage.acid.read.footer_facts import footer_facts
 from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.listing import list_table
@@ -129,6 +130,13 @@ def test_a_plain_bucket_number_of_old_writers_is_understood(tmp_path: Path) -> N
     write_acid(tmp_path / "delta_1_1_0/bucket_00003", [insert(1, 0, 1, bucket=3)])
     write_acid(tmp_path / "delete_delta_2_2_0/bucket_00003", [tombstone(1, 0, 2, 3)])
     assert keys(buckets(tmp_path)[3].deletes) == ["delete_delta_2_2_0/bucket_00003"]
+
+
+def test_plain_numbers_beyond_any_bucket_say_nothing_of_buckets(tmp_path: Path) -> None:
+    events = [tombstone(1, 0, 2, 3), tombstone(1, 0, 2, 3_000_000)]
+    file = write_acid(tmp_path / "delete_delta_2_2_0/bucket_00003", events)
+    found = footer_facts(LOCAL, str(file), file.stat().st_size)
+    assert found.buckets is None
 
 
 def test_a_base_file_of_any_name_is_read_and_its_bucket_found_in_its_rows(tmp_path: Path) -> None:
