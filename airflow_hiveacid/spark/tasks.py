@@ -1,7 +1,8 @@
 """How plain pieces of work run on executors: one Spark task each, rows back as Arrow.
 
 The function and its pieces must be importable and plain (no session, no client, no lambda):
-executors get them by pickle, and run the same snapshot again if a task is retried.
+executors get them by pickle, and run the same snapshot again if a task is retried. Pieces are
+dataclasses (`pieces`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_hiveacid.spark.failures import worker_errors
+from airflow_hiveacid.spark.pieces import Packed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -46,14 +48,14 @@ def run_tasks(
     """A frame of what the function yields for each piece, one Spark task a piece."""
     count = max(1, len(pieces))
     ids = spark.range(0, len(pieces), 1, count)
-    return ids.mapInArrow(partial(_run, function=function, pieces=tuple(pieces)), schema)
+    return ids.mapInArrow(partial(_run, function=function, pieces=Packed.of(pieces)), schema)
 
 
 def _run(
     batches: Iterator[pa.RecordBatch],
     *,
     function: Callable[[_T], Iterator[pa.RecordBatch]],
-    pieces: tuple[_T, ...],
+    pieces: Packed[_T],
 ) -> Iterator[pa.RecordBatch]:
     with worker_errors():
         for batch in batches:
