@@ -197,8 +197,10 @@ def visible_events(stream: Iterable[pa.RecordBatch], write_ids: ValidWriteIdList
 def visible_mask(ids: npt.NDArray[np.integer], write_ids: ValidWriteIdList) -> Mask:
     """Which of these write IDs the reader may see."""
     visible: Mask = ids <= write_ids.high_watermark
-    if write_ids.exceptions:
-        visible &= ~np.isin(ids, np.array(write_ids.exceptions, dtype=np.int64))
+    if len(ids):
+        hidden = write_ids.exceptions_within(int(ids.min()), int(ids.max()))
+        if hidden:
+            visible &= ~np.isin(ids, np.array(hidden, dtype=np.int64))
     return visible
 
 
