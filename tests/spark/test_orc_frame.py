@@ -60,8 +60,8 @@ def golden_target(spark: SparkSession, case: GoldenCase, folder: Path) -> Target
 def fitting(target: Target) -> int:
     """How many partitions Spark's reader reads."""
     found = [
-        readable_part(target.table, target.table.columns, info, state, target.write_ids)
-        for info, state in zip(target.partitions, target.states, strict=True)
+        readable_part(target.table, target.table.columns, *one)
+        for one in zip(target.partitions, target.states, target.buckets, strict=True)
     ]
     return sum(part is not None and bool(part.data) for part in found)
 

@@ -27,8 +27,8 @@ def target(lab: Lab) -> Target:
 
 def is_native(lab: Lab) -> bool:
     found = target(lab)
-    pairs = zip(found.partitions, found.states, strict=True)
-    parts = [readable_part(found.table, found.table.columns, *p, found.write_ids) for p in pairs]
+    each = zip(found.partitions, found.states, found.buckets, strict=True)
+    parts = [readable_part(found.table, found.table.columns, *one) for one in each]
     return all(part is not None for part in parts)
 
 

@@ -21,7 +21,6 @@ from airflow_hiveacid.format.ids import BucketId, BucketProperty
 from airflow_hiveacid.format.snapshot import RangeVisibility
 from airflow_hiveacid.format.types import TIMESTAMP_LOCAL, parse_type
 from airflow_hiveacid.storage.acid.read.acid_file import FileKind, has_acid_columns
-from airflow_hiveacid.storage.acid.read.files import bucket_files
 from airflow_hiveacid.storage.acid.row_schema import (
     IDENTITY_COLUMN_IDS,
     ROOT_NAMES,
@@ -35,9 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_hiveacid.format.acid_state import AcidState
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import Column, PartitionInfo, TableInfo
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+    from airflow_hiveacid.storage.acid.read.files import BucketFiles
     from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType
 
 _PARALLEL: Final = 16
@@ -80,18 +79,17 @@ def readable_part(
     columns: Sequence[Column],
     info: PartitionInfo,
     state: AcidState,
-    write_ids: ValidWriteIdList,
+    buckets: Sequence[BucketFiles],
 ) -> Part | None:
-    """The partition, if Spark's reader is right about these columns of it.
+    """The partition, with the files of its buckets, if Spark's reader is right about these columns.
 
     Raises:
-        HiveAcidError: as `acid_files.bucket_files` does.
+        HiveAcidError: a footer cannot be read.
     """
     # A filter on `row.x` would be one on the field of that column.
     has_row = any(column.name.lower() == ROW for column in table.columns)
     if not columns or has_row or _GLOB & set(info.location) or not _is_plain(state):
         return None
-    buckets = bucket_files(state, write_ids)
     names = tuple(c.name for c in table.columns)
 
     def rows_of(file: AcidFile) -> int | None:

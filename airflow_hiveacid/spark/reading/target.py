@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.catalyst import Moment
     from airflow_hiveacid.spark.reading.arrow_scan import KeyRange
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+    from airflow_hiveacid.storage.acid.read.files import BucketFiles
 
 _PARALLEL: Final = 16
 _RANGED: Final = frozenset({"tinyint", "smallint", "int", "bigint", "date", "string"})
@@ -132,6 +133,11 @@ class Target:
         with ThreadPoolExecutor(_PARALLEL) as pool:
             return tuple(pool.map(state_of, self.partitions))
 
+    @cached_property
+    def buckets(self) -> tuple[tuple[BucketFiles, ...], ...]:
+        """The files of each partition, bucket by bucket; every delete file has been looked at."""
+        return tuple(bucket_files(state, self.write_ids) for state in self.states)
+
     @property
     def locations(self) -> dict[PartitionName, str]:
         """Where the partitions are."""
@@ -142,8 +148,8 @@ class Target:
         """Every data file by the key that scanned rows carry."""
         return {
             _file_key(info, data): data
-            for info, state in zip(self.partitions, self.states, strict=True)
-            for bucket in bucket_files(state, self.write_ids)
+            for info, buckets in zip(self.partitions, self.buckets, strict=True)
+            for bucket in buckets
             for data in bucket.inserts
         }
 
@@ -169,11 +175,12 @@ class Target:
 
     def _frame(self, wanted: Sequence[str], *, place: str | None) -> DataFrame:
         """Spark's own ORC reader reads the partitions that it reads right, ours the others."""
-        columns = [c for c in self.table.columns if c.name in {*wanted, *self.ranges}]
+        needed = {*wanted, *self.ranges}
+        columns = [c for c in self.table.columns if c.name in needed]
         columns = columns or list(self.table.columns[:1])
         most = _MOST_FRAMES if is_native(self.spark) else 0
-        pairs = tuple(zip(self.partitions, self.states, strict=True))[:most]
-        found = [readable_part(self.table, columns, *pair, self.write_ids) for pair in pairs]
+        known = zip(self.partitions[:most], self.states, self.buckets, strict=False)
+        found = [readable_part(self.table, columns, *one) for one in known]
         parts = [part for part in found if part is not None]
         others = {info.name for info in self.partitions} - {part.info.name for part in parts}
         frames = [
@@ -290,9 +297,9 @@ class Target:
                 ranges=self.ranges,
                 place=place,
             )
-            for info, state in zip(self.partitions, self.states, strict=True)
+            for info, buckets in zip(self.partitions, self.buckets, strict=True)
             if partitions is None or info.name in partitions
-            for bucket in bucket_files(state, self.write_ids)
+            for bucket in buckets
             for data in bucket.inserts
             for stripes in splits(data)
         ]

@@ -8,7 +8,6 @@ file that somebody still streams into counts. Must not know rows.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import posixpath
 import struct
@@ -37,24 +36,21 @@ from airflow_hiveacid.storage.acid.read.acid_file import (
 )
 from airflow_hiveacid.storage.acid.read.dangling import require_rows
 from airflow_hiveacid.storage.acid.read.footer_facts import facts_of, footer_facts
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS
 from airflow_hiveacid.storage.stores.filesystem import file_errors, read_bytes
 from airflow_hiveacid.storage.stores.locations import open_location
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyarrow import fs as pafs
 
     from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.directories import AcidDirectory, FileEntry
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.storage.acid.read.footer_facts import FooterFacts
 
 _BIG_ENDIAN_LONG: Final = struct.Struct(">q")
 _BEFORE_ALL: Final = WriteId(0)
-_REMEMBERED_STATES: Final = 1024
-_PARALLEL_READS: Final = 8
-_BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +73,12 @@ class BucketFiles:
         return (*self.base_inserts, *self.delta_inserts)
 
 
-@functools.lru_cache(maxsize=_REMEMBERED_STATES)
 def bucket_files(
     state: AcidState, write_ids: ValidWriteIdList | None = None
 ) -> tuple[BucketFiles, ...]:
     """The files of every bucket that has any, by bucket.
 
-    The answer for one listing is remembered: it costs a look at the footer of every delete file.
+    It costs a look at the footer of every delete file: whoever needs the answer again keeps it.
 
     Args:
         state: what a reader reads of one table or partition.
@@ -102,19 +97,40 @@ def bucket_files(
     present = {f.bucket_id for f in (*first, *rest)}
     require_rows(state, present, [(f, facts[f.path]) for f in deletes], write_ids)
 
-    def may_hit(file: AcidFile, bucket: BucketId) -> bool:
-        found = facts[file.path].buckets
-        return file.bucket_id == bucket or found is None or bucket in found
-
+    hit, everywhere = _by_bucket_hit(deletes, facts)
+    of_base, of_deltas = _by_bucket(first), _by_bucket(rest)
     return tuple(
         BucketFiles(
             bucket_id=bucket,
-            base_inserts=tuple(f for f in first if f.bucket_id == bucket),
-            delta_inserts=tuple(f for f in rest if f.bucket_id == bucket),
-            deletes=tuple(f for f in deletes if may_hit(f, bucket)),
+            base_inserts=tuple(of_base.get(bucket, ())),
+            delta_inserts=tuple(of_deltas.get(bucket, ())),
+            deletes=tuple(deletes[at] for at in sorted((*hit.get(bucket, ()), *everywhere))),
         )
         for bucket in sorted(present | {f.bucket_id for f in deletes})
     )
+
+
+def _by_bucket(files: Iterable[AcidFile]) -> dict[BucketId, list[AcidFile]]:
+    found: dict[BucketId, list[AcidFile]] = {}
+    for file in files:
+        found.setdefault(file.bucket_id, []).append(file)
+    return found
+
+
+def _by_bucket_hit(
+    deletes: Sequence[AcidFile], facts: Mapping[str, FooterFacts]
+) -> tuple[dict[BucketId, list[int]], list[int]]:
+    """The places of delete files by the buckets they may hit, and of those that may hit any."""
+    hit: dict[BucketId, list[int]] = {}
+    everywhere: list[int] = []
+    for at, file in enumerate(deletes):
+        found = facts[file.path].buckets
+        if found is None:
+            everywhere.append(at)
+            continue
+        for bucket in {file.bucket_id, *found}:
+            hit.setdefault(bucket, []).append(at)
+    return hit, everywhere
 
 
 def first_files(state: AcidState) -> tuple[AcidFile, ...]:

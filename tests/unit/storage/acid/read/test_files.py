@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import os
 import struct
 from pathlib import Path
 
@@ -130,6 +131,20 @@ def test_a_plain_bucket_number_of_old_writers_is_understood(tmp_path: Path) -> N
     write_acid(tmp_path / "delta_1_1_0/bucket_00003", [insert(1, 0, 1, bucket=3)])
     write_acid(tmp_path / "delete_delta_2_2_0/bucket_00003", [tombstone(1, 0, 2, 3)])
     assert keys(buckets(tmp_path)[3].deletes) == ["delete_delta_2_2_0/bucket_00003"]
+
+
+def test_footers_are_looked_at_again_however_alike_two_listings_are(tmp_path: Path) -> None:
+    for bucket in (1, 2):
+        write_acid(tmp_path / f"delta_1_1_0/bucket_0000{bucket}", [insert(1, 0, 1, bucket=bucket)])
+    file = tmp_path / "delete_delta_2_2_0/bucket_00005"
+    found, sizes = [], set()
+    for bucket in (1, 2):
+        write_acid(file, [tombstone(1, 0, 2, bucket)])
+        os.utime(file, (1, 1))
+        sizes.add(file.stat().st_size)
+        found.append({b for b, f in buckets(tmp_path).items() if f.deletes and b < 5})
+    assert len(sizes) == 1
+    assert found == [{1}, {2}]
 
 
 def test_plain_numbers_beyond_any_bucket_say_nothing_of_buckets(tmp_path: Path) -> None:
