@@ -39,13 +39,15 @@ OUTAGE_KEY: Final = "hiveacid_outage"
 
 _DELTA_COUNT = 10
 _DELTA_RATIO = 0.1
+_MOST_MAPPED = 1024  # Airflow's default of the setting
 
 
 class HiveAcidThresholdSensor(BaseSensorOperator):
     """Wait until at least one partition reaches a threshold; the base of the sensors below.
 
     What it returns is a list to map over: one entry for each partition that is due, with its
-    numbers (`delta_count`, `delta_ratio`, bytes, ...), `partition` and `why`.
+    numbers (`delta_count`, `delta_ratio`, bytes, ...), `partition` and `why`. If a task is mapped
+    over it, it has at most `[core] max_map_length` entries, those with the most deltas.
 
     Everything that `BaseSensorOperator` takes may be given too, in every mode. `soft_fail` makes a
     skip of a time-out and of nothing else: a wrong table, connection or argument fails the task. A
@@ -112,7 +114,8 @@ class HiveAcidThresholdSensor(BaseSensorOperator):
             return PokeReturnValue(is_done=False)
         self._note_answer(context)
         self.log.info("%s", seen)
-        return PokeReturnValue(is_done=bool(seen.due), xcom_value=[f.record() for f in seen.due])
+        found = self._mappable([finding.record() for finding in seen.due])
+        return PokeReturnValue(is_done=bool(seen.due), xcom_value=found)
 
     def execute(self, context: Context) -> Any:  # noqa: ANN401 - Airflow's signature
         """Poke, reschedule or defer. A table that is due already is answered without deferring."""
@@ -157,9 +160,25 @@ class HiveAcidThresholdSensor(BaseSensorOperator):
                 polls have failed for longer than `max_outage_s`.
         """
         try:
-            return findings(event)
+            return self._mappable(findings(event))
         except HiveAcidError as error:
             self._fail(error)
+
+    def _mappable(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """All that is due; where it is mapped over, as much of it as Airflow takes.
+
+        More would fail this task each time, and nothing would ever be compacted.
+        """
+        most = conf.getint("core", "max_map_length", fallback=_MOST_MAPPED)
+        if len(found) <= most or next(self.iter_mapped_dependants(), None) is None:
+            return found
+        self.log.warning(
+            "%d partitions are due, and [core] max_map_length lets %d be mapped over: those with"
+            " the most deltas come first, the others are due at the next run",
+            len(found),
+            most,
+        )
+        return sorted(found, key=lambda one: -one["delta_count"])[:most]
 
     def _look(self) -> Look:
         from airflow_hiveacid.hooks.health import look  # noqa: PLC0415 - brings Thrift and Arrow

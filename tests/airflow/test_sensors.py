@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import (
     AirflowRescheduleException,
@@ -178,6 +179,25 @@ def test_what_the_trigger_found_is_what_the_task_returns() -> None:
     found = [{"table": "db.t", "partition": "month=1", "delta_count": 10}]
     sensor = HiveAcidDeltaCountSensor(task_id="s", table="db.t")
     assert sensor.execute_complete(context_of(), {"due": found}) == found  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("is_mapped", [True, False])
+def test_no_more_is_answered_than_airflow_maps_over(
+    answers: list[object], monkeypatch: pytest.MonkeyPatch, is_mapped: bool
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "2")
+    healths = [TableHealth(table="db.t", location="/t", deltas=n) for n in (12, 10, 11)]
+    with DAG("d", schedule=None):
+        sensor = _polling()
+        if is_mapped:
+            EmptyOperator.partial(task_id="mapped").expand(doc=sensor.output)
+    answers.append(tuple(Finding(health=health, reached=()) for health in healths))
+    poked = sensor.poke(context_of())  # type: ignore[arg-type]
+    answer = poked.xcom_value
+    event = {"due": [Finding(health=health, reached=()).record() for health in healths]}
+    assert sensor.execute_complete(context_of(), event) == answer  # type: ignore[arg-type]
+    expected = [12, 11] if is_mapped else [12, 10, 11]
+    assert [found["delta_count"] for found in answer] == expected
 
 
 def test_the_sensor_and_its_trigger_agree(quiet: TableInfo, warehouse: Warehouse) -> None:
