@@ -58,7 +58,7 @@ def storage_errors(action: str, path: str) -> Iterator[None]:
                 location=path, action=action, reason=str(error)
             ) from error
         raise StorageError(f"cannot {action} {path}: {error}") from error
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:  # the latter of a name there
         raise StorageError(f"cannot {action} {path}: {error}") from error
 
 

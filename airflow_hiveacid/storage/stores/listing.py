@@ -123,7 +123,7 @@ def _data_format(fs: pafs.FileSystem, path: str) -> str:
     try:
         marker = json.loads(text)
         version, data_format = marker["thisFileVersion"], marker["dataFormat"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CorruptFileError(path=path, reason=f"not a marker of Hive: {error!r}") from error
     if version != _METADATA_VERSION or not isinstance(data_format, str):
         raise CorruptFileError(path=path, reason=f"a marker of version {version!r}, not 0")

@@ -31,10 +31,14 @@ class TableNotes:
 
     def first_seen(self, partition: PartitionName) -> dict[str, FirstSeen]:
         """When each replacement of a partition was first seen, by directory name."""
-        return {
-            name: FirstSeen(high_watermark=TxnId(note["high_watermark"]), at_s=note["at_s"])
-            for name, note in self._read(_seen_name(partition)).items()
-        }
+        found = {}
+        for name, note in self._read(_seen_name(partition)).items():
+            match note:
+                case {"high_watermark": int(watermark), "at_s": int(at_s) | float(at_s)}:
+                    found[name] = FirstSeen(high_watermark=TxnId(watermark), at_s=at_s)
+                case _:
+                    pass  # as good as none
+        return found
 
     def note_first_seen(self, partition: PartitionName, seen: Mapping[str, FirstSeen]) -> None:
         """Replace the notes of a partition; no notes, no file."""
@@ -49,7 +53,7 @@ class TableNotes:
     def highest_write_id(self, entry_id: int) -> WriteId | None:
         """Up to where our compaction under this queue entry went; None if it was not ours."""
         found = self._read(_compaction_name(entry_id)).get("highest_write_id")
-        return None if found is None else WriteId(found)
+        return WriteId(found) if isinstance(found, int) else None
 
     def note_highest_write_id(self, entry_id: int, write_id: WriteId) -> None:
         """Note it before the entry becomes ready for cleaning."""
@@ -62,8 +66,8 @@ class TableNotes:
     def _read(self, name: str) -> dict[str, Any]:
         try:
             body = json.loads(read_bytes(*open_location(self._uri(name))))
-        except (FileNotFoundError, ValueError):
-            # A half-written note is as good as none: it is taken anew.
+        except (FileNotFoundError, ValueError, RecursionError):
+            # A half-written note, or one that is none, is as good as none: it is taken anew.
             return {}
         return body if isinstance(body, dict) else {}
 

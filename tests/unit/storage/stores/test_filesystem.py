@@ -79,11 +79,21 @@ def test_a_listing_reads_what_compactors_say_of_their_bases(tmp_path: Path) -> N
         b"not json",
         b'{"thisFileVersion":"1","dataFormat":"compacted"}',
         b'{"thisFileVersion":"0","dataFormat":3}',
+        b"[" * 100_000,
     ],
+    ids=lambda text: text[:20].decode(),
 )
 def test_a_marker_that_hive_would_not_write_is_corrupt(tmp_path: Path, text: bytes) -> None:
     write_bytes(LOCAL, f"{tmp_path}/base_1/_metadata_acid", text)
     with pytest.raises(CorruptFileError, match="_metadata_acid"):
+        list_table(str(tmp_path))
+
+
+def test_a_name_that_is_no_text_is_a_typed_error(tmp_path: Path) -> None:
+    (tmp_path / "delta_1_1").mkdir()
+    with open(os.path.join(os.fsencode(tmp_path), b"delta_1_1", b"\xff"), "wb") as file:  # noqa: PTH118, PTH123
+        file.write(b"x")
+    with pytest.raises(StorageError, match="cannot list"):
         list_table(str(tmp_path))
 
 

@@ -60,7 +60,21 @@ def test_how_far_a_compaction_went_comes_back_until_it_is_forgotten(notes: Table
     assert (notes.highest_write_id(3), notes.highest_write_id(4)) == (None, 18)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"base_0000002": '])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"base_0000002": ',
+        '{"base_0000002": 7, "highest_write_id": "x"}',
+        '{"base_0000002": {"high_watermark": null, "at_s": 1}}',
+        '{"base_0000002": {"high_watermark": 1}}',
+        "[" * 100_000,
+    ],
+    ids=lambda text: text[:20],
+)
 def test_a_note_that_was_cut_off_is_as_good_as_none(
     notes: TableNotes, tmp_path: Path, text: str
 ) -> None:
