@@ -15,6 +15,7 @@ import pyarrow as pa
 from airflow_hiveacid.format.types import HiveType, PrimitiveType, StructType, parse_type
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.values.json_rows import json_lines
+from airflow_hiveacid.storage.values.partition_values import partition_texts
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
 if TYPE_CHECKING:
@@ -109,18 +110,20 @@ def entries_table(place: Place, entries: Sequence[InspectedEntry]) -> str:
 
 
 def _with_partition(batch: pa.RecordBatch, view: View, place: Place) -> pa.RecordBatch:
-    for column, value in zip(view.partition_columns, place.partition.values, strict=True):
-        is_number = isinstance(_partition_type(column.type), PrimitiveType) and (
-            column.type in _WHOLE_NUMBERS
+    texts = partition_texts(view.partition_columns, place.partition)
+    for column, text in zip(view.partition_columns, texts, strict=True):
+        is_number = column.type in _WHOLE_NUMBERS
+        scalar = (
+            pa.scalar(None if text is None else int(text), pa.int64())
+            if is_number
+            else pa.scalar(text, pa.string())
         )
-        type_ = pa.int64() if is_number else pa.string()
-        scalar = pa.scalar(int(value) if is_number and value is not None else value, type_)
         batch = batch.append_column(column.name, pa.repeat(scalar, batch.num_rows))
     return batch
 
 
 def _partition_type(type_text: str) -> HiveType:
-    """Whole numbers are numbers; all else stays the text that the metastore keeps."""
+    """Whole numbers are numbers; all else is a text, in the spelling of what Hive reads in it."""
     return PrimitiveType("bigint" if type_text in _WHOLE_NUMBERS else "string")
 
 

@@ -24,7 +24,6 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 from airflow_hiveacid.format.bucket_codec import BUCKET_SHIFT, MAX_BUCKET_ID
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.spark.events import partition_text
-from airflow_hiveacid.spark.reading.partition_values import partition_texts
 from airflow_hiveacid.spark.tasks import run_tasks
 from airflow_hiveacid.spark.types import spark_type, struct_of
 from airflow_hiveacid.storage.acid.merge import visible_events
@@ -36,6 +35,7 @@ from airflow_hiveacid.storage.acid.row_schema import (
     OPERATION,
     ROW,
 )
+from airflow_hiveacid.storage.values.partition_values import partition_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -18,8 +18,8 @@ from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements import quoted
 from airflow_hiveacid.spark.catalyst import NotOfOneRowError, conjuncts
 from airflow_hiveacid.spark.names import free_name
-from airflow_hiveacid.spark.reading.partition_values import partition_texts
 from airflow_hiveacid.spark.types import named, spark_type
+from airflow_hiveacid.storage.values.partition_values import partition_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -27,12 +27,12 @@ from airflow_hiveacid.spark.events import IDENTITY, partition_text
 from airflow_hiveacid.spark.reading.arrow_scan import PARTITION_TEXT, ScanPiece, scan_piece, splits
 from airflow_hiveacid.spark.reading.orc_fit import readable_part
 from airflow_hiveacid.spark.reading.orc_frame import is_native, live_rows
-from airflow_hiveacid.spark.reading.partition_values import partition_texts
 from airflow_hiveacid.spark.reading.pruning import partitions_meeting, partitions_where
 from airflow_hiveacid.spark.tasks import run_tasks
 from airflow_hiveacid.spark.types import named, spark_type, struct_of, table_struct
 from airflow_hiveacid.storage.acid.read.files import bucket_files
 from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.values.partition_values import partition_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -115,6 +115,24 @@ def test_partition_values_are_columns_and_one_partition_can_be_named(
     assert run("scan", "--table", str(monthly), "--limit", "1", "--json") == '[7, "n7", 1]\n'
 
 
+@pytest.mark.parametrize(
+    ("text", "value"), [("03", "3"), ("1_000", "null"), ("x", "null"), ("1" + "0" * 30, "null")]
+)
+def test_partition_values_mean_what_hive_reads_in_them(
+    client: FakeClient,
+    monthly: TableRef,
+    tmp_path: Path,
+    run: Callable[..., str],
+    text: str,
+    value: str,
+) -> None:
+    name = PartitionName.parse(f"month={text}")
+    client.add_partitions(client.get_table(monthly), [name])
+    _write(client, monthly, tmp_path / f"month={text}", [9])
+    found = run("scan", "--table", str(monthly), "--partition", str(name), "--json")
+    assert found == f'[9, "n9", {value}]\n'
+
+
 def test_scanning_holds_a_transaction_and_inspecting_does_not(
     server: FakeMetastore, plain: TableRef, run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_hiveacid.format.table import Column, PartitionName
-from airflow_hiveacid.spark.reading.partition_values import partition_text_of, partition_texts
+from airflow_hiveacid.storage.values.partition_values import partition_text_of, partition_texts
 
 
 @pytest.mark.parametrize(
