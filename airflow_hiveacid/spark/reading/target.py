@@ -290,7 +290,7 @@ class Target:
                 file_key=_file_key(info, data),
                 data=data,
                 stripes=stripes,
-                deletes=bucket.deletes,
+                deletes=deletes,
                 write_ids=self.write_ids,
                 columns=self.table.columns,
                 wanted=wanted,
@@ -301,6 +301,7 @@ class Target:
             if partitions is None or info.name in partitions
             for bucket in buckets
             for data in bucket.inserts
+            for deletes in (bucket.deletes_of(data),)
             for stripes in splits(data)
         ]
 

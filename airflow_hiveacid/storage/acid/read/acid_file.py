@@ -51,8 +51,8 @@ class AcidFile:
 
     `path` is the file as `fs` names it, `key` its path below the table's or partition's root.
     `length` is where the file ends for a reader, in bytes: less than its size while a streaming
-    writer is at it. `synthetic` goes with `FileKind.ORIGINAL` and no other. `least_write_id`: no
-    row in it has a smaller original write ID.
+    writer is at it. `synthetic` goes with `FileKind.ORIGINAL` and no other. No row in it has an
+    original write ID below `least_write_id` or above `greatest_write_id`; None sets no bound.
     """
 
     fs: pafs.FileSystem
@@ -62,6 +62,7 @@ class AcidFile:
     kind: FileKind
     bucket_id: BucketId
     least_write_id: WriteId = _BEFORE_ALL
+    greatest_write_id: WriteId | None = None
     synthetic: SyntheticIdentity | None = None
 
     def __post_init__(self) -> None:
@@ -78,6 +79,12 @@ class AcidFile:
             return least_key(self.least_write_id)
         made = self.synthetic
         return made.write_id, made.bucket_property, made.first_row_id
+
+    def may_meet(self, other: AcidFile) -> bool:
+        """Whether both can hold an event of one row."""
+        return (
+            self.greatest_write_id is None or other.least_write_id <= self.greatest_write_id
+        ) and (other.greatest_write_id is None or self.least_write_id <= other.greatest_write_id)
 
     def tail(self) -> OrcTail:
         """Read and check the end of the file.

@@ -52,6 +52,11 @@ class FileCheck:
                 reason="its rows are not in the order of row identity, or older than its directory",
             )
         self._last = keys.at(-1)
+        greatest = self._file.greatest_write_id
+        if greatest is not None and self._last[0] > greatest:
+            raise CorruptFileError(
+                path=self._file.path, reason=f"it holds rows of write IDs above {greatest}"
+            )
         self._see_operations(root.column(OPERATION).to_numpy())
 
     def _see_operations(self, operations: npt.NDArray[np.int32]) -> None:

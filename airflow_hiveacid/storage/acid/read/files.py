@@ -8,6 +8,7 @@ file that somebody still streams into counts. Must not know rows.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import posixpath
 import struct
@@ -72,6 +73,14 @@ class BucketFiles:
         """Every file with rows."""
         return (*self.base_inserts, *self.delta_inserts)
 
+    def deletes_of(self, data: AcidFile) -> tuple[AcidFile, ...]:
+        """The delete files that may hold events for rows of one file.
+
+        Whoever reads a thousand deltas apart would else read a thousand delete deltas for each.
+        """
+        found = tuple(file for file in self.deletes if file.may_meet(data))
+        return self.deletes if len(found) == len(self.deletes) else found
+
 
 def bucket_files(
     state: AcidState, write_ids: ValidWriteIdList | None = None
@@ -96,6 +105,7 @@ def bucket_files(
     facts = facts_of(deletes)
     present = {f.bucket_id for f in (*first, *rest)}
     require_rows(state, present, [(f, facts[f.path]) for f in deletes], write_ids)
+    deletes = tuple(_bounded(f, facts[f.path].write_ids) for f in deletes)
 
     hit, everywhere = _by_bucket_hit(deletes, facts)
     of_base, of_deltas = _by_bucket(first), _by_bucket(rest)
@@ -108,6 +118,13 @@ def bucket_files(
         )
         for bucket in sorted(present | {f.bucket_id for f in deletes})
     )
+
+
+def _bounded(file: AcidFile, write_ids: tuple[WriteId, WriteId] | None) -> AcidFile:
+    if write_ids is None:
+        return file
+    least, greatest = write_ids
+    return dataclasses.replace(file, least_write_id=least, greatest_write_id=greatest)
 
 
 def _by_bucket(files: Iterable[AcidFile]) -> dict[BucketId, list[AcidFile]]:
@@ -182,6 +199,7 @@ def _in_directory(
     fs: pafs.FileSystem, root: str, directory: AcidDirectory, kind: FileKind
 ) -> Iterator[AcidFile]:
     raw: list[FileEntry] = []
+    least, greatest = _bounds(directory, kind)
     for entry in directory.files:
         name = parse_file_name(entry.name)
         length = committed_length(fs, root, directory, entry)
@@ -201,17 +219,19 @@ def _in_directory(
             length=length,
             kind=kind,
             bucket_id=_bucket_id(fs, f"{root}/{entry.path}", length),
-            least_write_id=_least_write_id(directory, kind),
+            least_write_id=least,
+            greatest_write_id=greatest,
         )
     if raw:
         yield from _loaded(fs, root, directory, raw)
 
 
-def _least_write_id(directory: AcidDirectory, kind: FileKind) -> WriteId:
+def _bounds(directory: AcidDirectory, kind: FileKind) -> tuple[WriteId, WriteId | None]:
     """Insert events of a delta carry its own write IDs; rows of bases, and deleted ones, any."""
     name = directory.name
-    is_delta = isinstance(name, DeltaName) and kind is FileKind.DATA
-    return name.low if is_delta and isinstance(name, DeltaName) else _BEFORE_ALL
+    if isinstance(name, DeltaName) and kind is FileKind.DATA:
+        return name.low, name.high
+    return _BEFORE_ALL, None
 
 
 def _bucket_id(fs: pafs.FileSystem, path: str, length: int) -> BucketId:
@@ -307,6 +327,7 @@ def _originals(
             kind=FileKind.ORIGINAL,
             bucket_id=name.bucket_id,
             least_write_id=write_id,
+            greatest_write_id=write_id,
             synthetic=SyntheticIdentity(
                 write_id=write_id,
                 bucket_property=encode(name.bucket_id, statement_id),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID, decode
 from airflow_hiveacid.format.errors import InvalidNameError
-from airflow_hiveacid.format.ids import BucketId, BucketProperty
+from airflow_hiveacid.format.ids import BucketId, BucketProperty, WriteId
 from airflow_hiveacid.storage.acid.read.acid_file import has_acid_columns
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS
 from airflow_hiveacid.storage.orc.tail import read_tail
@@ -23,18 +23,24 @@ if TYPE_CHECKING:
     from pyarrow import fs as pafs
 
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+    from airflow_hiveacid.storage.orc.footer import OrcTail
 
 _PARALLEL_READS: Final = 8
+_WRITE_ID_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[0]
 _BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FooterFacts:
-    """What a footer says; `buckets` between the least and greatest property, None if unknown."""
+    """What a footer says; `buckets` between the least and greatest property, None if unknown.
+
+    `write_ids` are the least and greatest original write ID, None if unknown.
+    """
 
     is_acid: bool
     rows: int
     buckets: frozenset[BucketId] | None
+    write_ids: tuple[WriteId, WriteId] | None
 
 
 def footer_facts(fs: pafs.FileSystem, path: str, length: int) -> FooterFacts:
@@ -53,7 +59,17 @@ def footer_facts(fs: pafs.FileSystem, path: str, length: int) -> FooterFacts:
         is_acid=is_acid,
         rows=tail.rows,
         buckets=frozenset() if not tail.rows else None if found is None else _between(*found),
+        write_ids=_write_ids(tail) if is_acid else None,
     )
+
+
+def _write_ids(tail: OrcTail) -> tuple[WriteId, WriteId] | None:
+    """The original write IDs of the events, if the statistics are of all of them."""
+    statistics = tail.statistics(_WRITE_ID_COLUMN_ID)
+    found = tail.integer_range(_WRITE_ID_COLUMN_ID)
+    if found is None or statistics is None or statistics.values != tail.rows:
+        return None
+    return WriteId(found[0]), WriteId(found[1])
 
 
 def _between(least: int, most: int) -> frozenset[BucketId] | None:

@@ -106,6 +106,40 @@ def test_delete_events_that_a_minor_compaction_copied_around_reach_their_bucket(
     assert keys(found[1].deletes) == ["delete_delta_2_2_0/bucket_00000"]
 
 
+def test_a_delete_file_is_read_only_beside_files_with_rows_that_it_can_hit(tmp_path: Path) -> None:
+    write_acid(tmp_path / "base_2/bucket_00000", [insert(1, 0, 1), insert(2, 0, 2)])
+    for write_id in (3, 4, 5):
+        write_acid(
+            tmp_path / f"delta_{write_id}_{write_id}_0/bucket_00000", [insert(write_id, 0, 1)]
+        )
+    write_acid(
+        tmp_path / "delete_delta_6_6_0/bucket_00000", [tombstone(2, 0, 6), tombstone(3, 0, 6)]
+    )
+    write_acid(tmp_path / "delete_delta_7_7_0/bucket_00000", [tombstone(5, 0, 7)])
+    # Two stripes: without statistics of the file.
+    write_acid(
+        tmp_path / "delete_delta_8_8_0/bucket_00000", [tombstone(1, 0, 8)], [tombstone(4, 0, 8)]
+    )
+    bucket = buckets(tmp_path)[0]
+    found = {
+        file.key.partition("/")[0]: [key[13] for key in keys(bucket.deletes_of(file))]
+        for file in bucket.inserts
+    }
+    assert found == {
+        "base_2": ["6", "7", "8"],
+        "delta_3_3_0": ["6", "8"],
+        "delta_4_4_0": ["8"],
+        "delta_5_5_0": ["7", "8"],
+    }
+
+
+def test_rows_of_a_later_write_than_their_delta_are_corrupt(tmp_path: Path) -> None:
+    write_acid(tmp_path / "delta_3_3_0/bucket_00000", [insert(4, 0, 1)])
+    (file,) = buckets(tmp_path)[0].inserts
+    with pytest.raises(CorruptFileError, match="above 3"):
+        list(read_identity(file))
+
+
 def test_delete_events_of_who_knows_which_buckets_reach_every_bucket(tmp_path: Path) -> None:
     write_acid(tmp_path / "delta_1_1_0/bucket_00000", [insert(1, 0, 1)])
     write_acid(tmp_path / "delta_1_1_0/bucket_00001", [insert(1, 0, 2, bucket=B1)])
