@@ -43,10 +43,15 @@ again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+# A list of a million write IDs, or of ten thousand partitions, would fill logs and XComs.
+_LONGEST_SHOWN: Final = 300
+_MOST_SHOWN: Final = 20
 
 
 class HiveAcidError(Exception):
@@ -104,7 +109,8 @@ class InvalidNameError(InputError):
 
     def __init__(self, *, name: str, what: str) -> None:
         self.name, self.what = name, what
-        super().__init__(f"{name!r} is not a valid {what}")
+        shown = name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}..."
+        super().__init__(f"{shown!r} is not a valid {what}")
 
 
 class _TableError(InputError):
@@ -496,10 +502,13 @@ class PartitionsFailedError(RetryableError):
 
     def __init__(self, *, table: object, failed: Mapping[str, str], of: int) -> None:
         self.table, self.failed, self.of = str(table), dict(failed), of
-        lines = "".join(f"\n  {name}: {why}" for name, why in self.failed.items())
+        first = islice(self.failed.items(), _MOST_SHOWN)
+        lines = "".join(f"\n  {name}: {why}" for name, why in first)
+        more = len(self.failed) - _MOST_SHOWN
         super().__init__(
             f"table {table}: {len(self.failed)} of {of} partitions failed; the others are done and"
             f" need not be repeated. Failed:{lines}"
+            + (f"\n  and {more} more, which the application's log names" if more > 0 else "")
         )
 
 

@@ -14,6 +14,7 @@ from airflow_hiveacid.format.errors import (
     FencedError,
     HiveAcidError,
     InputError,
+    InvalidNameError,
     JobFailedError,
     LocationNotFoundError,
     LockNotAcquiredError,
@@ -29,6 +30,7 @@ from airflow_hiveacid.format.errors import (
     error_class,
     rebuild,
 )
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
 
 CLASSES = [
@@ -112,3 +114,21 @@ def test_a_version_error_says_which_side_is_older_and_what_to_do() -> None:
 def test_what_the_user_asked_wrongly_is_told_from_damage() -> None:
     assert issubclass(TableNotFoundError, InputError)
     assert not issubclass(CorruptFileError, InputError)
+
+
+def test_a_text_of_megabytes_is_not_repeated_in_a_message() -> None:
+    with pytest.raises(InvalidNameError) as found:
+        ValidWriteIdList.parse("db.t:9:9:" + "7," * 500_000 + "x:")
+    assert len(str(found.value)) < 1_000
+    assert "db.t:9:9:7,7," in str(found.value)
+    assert len(found.value.name) > 1_000_000
+
+
+def test_thousands_of_partitions_that_failed_are_counted_and_some_of_them_named() -> None:
+    failed = {f"day={day}": "the metastore does not answer" for day in range(10_000)}
+    error = PartitionsFailedError(table="db.t", failed=failed, of=10_001)
+    assert "10000 of 10001 partitions failed" in str(error)
+    assert "day=19: the metastore" in str(error)
+    assert str(error).endswith("and 9980 more, which the application's log names")
+    assert len(str(error)) < 2_000
+    assert error.failed == failed
