@@ -62,7 +62,7 @@ class OldRows:
             pieces.extend(self._from_file(path, rows.slice(start, length)))
             start += length
         found = pa.concat_arrays(pieces)
-        return {name: pc.struct_field(found, name) for name in self._wanted}
+        return dict(zip(self._wanted, found.flatten(), strict=True))
 
     def _from_file(self, path: str, rows: pa.RecordBatch) -> Iterator[pa.StructArray]:
         if path != self._path:
