@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.spark.reading.key_ranges import KeyRange
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-
-KeyRange = tuple[object, object]
-"""Lowest and highest value of a key in the source, both inclusive."""
 
 PARTITION_TEXT: Final = "__partition_"
 """Begins the names of the columns that hold partition values as texts, by their number."""

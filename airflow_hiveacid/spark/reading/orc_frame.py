@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import Column, TableInfo
-    from airflow_hiveacid.spark.reading.arrow_scan import KeyRange
+    from airflow_hiveacid.spark.reading.key_ranges import KeyRange
     from airflow_hiveacid.spark.reading.orc_fit import DeleteFile, Part
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 

@@ -21,10 +21,11 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.errors import PartitionNotFoundError, UnknownColumnError
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
-from airflow_hiveacid.format.types import PrimitiveType, parse_type
+from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements import quoted
 from airflow_hiveacid.spark.events import IDENTITY, partition_text
 from airflow_hiveacid.spark.reading.arrow_scan import PARTITION_TEXT, ScanPiece, scan_piece, splits
+from airflow_hiveacid.spark.reading.key_ranges import key_ranges
 from airflow_hiveacid.spark.reading.orc_fit import readable_part
 from airflow_hiveacid.spark.reading.orc_frame import is_native, live_rows
 from airflow_hiveacid.spark.reading.pruning import partitions_meeting, partitions_where
@@ -40,12 +41,11 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.spark.catalyst import Moment
-    from airflow_hiveacid.spark.reading.arrow_scan import KeyRange
+    from airflow_hiveacid.spark.reading.key_ranges import KeyRange
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
     from airflow_hiveacid.storage.acid.read.files import BucketFiles
 
 _PARALLEL: Final = 16
-_RANGED: Final = frozenset({"tinyint", "smallint", "int", "bigint", "date", "string"})
 # A frame for each partition makes plans long; the partitions beyond are read in one.
 _MOST_FRAMES: Final = 64
 
@@ -238,7 +238,7 @@ class Target:
         """The part of the target that rows with these keys can be in.
 
         Partitions go by the source's values of the partition columns among the keys; rows go, in
-        the readers, by the range of the others. One small aggregation of the (kept) source.
+        the readers, by the range of the others (`key_ranges`).
 
         Args:
             source: the rows.
@@ -246,24 +246,8 @@ class Target:
             equal: the join's predicate for one of them, over `t` and `s`.
         """
         found = partitions_meeting(self.table, self.partitions, source, keys, equal)
-        narrowed = dataclasses.replace(self, partitions=found)
-        types = {c.name: parse_type(c.type) for c in self.table.columns}
-        given = {f.name.lower(): f.dataType for f in source.schema}
-        ranged = [
-            k
-            for k in keys
-            if isinstance(t := types.get(k), PrimitiveType)
-            and t.name in _RANGED
-            # Of another type, the join casts one side or the other; that is its business.
-            and given[k] == spark_type(t)
-        ]
-        if not ranged:
-            return narrowed
-        bounds = source.select(*[f(F.col(quoted(k))) for k in ranged for f in (F.min, F.max)])
-        values = iter(bounds.collect()[0])
-        return dataclasses.replace(
-            narrowed, ranges={k: (next(values), next(values)) for k in ranged}
-        )
+        ranges = key_ranges(source, keys, self.table.columns)
+        return dataclasses.replace(self, partitions=found, ranges=ranges)
 
     def where(
         self, condition: str | None, moment: Moment, beside: DataFrame | None = None

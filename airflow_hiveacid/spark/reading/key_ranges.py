@@ -1,0 +1,92 @@
+"""Between which values the keys of a source lie, so that readers pass over the target's other rows.
+
+Takes the source of a MERGE and its keys; gives the least and the greatest value of each key that a
+file's rows can be compared with. A range only spares work: where Python could not hold an end of it
+exactly (a year beyond 9999, text that is no UTF-8), there is none, and the join alone decides.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+
+from airflow_hiveacid.format.types import PrimitiveType, parse_type
+from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.spark.types import spark_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame
+
+    from airflow_hiveacid.format.table import Column
+
+KeyRange = tuple[object, object]
+"""Lowest and highest value of a key in the source, both inclusive; None if it has no value."""
+
+_RANGED: Final = frozenset({"tinyint", "smallint", "int", "bigint", "date", "string"})
+_EPOCH: Final = dt.date(1970, 1, 1)
+
+
+def key_ranges(
+    source: DataFrame, keys: Sequence[str], columns: Sequence[Column]
+) -> dict[str, KeyRange]:
+    """The ranges of the keys that have one. One small aggregation of the (kept) source.
+
+    Args:
+        source: the rows.
+        keys: on which they are joined with the target.
+        columns: the target's data columns.
+    """
+    types = {c.name: parse_type(c.type) for c in columns}
+    given = {f.name.lower(): f.dataType for f in source.schema}
+    ranged = {
+        key: wanted.name
+        for key in keys
+        if isinstance(wanted := types.get(key), PrimitiveType)
+        and wanted.name in _RANGED
+        # Of another type, the join casts one side or the other; that is its business.
+        and given[key] == spark_type(wanted)
+    }
+    if not ranged:
+        return {}
+    ends = [
+        _carried(kind, end(F.col(quoted(key))))
+        for key, kind in ranged.items()
+        for end in (F.min, F.max)
+    ]
+    values = iter(source.select(*ends).collect()[0])
+    found = {}
+    for key, kind in ranged.items():
+        low, high = next(values), next(values)
+        try:
+            found[key] = _plain(kind, low), _plain(kind, high)
+        except (OverflowError, UnicodeDecodeError):
+            continue
+    return found
+
+
+def _carried(kind: str, end: SparkColumn) -> SparkColumn:
+    """An end of a range as it comes to the driver whole: days, and bytes."""
+    if kind == "date":
+        return F.unix_date(end)
+    return end.cast("binary") if kind == "string" else end
+
+
+def _plain(kind: str, value: object) -> object:
+    """What was carried, as Python has it.
+
+    Raises:
+        OverflowError: a date that Python has not.
+        UnicodeDecodeError: text that is no UTF-8.
+    """
+    match kind, value:
+        case "date", int(days):
+            return _EPOCH + dt.timedelta(days=days)
+        case "string", bytes() | bytearray() as text:
+            return text.decode()
+        case _:
+            return value
