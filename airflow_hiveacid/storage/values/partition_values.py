@@ -11,6 +11,7 @@ Example:
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import re
 from functools import partial
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column, PartitionName
 
 _FALSE: Final = frozenset({"", "0", "false", "no", "off"})
-_DAY: Final = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
-_TIME: Final = re.compile(r"[ T](\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?", re.ASCII)
+_DAY: Final = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})(?!\d)", re.ASCII)
+_TIME: Final = re.compile(r"[ T](\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d+))?", re.ASCII)
+_TRIMMED: Final = "".join(map(chr, range(33)))  # what Java's String.trim takes off
 
 
 def partition_texts(columns: Sequence[Column], name: PartitionName) -> tuple[str | None, ...]:
@@ -82,29 +84,25 @@ def _truth(text: str) -> str:
 
 
 def _day(text: str) -> str | None:
-    found = _DAY.match(text)
-    if found is None or text[found.end() : found.end() + 1] not in ("", " ", "T"):
-        return None
+    """Whatever follows the day, other than a digit, is passed over."""
+    found = _DAY.match(text.strip(_TRIMMED))
     try:
-        return dt.date(*(int(part) for part in found.groups())).isoformat()
+        return found and dt.date(*(int(part) for part in found.groups())).isoformat()
     except ValueError:
         return None
 
 
 def _moment(text: str) -> str | None:
-    day = _day(text)
-    rest = _DAY.sub("", text, count=1)
-    if day is None or not rest:
-        return None if day is None else f"{day} 00:00:00"
-    found = _TIME.fullmatch(rest)
-    if found is None:
-        return None
-    hour, minute, second, fraction = found.groups()
-    try:
-        time = dt.time(int(hour), int(minute), int(second), int((fraction or "").ljust(6, "0")[:6]))
-    except ValueError:
-        return None
-    return f"{day} {time.isoformat(timespec='microseconds')}"
+    """A time that cannot be read is midnight."""
+    day, time = _day(text), "00:00:00"
+    found = _TIME.fullmatch(_DAY.sub("", text.strip(_TRIMMED), count=1))
+    if found is not None:
+        hour, minute, second, fraction = found.groups()
+        micros = int((fraction or "").ljust(6, "0")[:6])
+        with contextlib.suppress(ValueError):
+            clock = dt.time(int(hour), int(minute), int(second), micros)
+            time = clock.isoformat(timespec="microseconds")
+    return day and f"{day} {time}"
 
 
 _RULES: Final[Mapping[str, Callable[[str], str | None]]] = {
