@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.format.types import CharType, parse_type
+from airflow_hiveacid.format.table import NULL_PARTITION
+from airflow_hiveacid.format.types import CharType, DecimalType, parse_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,6 +40,8 @@ INSERT_KIND: Final = 1
 IDENTITY: Final = ("originalTransaction", "bucket", "rowId")
 _IDENTITY_TYPES: Final = {"originalTransaction": "bigint", "bucket": "int", "rowId": "bigint"}
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-f]{4})|.)")
+# Of a decimal's fraction; HiveDecimal prints none.
+_TRAILING_ZEROS: Final = r"\.?0+$"
 GROUP: Final = ("_partition", "_kind", "_bucket")
 EVENT_COLUMNS: Final = (*GROUP, "_file", "_clause", *IDENTITY, "row")
 
@@ -59,14 +62,20 @@ class Events:
 def partition_key(table: TableInfo, value_of: Sequence[Column]) -> Column:
     """The `_partition` column from the values of the partition columns, in order.
 
-    An empty text counts as NULL, as in Hive's dynamic partitions.
+    Texts are those of Hive's dynamic partitions (a char with its padding, a decimal without zeros
+    at its end), or there would be two partitions of one value and an overwrite would leave Hive's.
+    An empty text counts as NULL there, and so does NULL's own name.
     """
     texts = []
     for column, value in zip(table.partition_columns, value_of, strict=True):
         text = value.cast("string")
-        if isinstance(parse_type(column.type), CharType):
-            text = F.rtrim(text)
-        texts.append(F.when(text != F.lit(""), text))
+        match parse_type(column.type):
+            case CharType(length=length):
+                text = F.rtrim(text)
+                text = F.when(F.length(text) < length, F.rpad(text, length, " ")).otherwise(text)
+            case DecimalType(scale=scale) if scale:
+                text = F.regexp_replace(text, _TRAILING_ZEROS, "")
+        texts.append(F.when(~text.isin("", NULL_PARTITION), text))
     return F.to_json(F.array(*texts)) if texts else F.lit("[]")
 
 

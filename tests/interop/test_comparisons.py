@@ -13,7 +13,15 @@ from urllib.parse import unquote
 import pytest
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.jobs.specs import MergeAction, MergeClause, MergeSpec, MergeWhen, SourceSpec
+from airflow_hiveacid.jobs.specs import (
+    InsertMode,
+    InsertSpec,
+    MergeAction,
+    MergeClause,
+    MergeSpec,
+    MergeWhen,
+    SourceSpec,
+)
 
 if TYPE_CHECKING:
     from judges.engine import HiveJudge
@@ -102,11 +110,22 @@ PARTITIONS: Final = {
     "int": ["1", "01", " 1", "+5", "-5", "1.7", "abc", "3000000000"],
     "tinyint": ["300", "-128", "x"],
     "boolean": ["TRUE", "1", "no", "x", "False", "0", "t"],
-    "date": ["2020-01-02", "2020-1-3", "2020-01-04 10:00:00", "bad", "2020-13-01", "0001-01-01"],
+    "date": [
+        "2020-01-02",
+        "2020-1-3",
+        "2020-01-04 10:00:00",
+        " 2020-01-05",
+        "2020-01-06x",
+        "1-2-3",
+        "bad",
+        "2020-13-01",
+        "0001-01-01",
+    ],
     "decimal(5,2)": ["1.5", "1.505", "99999", "x", "1e1", "-0.00"],
     "char(4)": ["ab", "abcdef", " ab"],
     "varchar(3)": ["abcdef", "ab ", "x"],
     "double": ["1e2", "NaN", "-0.0", "x"],
+    "timestamp": ["2020-01-02", "2020-01-03 10:00", "2020-01-04 25:00:00", " 2020-1-5 1:2:3", "x"],
 }
 
 
@@ -186,7 +205,7 @@ def test_merge_keys_match_as_in_hive(lab4: Lab, hive_judge: HiveJudge) -> None:
 def test_partition_values_are_what_hive_makes_of_their_texts(
     lab4: Lab, hive_judge: HiveJudge
 ) -> None:
-    firsts = {"boolean": "true", "date": "2019-01-01"}
+    firsts = {"boolean": "true", "date": "2019-01-01", "timestamp": "2019-01-01 00:00:00"}
     for number, (kind, texts) in enumerate(PARTITIONS.items()):
         name = f"p{number}"
         table = lab4.table(name, {"id": "int"}, partition={"p": kind})
@@ -213,3 +232,32 @@ def plain(value: object) -> object:
     if "." in text:
         text = text.rstrip("0").rstrip(".")
     return {"nan": "NaN", "-0": "0"}.get(text, text).rstrip(" ") if value is not None else None
+
+
+PLACES: Final = {
+    "decimal(5,2)": ("1.5", "100", "0"),
+    "double": ("1e10", "0.1"),
+    "boolean": ("true",),
+    "date": ("'2020-01-05'",),
+    "timestamp": ("'2020-01-01 00:00:00'", "'2020-01-01 01:02:03.120'"),
+    "char(4)": ("'ab'", "'abcd'"),
+    "varchar(4)": ("'ab'", "'b  '"),
+}
+
+
+def test_an_overwrite_replaces_the_partition_that_hive_made_of_the_value(
+    lab4: Lab, hive_judge: HiveJudge
+) -> None:
+    for number, (kind, values) in enumerate(PLACES.items()):
+        name = f"d{number}"
+        lab4.table(name, {"id": "int"}, partition={"p": kind})
+        rows = " union all ".join(f"select 1, cast({value} as {kind})" for value in values)
+        hive_judge.execute(f"insert into {lab4.db}.{name} {rows}")
+        theirs = lab4.client.list_partitions(lab4.info(name))
+        ours = kind.replace("timestamp", "timestamp_ntz") if "char" not in kind else "string"
+        query = " union all ".join(f"select 2 as id, cast({v} as {ours}) as p" for v in values)
+        source = SourceSpec(values=((1,),), columns=("x",), query=f"{query}")
+        overwrite = InsertSpec(target=f"{lab4.db}.{name}", source=source, mode=InsertMode.OVERWRITE)
+        lab4.run(overwrite)
+        assert lab4.client.list_partitions(lab4.info(name)) == theirs, kind
+        assert {row[0] for row in hive_judge.rows(f"{lab4.db}.{name}")} == {2}, kind

@@ -310,3 +310,31 @@ def test_a_column_of_the_source_may_have_any_name(spark: SparkSession) -> None:
 
 def test_a_condition_that_is_null_is_one(spark: SparkSession) -> None:
     plan_change(spark, table_of(n="int"), DeleteSpec(target="d.t", where="NULL"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("decimal(5,2)", {"1.5BD": "1.5", "100BD": "100", "0.00BD": "0", "-0.10BD": "-0.1"}),
+        ("decimal(5,0)", {"100BD": "100", "0BD": "0"}),
+        ("decimal(20,12)", {"0.000000001BD": "0.000000001"}),
+        ("double", {"1e10D": "1.0E10", "100D": "100.0"}),
+        ("char(4)", {"'ab'": "ab  ", "'ab   '": "ab  ", "'abcd'": "abcd", "''": "    "}),
+        ("string", {"''": None, "'__HIVE_DEFAULT_PARTITION__'": None, "'1.50'": "1.50"}),
+        ("timestamp", {"timestamp_ntz'2020-01-01 00:00:00.120'": "2020-01-01 00:00:00.12"}),
+    ],
+)
+def test_a_partition_is_spelt_as_hive_spells_it(
+    spark: SparkSession, kind: str, values: dict[str, str | None]
+) -> None:
+    table = TableInfo(
+        ref=TableRef("d", "t"),
+        location="file:/d/t",
+        columns=(),
+        partition_columns=(Column(name="p", type=kind),),
+    )
+    wanted = empty_target(spark, table).schema["p"].dataType
+    made = spark.range(1).select(
+        *[partition_key(table, [F.expr(value).cast(wanted)]) for value in values]
+    )
+    assert [json.loads(text) for text in made.collect()[0]] == [[v] for v in values.values()]
