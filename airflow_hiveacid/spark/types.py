@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -116,16 +117,22 @@ def named(spark: SparkSession, column: Column, values: SparkColumn) -> SparkColu
     return values.alias(column.name)
 
 
-def exact_type(hive_type: hive.HiveType) -> str | None:
-    """The Spark type as which a text is compared with such values, where Spark would take double.
+def exact_value(text: str, hive_type: hive.HiveType) -> SparkColumn | None:
+    """A column of texts as such values, to be compared with them; None if Spark does that exactly.
 
-    As wide as its integer digits allow, so that digits beyond the column's scale still count.
+    Elsewhere it would take a double, which rounds. A decimal is as wide as its integer digits
+    allow; a text with digits beyond that scale equals none, since the cast rounds them.
     """
     match hive_type:
         case hive.DecimalType(precision=precision, scale=scale):
-            return f"decimal({hive.MAX_PRECISION},{hive.MAX_PRECISION - precision + scale})"
+            scale += hive.MAX_PRECISION - precision
+            value = F.expr(f"try_cast({text} AS decimal({hive.MAX_PRECISION},{scale}))")
+            fits = F.expr(text).rlike(rf"^\s*[+-]?\d*(\.\d{{0,{scale}}}0*)?\s*$")
+            double = F.expr(f"try_cast({text} AS double)")
+            is_power = F.expr(text).rlike("[eE]") & (value.cast("double") == double)
+            return F.when(fits | is_power, value)
         case hive.PrimitiveType(name="float"):
-            return "float"
+            return F.expr(f"try_cast({text} AS float)")
         case _:
             return None
 

@@ -129,6 +129,32 @@ def test_a_merge_reads_the_partitions_that_its_join_finds_equal(
     assert sorted(r[0] for r in joined.collect()) == sorted(left)
 
 
+@pytest.mark.promise("W6")
+@pytest.mark.parametrize(
+    ("kind", "value", "texts", "equal"),
+    [
+        ("decimal(38,0)", "2BD", ("2", " +2.000 ", "2e0", "1.5", "2.4", "15e-1", "x", ""), 3),
+        ("decimal(38,2)", "2.01BD", ("2.01", "2.010", "201e-2", "2.0149", "2.005"), 3),
+        ("decimal(5,2)", "0BD", ("0", ".0", "0.000", "-0", "1e-40", "0.001"), 4),
+        ("decimal(20,0)", "9007199254740993BD", ("9007199254740993", "9007199254740992"), 1),
+        ("float", "0.1F", ("0.1", "0.10000000149011612", "0.11", "x"), 2),
+    ],
+)
+def test_a_text_is_a_key_only_of_the_very_number(
+    spark: SparkSession, kind: str, value: str, texts: tuple[str, ...], equal: int
+) -> None:
+    table = TableInfo(
+        ref=TableRef("d", "t"), location="file:/d/t", columns=(Column(name="k", type=kind),)
+    )
+    clause = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE)
+    spec = MergeSpec(target="d.t", source=SourceSpec(), keys=("k",), clauses=(clause,))
+    source = spark.createDataFrame([(text,) for text in texts], "k string")
+    program = plan_merge(spark, table, spec, source)
+    target = spark.sql(f"select cast({value} as {kind}) as k")
+    found = target.alias("t").join(source.alias("s"), program.keys_equal).select("s.k").collect()
+    assert sorted(r[0] for r in found) == sorted(texts[:equal])
+
+
 @pytest.mark.parametrize(
     ("condition", "needed"),
     [

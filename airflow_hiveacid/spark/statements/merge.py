@@ -34,7 +34,7 @@ from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements.change import as_events, row_changes
 from airflow_hiveacid.spark.statements.clauses import Names, acted_on, ready, scanned
 from airflow_hiveacid.spark.statements.expressions import condition, resolved
-from airflow_hiveacid.spark.types import exact_type
+from airflow_hiveacid.spark.types import exact_value
 from airflow_hiveacid.spark.writing.writers import spread, writers_for
 
 if TYPE_CHECKING:
@@ -83,8 +83,9 @@ class MergeProgram:
         left, right = F.col(f"t.{quoted(key)}"), F.col(f"s.{quoted(key)}")
         if isinstance(hive_type, CharType):
             left, right = F.rtrim(left), F.rtrim(right)
-        elif key in self.text_keys and (exact := exact_type(hive_type)):
-            right = F.expr(f"try_cast(s.{quoted(key)} AS {exact})")
+        elif key in self.text_keys:
+            exact = exact_value(f"s.{quoted(key)}", hive_type)
+            right = right if exact is None else exact
         return left == right
 
     @property
