@@ -194,3 +194,18 @@ def test_a_condition_may_ask_another_query(lab4: Lab) -> None:
     assert [r[0] for r in lab4.rows("t")] == [1, 3, 4, 5, 6, 7, 8]
     lab4.update("t", {"v": "(SELECT max(string(r.id)) FROM range(3) r)"}, "p = (SELECT 1)")
     assert {r[1] for r in lab4.rows("t") if r[2] == 1} == {"2"}
+
+
+@pytest.mark.promise("W4")
+def test_columns_may_be_called_whatever_hive_lets_them_be_called(lab4: Lab) -> None:
+    # The char makes it our own reader that reads.
+    names = ("__partition_0", "a`b", "c.d", "f g")
+    lab4.table("t", {**dict.fromkeys(names, "int"), "c": "char(3)"}, partition={"p": "string"})
+    columns = (*names, "c", "p")
+    lab4.insert("t", [(1, 2, 3, 4, "x", "q")], columns)
+    lab4.update("t", {"a`b": "`c.d` + `__partition_0`"}, "`f g` = 4 and p = 'q'")
+    assert lab4.rows("t") == [(1, 4, 3, 4, "x", "q")]
+    assert [tuple(r) for r in lab4.frame("t").select("`a``b`", "p").collect()] == [(4, "q")]
+    clauses = [MergeClause(when=MergeWhen.MATCHED, action=UPDATE)]
+    lab4.merge("t", [(9, 4, 4, "q")], ["__partition_0", "a`b", "f g", "p"], ["a`b", "p"], clauses)
+    assert lab4.rows("t") == [(9, 4, 3, 4, "x", "q")]

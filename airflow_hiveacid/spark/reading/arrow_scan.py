@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.reading.key_ranges import KeyRange
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 
-PARTITION_TEXT: Final = "__partition_"
-"""Begins the names of the columns that hold partition values as texts, by their number."""
-
 _SPLIT_BYTES: Final = 64 << 20
 _INSTANT: Final = pa.timestamp("ns", "UTC")
 
@@ -42,10 +39,12 @@ _INSTANT: Final = pa.timestamp("ns", "UTC")
 class ScanPiece:
     """One data file, or some stripes of it, with the delete events of its bucket; plain values.
 
-    `partition` is what the values of its partition mean (`partition_values`).
+    `partition` is what the values of its partition mean (`partition_values`), `partition_columns`
+    what they are called in the batches.
     """
 
     partition: tuple[str | None, ...]
+    partition_columns: tuple[str, ...]
     partition_key: str
     file_key: str
     data: AcidFile
@@ -115,8 +114,8 @@ def _scanned(events: pa.RecordBatch, piece: ScanPiece) -> pa.RecordBatch:
     count = events.num_rows
     where = {} if piece.place is None else {piece.place: _places(events, piece)}
     texts = {
-        f"{PARTITION_TEXT}{i}": pa.repeat(pa.scalar(v, pa.string()), count)
-        for i, v in enumerate(piece.partition)
+        name: pa.repeat(pa.scalar(value, pa.string()), count)
+        for name, value in zip(piece.partition_columns, piece.partition, strict=True)
     }
     types = {c.name: parse_type(c.type) for c in piece.columns}
     row = events.column("row")

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from airflow_hiveacid.format.errors import SourceUnreadableError
+from airflow_hiveacid.plan.statements import quoted
 from airflow_hiveacid.spark.failures import SPARK_ERRORS, carried
 from airflow_hiveacid.storage.stores.locations import open_location
 
@@ -65,11 +66,11 @@ def load_parquet(
     kinds = _kinds_of_all(frame.inputFiles(), source)
     return frame.select(
         *[
-            _timestamps(F.col(f"`{field.name}`"), field.dataType, kinds[field.name], source).alias(
+            _timestamps(F.col(quoted(field.name)), field.dataType, kinds[field.name], source).alias(
                 field.name
             )
             if any(kinds.get(field.name, ()))
-            else F.col(f"`{field.name}`")
+            else F.col(quoted(field.name))
             for field in frame.schema
         ]
     )

@@ -23,6 +23,7 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from airflow_hiveacid.format.bucket_codec import BUCKET_SHIFT, MAX_BUCKET_ID
 from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.plan.statements import quoted
 from airflow_hiveacid.spark.events import partition_text
 from airflow_hiveacid.spark.tasks import run_tasks
 from airflow_hiveacid.spark.types import spark_type, struct_of
@@ -113,7 +114,7 @@ def live_rows(  # noqa: PLR0913 - which rows of which columns, and what goes wit
     rows = _events(spark, columns, part)
     for name, (low, high) in ranges.items():
         # A source without a value has no range, and NULL equals nothing.
-        value = F.col(f"{ROW}.`{name}`")
+        value = F.col(f"{ROW}.{quoted(name)}")
         rows = rows.where(F.lit(False) if low is None else value.between(F.lit(low), F.lit(high)))
     if part.deletes:
         rows = _without(spark, rows, part.deletes, write_ids)
@@ -121,7 +122,7 @@ def live_rows(  # noqa: PLR0913 - which rows of which columns, and what goes wit
     values = zip(table.partition_columns, texts, strict=True)
     return rows.select(
         *([] if place is None else [_place(part).alias(place)]),
-        *[F.col(f"{ROW}.`{c.name}`").alias(c.name) for c in columns],
+        *[F.col(f"{ROW}.{quoted(c.name)}").alias(c.name) for c in columns],
         *[F.lit(v).cast(spark_type(parse_type(c.type))).alias(c.name) for c, v in values],
     )
 
@@ -147,7 +148,7 @@ def _events(spark: SparkSession, columns: Sequence[Column], part: Part) -> DataF
     leaf = min(columns, key=_width)
     reader = spark.read.schema(schema).options(**_OPTIONS)
     events = reader.orc([f"{root}/{file.key}" for file in part.data])
-    kept = [field.name for field in _ROOT] + [f"{ROW}.`{leaf.name}`"]
+    kept = [field.name for field in _ROOT] + [f"{ROW}.{quoted(leaf.name)}"]
     # Always true, and in a form that no ORC filter can express: Java's ORC would look the names of
     # root columns up among the table's own, and pass over row groups by what it finds there.
     return events.select("*", F.col("_metadata.file_path").alias(_FILE)).where(

@@ -16,6 +16,7 @@ from airflow_hiveacid.format.errors import (
     SourceUnreadableError,
     StorageError,
 )
+from airflow_hiveacid.plan.statements import quoted
 from airflow_hiveacid.spark.failures import SPARK_ERRORS, condition_of, reason_of
 from airflow_hiveacid.spark.reading.nanoseconds import load_parquet
 
@@ -84,7 +85,7 @@ def _load(spark: SparkSession, source: SourceSpec, table: DataFrame | None) -> D
             else source.columns
         )
         rows = [tuple(None if v is None else _text(v) for v in row) for row in source.values]
-        return spark.createDataFrame(rows, ", ".join(f"`{n}` string" for n in names))
+        return spark.createDataFrame(rows, ", ".join(f"{quoted(n)} string" for n in names))
     reader = spark.read.format(source.format or "").options(**dict(source.options))
     if (source.format or "").lower() == "parquet":
         return load_parquet(spark, reader, source.location, describe(source))

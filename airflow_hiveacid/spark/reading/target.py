@@ -24,7 +24,8 @@ from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInf
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements import quoted
 from airflow_hiveacid.spark.events import IDENTITY, partition_text
-from airflow_hiveacid.spark.reading.arrow_scan import PARTITION_TEXT, ScanPiece, scan_piece, splits
+from airflow_hiveacid.spark.names import free_name
+from airflow_hiveacid.spark.reading.arrow_scan import ScanPiece, scan_piece, splits
 from airflow_hiveacid.spark.reading.key_ranges import key_ranges
 from airflow_hiveacid.spark.reading.orc_fit import readable_part
 from airflow_hiveacid.spark.reading.orc_frame import is_native, live_rows
@@ -171,7 +172,7 @@ class Target:
         names = known if wanted is None else tuple(name.lower() for name in wanted)
         for name in set(names) - set(known):
             raise UnknownColumnError(table=self.table.ref, column=name, known=known)
-        return self._frame(names, place=None).select(*[F.col(f"`{n}`") for n in names])
+        return self._frame(names, place=None).select(*[F.col(quoted(n)) for n in names])
 
     def _frame(self, wanted: Sequence[str], *, place: str | None) -> DataFrame:
         """Spark's own ORC reader reads the partitions that it reads right, ours the others."""
@@ -201,7 +202,7 @@ class Target:
         chosen = [
             *([] if place is None else [F.col(place)]),
             *[
-                named(self.spark, c, F.col(f"`{c.name}`"))
+                named(self.spark, c, F.col(quoted(c.name)))
                 for c in (*read, *self.table.partition_columns)
             ],
         ]
@@ -216,16 +217,19 @@ class Target:
     ) -> DataFrame:
         """The same frame by our own reader, which is right about every file; in some partitions."""
         columns = [c for c in self.table.columns if c.name in wanted]
-        texts = [f"{PARTITION_TEXT}{i}" for i in range(len(self.table.partition_columns))]
+        texts = [
+            free_name(f"partition_{i}", self.table.column_names)
+            for i in range(len(self.table.partition_columns))
+        ]
         where = [] if place is None else [StructField(place, _PLACE_TYPE)]
         schema = StructType(
             [*where, *[StructField(text, StringType()) for text in texts], *struct_of(columns)]
         )
-        pieces = self._pieces(tuple(c.name for c in columns), partitions, place)
+        pieces = self._pieces(tuple(c.name for c in columns), partitions, place, tuple(texts))
         frame = run_tasks(self.spark, scan_piece, pieces, schema)
         return frame.select(
             *[field.name for field in where],
-            *[F.col(f"`{c.name}`") for c in columns],
+            *[F.col(quoted(c.name)) for c in columns],
             *[
                 F.col(text).cast(spark_type(parse_type(c.type))).alias(c.name)
                 for text, c in zip(texts, self.table.partition_columns, strict=True)
@@ -266,10 +270,12 @@ class Target:
         wanted: tuple[str, ...],
         partitions: Collection[PartitionName] | None,
         place: str | None,
+        texts: tuple[str, ...],
     ) -> list[ScanPiece]:
         return [
             ScanPiece(
                 partition=partition_texts(self.table.partition_columns, info.name),
+                partition_columns=texts,
                 partition_key=partition_text(info.name),
                 file_key=_file_key(info, data),
                 data=data,
