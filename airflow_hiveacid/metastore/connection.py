@@ -119,8 +119,8 @@ class Connection:
         """Make one call through our own stubs.
 
         Raises:
-            MetastoreUnavailableError: no server answered, or but with an internal error; a NEVER
-                call may have been done.
+            MetastoreUnavailableError: no server answered, or, to what may be repeated, only with an
+                internal error; a NEVER call may have been done.
             MetastoreVersionError: the server does not know the method.
             MetastoreCallError: the server refused and `faults` has no better error.
         """
@@ -248,9 +248,9 @@ class Connection:
             self.close()
             reason = f"it does not speak Thrift's binary protocol here ({error}); TLS or not?"
             raise self._unavailable(call.method, reason) from error
-        if _is_internal(error):
+        if _is_internal(error) and call.repeat is not Repeat.NEVER:
             # Mostly its database that is gone: where a call declares no fault for that, the reason
-            # stays in the server's log. Whether the call was done nobody knows.
+            # stays in the server's log.
             raise self._unavailable(call.method, _text(error)) from error
         unknown = TApplicationException.UNKNOWN_METHOD
         if isinstance(error, TApplicationException) and error.type == unknown:
