@@ -213,8 +213,8 @@ FAULTS: Final = (
             Edit(
                 module=job_ledger,
                 where="Ledger._read",
-                old="except CorruptFileError as error:",
-                new="except Exception as error:",
+                old="except FileNotFoundError:",
+                new="except Exception:",
             ),
         ),
     ),
@@ -233,7 +233,7 @@ FAULTS: Final = (
     Fault(
         name="a local directory goes file by file",
         scene="v4 local is_partitioned : minor clean",
-        plans=tuple(f"0 {at}:z1 {at + n}:s0" for at in range(47, 56) for n in range(42, 50)),
+        plans=tuple(f"0 {at}:z1 {at + n}:s0" for at in range(46, 54) for n in range(16, 24)),
         edits=(
             Edit(
                 module=filesystem,
