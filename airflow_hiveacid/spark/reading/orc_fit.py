@@ -86,9 +86,10 @@ def readable_part(
     Raises:
         HiveAcidError: a footer cannot be read.
     """
-    # A filter on `row.x` would be one on the field of that column.
-    has_row = any(column.name.lower() == ROW for column in table.columns)
-    if not columns or has_row or _GLOB & set(info.location) or not _is_plain(state):
+    # A filter on `row.x` would be one on the field of that column; and Spark tells ORC the names
+    # between backquotes, so that one with a backquote ends early and the values are others'.
+    is_misnamed = any(c.name.lower() == ROW or "`" in f"{c.name} {c.type}" for c in table.columns)
+    if not columns or is_misnamed or _GLOB & set(info.location) or not _is_plain(state):
         return None
     names = tuple(c.name for c in table.columns)
 
