@@ -197,11 +197,10 @@ def _run(
     if earlier is not None:
         return _already_done(job, write, earlier)
     if change.partitions() != partitions:
-        raise OvertakenError(table=table.ref, txn_id=txn.txn_id, why="it has other partitions now")
+        raise write.overtaken("it has other partitions now")
     for access in reads:
         if not is_still_all(job.client, access):
-            why = f"its source {access.ref} has other partitions now"
-            raise OvertakenError(table=table.ref, txn_id=txn.txn_id, why=why)
+            raise write.overtaken(f"its source {access.ref} has other partitions now")
     known = partitions or (() if table.is_partitioned else (PartitionName(),))
     write.look_ahead(known)
     target = resolve_target(job.spark, job.client, table, txn.snapshot, partitions)

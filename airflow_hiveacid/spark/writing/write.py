@@ -170,8 +170,7 @@ class Write:
             replaces=DataOperation.OVERWRITE in self._order.access.operations,
         )
         if path is not None:
-            why = f"{path} would hide what it writes"
-            raise OvertakenError(table=self.table.ref, txn_id=self.txn.txn_id, why=why)
+            raise self.overtaken(f"{path} would hide what it writes")
 
     def look_ahead(self, partitions: Sequence[PartitionName]) -> None:
         """Do so before the work, if it is known already that somebody came first.
@@ -181,9 +180,13 @@ class Write:
         Raises:
             OvertakenError: as `check_not_overtaken`.
         """
-        newest = self.txn.snapshot.write_ids(self.table.ref)
-        if is_overtaken(newest, self.txn.write_ids[self.table.ref]):
+        seen = self.txn.snapshot.write_ids(self.table.ref)
+        if is_overtaken(seen, self.txn.write_ids[self.table.ref]):
             self.check_not_overtaken(partitions)
+
+    def overtaken(self, why: str) -> OvertakenError:
+        """What lets this write begin anew, to be raised."""
+        return OvertakenError(table=self.table.ref, txn_id=self.txn.txn_id, why=why)
 
     def check_locations(self, locations: Sequence[str]) -> None:
         """See that every place that may be written can be published to, and remember it.
@@ -301,8 +304,7 @@ class Write:
     def _check_places(self, partitions: Sequence[PartitionInfo]) -> None:
         stray = misplaced(self._directories, partitions)
         if stray is not None:
-            why = f"partition {stray.partition} is not at {stray.staging.location}"
-            raise OvertakenError(table=self.table.ref, txn_id=self.txn.txn_id, why=why)
+            raise self.overtaken(f"partition {stray.partition} is not at {stray.staging.location}")
 
     def _enter(self, state: WriteState) -> None:
         self.state = state
