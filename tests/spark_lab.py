@@ -50,6 +50,12 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.local.metastore import LocalMetastore
 
+
+def native_files(rows: DataFrame) -> list[str]:
+    """The data files of a table that Spark's own reader reads for a frame of it."""
+    return [name for name in rows.inputFiles() if "/delete_delta_" not in name]
+
+
 STORIES = {
     "insert": insert,
     "update": update,

@@ -23,7 +23,7 @@ MAX_BUCKET_ID: Final = 4095
 MAX_STATEMENT_ID: Final = 4095
 
 BUCKET_SHIFT: Final = 16
-_VERSION_SHIFT: Final = 29
+VERSION_SHIFT: Final = 29
 _INT_MAX: Final = (1 << 31) - 1
 
 
@@ -56,7 +56,7 @@ def encode(bucket_id: BucketId, statement_id: StatementId | None = None) -> Buck
         raise InvalidNameError(name=str(bucket_id), what=f"bucket ID (0..{MAX_BUCKET_ID})")
     if not 0 <= statement <= MAX_STATEMENT_ID:
         raise InvalidNameError(name=str(statement), what=f"statement ID (0..{MAX_STATEMENT_ID})")
-    return BucketProperty(BucketCodec.V1 << _VERSION_SHIFT | bucket_id << BUCKET_SHIFT | statement)
+    return BucketProperty(BucketCodec.V1 << VERSION_SHIFT | bucket_id << BUCKET_SHIFT | statement)
 
 
 def decode(bucket_property: BucketProperty) -> BucketIdentity:
@@ -65,7 +65,7 @@ def decode(bucket_property: BucketProperty) -> BucketIdentity:
     Raises:
         InvalidNameError: the version bits are neither 0 nor 1, or it is no signed 32-bit integer.
     """
-    version = bucket_property >> _VERSION_SHIFT
+    version = bucket_property >> VERSION_SHIFT
     if not 0 <= bucket_property <= _INT_MAX or version > BucketCodec.V1:
         raise InvalidNameError(name=str(bucket_property), what="bucket property")
     if version == BucketCodec.V0:

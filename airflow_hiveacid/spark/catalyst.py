@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _NOW: Final = ("current_timestamp()", "now()", "current_date()", "localtimestamp()")
 _ALIAS: Final = "__hiveacid_expression_"
+_OF_NESTED_FIELDS: Final = False
 _REPEATABLE: Final = frozenset(
     {
         "Filter",
@@ -56,6 +57,18 @@ class Resolved:
     uses: frozenset[int]
     is_deterministic: bool
     has_subquery: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One column, by its position in a frame, compared with constants.
+
+    `operator` is the name of Spark's filter; `values` are as py4j gives them, of "In" several.
+    """
+
+    position: int
+    operator: str
+    values: tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +142,39 @@ def conjuncts(frame: DataFrame, condition: str, moment: Moment) -> tuple[Resolve
     return tuple(_resolved(frame, part, type_, ids) for part in _parts(whole))
 
 
+def comparisons(frame: DataFrame, condition: str, moment: Moment) -> Iterator[Comparison]:
+    """The parts of a condition, joined by AND, that compare a column with constants.
+
+    Raises:
+        AnalysisException, ParseException, NotOfOneRowError: see `resolve`.
+    """
+    jvm = jvm_of(frame.sparkSession)
+    sql = jvm.org.apache.spark.sql
+    ids = _output_ids(frame)
+    _found(frame, [condition], moment, ids)
+    plan = moment.plan_of(frame.select(F.expr(condition).alias(_ALIAS)))
+    rules = sql.catalyst.optimizer
+    for rule in (rules.ConstantFolding, rules.UnwrapCastInBinaryComparison):
+        plan = rule.apply(plan)
+    (named,) = _each(plan.expressions())
+    companion = getattr(sql.execution.datasources, "DataSourceStrategy$")
+    strategy = getattr(companion, "MODULE$")
+    for part in _parts(named.child()):
+        used = _used_ids(part)
+        translated = strategy.translateFilter(part, _OF_NESTED_FIELDS)
+        if len(used) != 1 or translated.isEmpty():
+            continue
+        (position,) = (ids[i] for i in used)
+        one = translated.get()
+        match operator := _kind(one):
+            case "EqualTo" | "GreaterThan" | "GreaterThanOrEqual" | "LessThan" | "LessThanOrEqual":
+                yield Comparison(position=position, operator=operator, values=(one.value(),))
+            case "In":
+                yield Comparison(position=position, operator=operator, values=tuple(one.values()))
+            case _:
+                pass
+
+
 def _found(
     frame: DataFrame, texts: Sequence[str], moment: Moment, ids: Mapping[int, int]
 ) -> list[tuple[JavaObject, DataType]]:
@@ -167,6 +213,18 @@ def expected_bytes(frame: DataFrame) -> int:
     """The size that Spark expects of a frame; often too high."""
     execution = frame._jdf.queryExecution()  # noqa: SLF001 - Spark says it here only
     return int(str(execution.optimizedPlan().stats().sizeInBytes()))
+
+
+def cast_in_utc(spark: SparkSession, value: Column, data_type: DataType) -> Column:
+    """A cast between moments and wall-clock times as UTC has them, whatever the session's zone."""
+    jvm = jvm_of(spark)
+    sql = jvm.org.apache.spark.sql
+    column: JavaObject = value._jc  # noqa: SLF001 - Spark's SQL can name no zone in a cast
+    utils = sql.classic.ExpressionUtils
+    child = utils.expression(column) if isinstance(utils, JavaClass) else column.expr()
+    wanted = sql.types.DataType.fromJson(data_type.json())
+    zone = jvm.scala.Option.apply("UTC")
+    return _column(spark, sql.catalyst.expressions.Cast(child, wanted, zone))
 
 
 def _resolved(

@@ -11,7 +11,7 @@ Columns of an event frame:
 | `_partition` | JSON array of the partition values as texts; `[]` in an unpartitioned table |
 | `_kind` | 0 delete event, 1 insert event |
 | `_bucket` | number of the bucket file the event goes to |
-| `_file`, `_clause` | for updates: where the old row is, and which clause made the new one |
+| `_file`, `_clause` | for updates: number of the old row's file, and the new one's clause |
 | `originalTransaction`, `bucket`, `rowId` | identity of the old row; NULL for a new one |
 | `row` | the new row; NULL in a delete event |
 """
@@ -56,7 +56,7 @@ class Events:
 
     frame: DataFrame
     given: tuple[frozenset[str], ...] = ()
-    old_files: Mapping[str, AcidFile] = field(default_factory=dict)
+    old_files: Mapping[int, AcidFile] = field(default_factory=dict)
 
 
 def partition_key(table: TableInfo, value_of: Sequence[Column]) -> Column:
@@ -96,7 +96,7 @@ def delete_events(rows: DataFrame) -> DataFrame:
         "_partition",
         F.lit(DELETE_KIND).cast("tinyint").alias("_kind"),
         "_bucket",
-        F.lit(None).cast("string").alias("_file"),
+        F.lit(None).cast("bigint").alias("_file"),
         F.lit(None).cast("int").alias("_clause"),
         *IDENTITY,
         F.lit(None).cast(rows.schema["row"].dataType).alias("row"),
@@ -118,7 +118,7 @@ def insert_events(rows: DataFrame) -> DataFrame:
 
 def with_no_old_row(rows: DataFrame) -> DataFrame:
     """Add what new rows have not: a place and an identity."""
-    empty = {"_bucket": "int", "_file": "string", "_clause": "int", **_IDENTITY_TYPES}
+    empty = {"_bucket": "int", "_file": "bigint", "_clause": "int", **_IDENTITY_TYPES}
     known = set(rows.columns)
     return rows.withColumns(
         {name: F.lit(None).cast(t) for name, t in empty.items() if name not in known}

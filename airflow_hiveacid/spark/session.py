@@ -36,6 +36,9 @@ _SETTINGS: Final = {
     # A char comes without its padding; both sides of a comparison with a literal are padded then.
     "spark.sql.readSideCharPadding": "false",
     "spark.sql.preserveCharVarcharTypeInfo": "false",
+    # What ORC is told of the rows of an ACID file is ours (`search_argument`). Spark's own filters
+    # of `row.x`, which ORC does not find, would take its place.
+    "spark.sql.optimizer.nestedPredicatePushdown.supportedFileSources": "parquet",
     # Arrow is how rows reach the writers; a batch is the unit of memory in a Python worker.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.useLargeVarTypes": "false",

@@ -21,7 +21,7 @@ from pyspark import TaskContext
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
-from airflow_hiveacid.spark.reading.target import resolve_target
+from airflow_hiveacid.spark.reading.target import PLACE, resolve_target
 from airflow_hiveacid.spark.session import open_session
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def main() -> None:
         names = [c.name for c in table.columns]
         frames = {
             "spark": read_table(spark, name, snapshot),
-            "arrow": target.read_with_arrow(names),
+            "arrow": target.read_with_arrow(names).drop(PLACE),
         }
         (Path(folder) / "begun").touch()
         found = {reader: rows(frame, reader) for reader, frame in frames.items()}

@@ -21,12 +21,13 @@ from airflow_hiveacid.jobs.specs import (
     UpdateSpec,
 )
 from airflow_hiveacid.spark.catalyst import Moment, is_repeatable, resolve
+from airflow_hiveacid.spark.checked import resolved
 from airflow_hiveacid.spark.events import partition_key, partition_text
 from airflow_hiveacid.spark.reading.target import empty_target
 from airflow_hiveacid.spark.statements import merge
 from airflow_hiveacid.spark.statements.change import plan_change
 from airflow_hiveacid.spark.statements.clauses import Names
-from airflow_hiveacid.spark.statements.expressions import resolved, stored
+from airflow_hiveacid.spark.statements.expressions import stored
 from airflow_hiveacid.spark.statements.insert import new_row_events, plan_insert
 from airflow_hiveacid.spark.statements.merge import plan_merge
 

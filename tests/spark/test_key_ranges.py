@@ -15,7 +15,7 @@ from airflow_hiveacid.jobs.specs import (
     MergeWhen,
     SourceSpec,
 )
-from airflow_hiveacid.spark.reading.key_ranges import key_ranges
+from airflow_hiveacid.spark.reading.key_ranges import KeyRange, key_ranges
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,22 +33,27 @@ UPSERT = (
     [
         ("int", "3, 1, null", (1, 3)),
         ("string", "'b', 'a', 'ä'", ("a", "ä")),
-        ("string", "cast(null as string)", (None, None)),
+        ("string", "cast(null as string)", ()),
         # Not every end can be held in Python; half a range would be the wrong one.
         ("string", "'a', cast(x'ff' as string)", None),
         ("date", "date'2020-01-01', date'+12000-01-01'", None),
         ("date", "date'-0005-01-01', date'2020-01-01'", None),
+        # Numbers of another width are the same numbers.
+        ("bigint", "1, 2", (1, 2)),
+        ("smallint", "1, 100000", (1, 100000)),
         # The join casts one of these.
-        ("bigint", "1, 2", None),
+        ("int", "'1', '2'", None),
+        ("string", "1, 2", None),
         ("double", "1D, 2D", None),
     ],
 )
 def test_a_key_has_a_range_where_both_ends_are_exact(
-    spark: SparkSession, kind: str, values: str, found: tuple[object, object] | None
+    spark: SparkSession, kind: str, values: str, found: tuple[object, ...] | None
 ) -> None:
     source = spark.sql(f"select explode(array({values})) as k")
     ranges = key_ranges(source, ["k"], [Column(name="k", type=kind)])
-    assert ranges == ({} if found is None else {"k": found})
+    expected = KeyRange(low=found[0], high=found[1]) if found else KeyRange(is_empty=True)
+    assert ranges == ({} if found is None else {"k": expected})
 
 
 @pytest.mark.promise("W6")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.jobs.specs import MergeAction, MergeClause, MergeWhen
-from airflow_hiveacid.spark.reading.orc_fit import readable_part
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
+from spark_lab import native_files
 
 if TYPE_CHECKING:
     from spark_lab import Lab
@@ -27,9 +27,7 @@ def target(lab: Lab) -> Target:
 
 def is_native(lab: Lab) -> bool:
     found = target(lab)
-    each = zip(found.partitions, found.states, found.buckets, strict=True)
-    parts = [readable_part(found.table, found.table.columns, *one) for one in each]
-    return all(part is not None for part in parts)
+    return len(native_files(found.rows())) == len(found.files)
 
 
 def passed_over(lab: Lab) -> int:

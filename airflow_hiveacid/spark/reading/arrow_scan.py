@@ -1,7 +1,7 @@
 """Live rows through our own reader, which is right about every file; runs on executors.
 
 Takes pieces of work: plain values, made by `target` on the driver. Gives Arrow batches in Spark's
-terms: microseconds, and char without its padding, as Hive compares it.
+terms, `orc_frame.live_rows`: microseconds, and char without its padding, as Hive compares it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.spark.events import IDENTITY
+from airflow_hiveacid.spark.reading.file_numbers import NUMBER
 from airflow_hiveacid.storage.acid.read.live import live_in
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.values.column_types import arrow_type
@@ -39,14 +40,10 @@ _INSTANT: Final = pa.timestamp("ns", "UTC")
 class ScanPiece:
     """One data file, or some stripes of it, with the delete events of its bucket; plain values.
 
-    `partition` is what the values of its partition mean (`partition_values`), `partition_columns`
-    what they are called in the batches.
+    `number` is that of the file (`file_numbers`), `place` what the column of places is called.
     """
 
-    partition: tuple[str | None, ...]
-    partition_columns: tuple[str, ...]
-    partition_key: str
-    file_key: str
+    number: int
     data: AcidFile
     stripes: tuple[int, ...] | None
     deletes: tuple[AcidFile, ...]
@@ -54,7 +51,7 @@ class ScanPiece:
     columns: tuple[Column, ...]
     wanted: tuple[str, ...]
     ranges: Mapping[str, KeyRange]
-    place: str | None
+    place: str
 
 
 def splits(data: AcidFile) -> Iterator[tuple[int, ...] | None]:
@@ -97,50 +94,32 @@ def live_events(piece: ScanPiece) -> Iterator[pa.RecordBatch]:
 
 
 def _in_range(events: pa.RecordBatch, ranges: Mapping[str, KeyRange]) -> pa.RecordBatch:
-    for name, (low, high) in ranges.items():
-        values = pc.struct_field(events.column("row"), name)
-        if low is None:
-            # The source has no value at all, and NULL equals nothing.
+    for name, wanted in ranges.items():
+        if wanted.is_empty:
             return events.slice(0, 0)
-        is_in = pc.and_(
-            pc.greater_equal(values, pa.scalar(low, values.type)),
-            pc.less_equal(values, pa.scalar(high, values.type)),
-        )
+        values = pc.struct_field(events.column("row"), name)
+        is_in = values.is_valid()
+        for end, is_inside in ((wanted.low, pc.greater_equal), (wanted.high, pc.less_equal)):
+            if end is not None:
+                is_in = pc.and_(is_in, is_inside(values, pa.scalar(end, values.type)))
         events = events.filter(is_in)
     return events
 
 
 def _scanned(events: pa.RecordBatch, piece: ScanPiece) -> pa.RecordBatch:
-    count = events.num_rows
-    where = {} if piece.place is None else {piece.place: _places(events, piece)}
-    texts = {
-        name: pa.repeat(pa.scalar(value, pa.string()), count)
-        for name, value in zip(piece.partition_columns, piece.partition, strict=True)
-    }
     types = {c.name: parse_type(c.type) for c in piece.columns}
     row = events.column("row")
     # All at once: to take one field out costs as much as there are.
     fields = dict(zip((field.name for field in row.type), row.flatten(), strict=True))
-    values = {n: _for_spark(fields[n], types[n]) for n in piece.wanted}
-    columns = {**where, **texts, **values}
-    return pa.RecordBatch.from_struct_array(
-        pa.StructArray.from_arrays(list(columns.values()), names=list(columns))
-        if columns
-        else pa.nulls(count, pa.struct([]))
-    )
-
-
-def _places(events: pa.RecordBatch, piece: ScanPiece) -> pa.StructArray:
-    count = events.num_rows
-    return pa.StructArray.from_arrays(
-        [
-            pa.repeat(pa.scalar(piece.partition_key), count),
-            pa.repeat(pa.scalar(int(piece.data.bucket_id), pa.int32()), count),
-            pa.repeat(pa.scalar(piece.file_key), count),
-            *[events.column(name) for name in IDENTITY],
-        ],
-        names=["partition", "bucket_id", "file", *IDENTITY],
-    )
+    place = {
+        NUMBER: pa.repeat(pa.scalar(piece.number, pa.int64()), events.num_rows),
+        **{name: events.column(name) for name in IDENTITY},
+    }
+    columns = {
+        piece.place: pa.StructArray.from_arrays(list(place.values()), names=list(place)),
+        **{n: _for_spark(fields[n], types[n]) for n in piece.wanted},
+    }
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
 def _for_spark(values: pa.Array, wanted: hive.HiveType) -> pa.Array:

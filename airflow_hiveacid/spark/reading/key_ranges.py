@@ -1,4 +1,4 @@
-"""Between which values the keys of a source lie, so that readers pass over the target's other rows.
+"""Between which values rows must lie, so that readers pass over files and stripes with none.
 
 Takes the source of a MERGE and its keys; gives the least and the greatest value of each key that a
 file's rows can be compared with. A range only spares work: where Python could not hold an end of it
@@ -8,9 +8,11 @@ exactly (a year beyond 9999, text that is no UTF-8), there is none, and the join
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
+from pyspark.sql.types import IntegralType
 
 from airflow_hiveacid.format.types import PrimitiveType, parse_type
 from airflow_hiveacid.plan.statements import quoted
@@ -21,14 +23,26 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
 
     from airflow_hiveacid.format.table import Column
 
-KeyRange = tuple[object, object]
-"""Lowest and highest value of a key in the source, both inclusive; None if it has no value."""
+RANGED: Final = frozenset({"tinyint", "smallint", "int", "bigint", "date", "string"})
+"""Types of which files keep a least and a greatest value that everybody compares alike."""
 
-_RANGED: Final = frozenset({"tinyint", "smallint", "int", "bigint", "date", "string"})
 _EPOCH: Final = dt.date(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRange:
+    """Least and greatest value, both inclusive; None where there is no bound.
+
+    `is_empty` says that no value is wanted at all. NULL is in no range.
+    """
+
+    low: object = None
+    high: object = None
+    is_empty: bool = False
 
 
 def key_ranges(
@@ -47,9 +61,8 @@ def key_ranges(
         key: wanted.name
         for key in keys
         if isinstance(wanted := types.get(key), PrimitiveType)
-        and wanted.name in _RANGED
-        # Of another type, the join casts one side or the other; that is its business.
-        and given[key] == spark_type(wanted)
+        and wanted.name in RANGED
+        and _compares_exactly(given[key], wanted)
     }
     if not ranged:
         return {}
@@ -63,10 +76,19 @@ def key_ranges(
     for key, kind in ranged.items():
         low, high = next(values), next(values)
         try:
-            found[key] = _plain(kind, low), _plain(kind, high)
+            found[key] = KeyRange(
+                low=_plain(kind, low), high=_plain(kind, high), is_empty=low is None
+            )
         except (OverflowError, UnicodeDecodeError):
             continue
     return found
+
+
+def _compares_exactly(given: DataType, wanted: PrimitiveType) -> bool:
+    """Whether the join compares without losing anything; else it casts, which is its business."""
+    return given == spark_type(wanted) or (
+        isinstance(given, IntegralType) and isinstance(spark_type(wanted), IntegralType)
+    )
 
 
 def _carried(kind: str, end: SparkColumn) -> SparkColumn:

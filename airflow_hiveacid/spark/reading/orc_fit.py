@@ -1,18 +1,19 @@
-"""Which partitions Spark's own ORC reader reads right.
+"""Which files Spark's own ORC reader reads right.
 
 That reader knows nothing of ACID, so everything that makes our own reader look at rows one by one
 is looked for in names and footers: files without ACID columns, write IDs that are only partly
 visible, files still streamed into, update events of Hive 2, types that were changed later, old
-calendars. Takes what a snapshot reads of a partition; gives its files, or None.
+calendars. Takes files with what a snapshot says of their directories; gives a verdict on each.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import re
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.bucket_codec import BucketCodec, decode
@@ -34,22 +35,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_hiveacid.format.acid_state import AcidState
-    from airflow_hiveacid.format.table import Column, PartitionInfo, TableInfo
+    from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.spark.reading.key_ranges import KeyRange
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-    from airflow_hiveacid.storage.acid.read.files import BucketFiles
     from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType
+
+Doubts = Mapping[str, str]
+"""Directories of one partition, with what speaks against reading them with Spark."""
 
 _PARALLEL: Final = 16
 _OPERATION_COLUMN_ID: Final = 1
 _BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
-_GLOB: Final = frozenset("{}[]*?\\")
-# A directory and a file whose names look the same in a URI.
-_PLAIN_PATH: Final = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
-_FIRST_GREGORIAN: Final = (dt.date(1582, 10, 15) - dt.date(1970, 1, 1)).days
-# Spark's reader moves them through the time zone of its JVM. Nor are let through: char, whose
-# padding it keeps, and unions, for which it fails on the whole file.
+_EPOCH: Final = dt.date(1970, 1, 1)
+_FIRST_GREGORIAN: Final = (dt.date(1582, 10, 15) - _EPOCH).days
+_MILLIS_A_DAY: Final = 86_400_000
 _TIMESTAMPS: Final = frozenset({"timestamp", TIMESTAMP_LOCAL})
-_KINDS: Final = {n: kind for n, kind in PRIMITIVE_KINDS.items() if n not in _TIMESTAMPS}
+_STATISTICS: Final = {"date": "dates", "string": "strings"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,95 +58,146 @@ class DeleteFile:
     """A delete file with events in it.
 
     `ranges` are the least and greatest value of each identity column, both inclusive; None where
-    the file does not say.
+    the file does not say. `is_native` says that Spark's reader may read it.
     """
 
     file: AcidFile
     rows: int
     ranges: tuple[tuple[int, int] | None, ...]
+    is_native: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """One partition whose rows Spark's reader reads right: its files with rows, and with events."""
+class Asked:
+    """What is asked of the data files of a table.
 
-    info: PartitionInfo
-    data: tuple[AcidFile, ...]
-    deletes: tuple[DeleteFile, ...]
+    `table_columns` are all data columns, `columns` those that are read. `ranges` hold for some of
+    these. `in_utc` says that Spark's JVMs run in UTC.
+    """
+
+    table_columns: tuple[Column, ...]
+    columns: tuple[Column, ...]
+    ranges: Mapping[str, KeyRange]
+    in_utc: bool
+
+    @property
+    def why_none_fits(self) -> str | None:
+        """Why Spark's reader is wrong about every file of such a table; None if it is not."""
+        # A filter on `row.x` would be one on the field of that column.
+        if any(c.name.lower() == ROW for c in self.table_columns):
+            return "a column is called row"
+        # Spark tells ORC the names between backquotes; one with a backquote in it ends early.
+        if any("`" in f"{c.name} {c.type}" for c in self.table_columns):
+            return "a column's name has a backquote"
+        return None
 
 
-def readable_part(
-    table: TableInfo,
-    columns: Sequence[Column],
-    info: PartitionInfo,
-    state: AcidState,
-    buckets: Sequence[BucketFiles],
-) -> Part | None:
-    """The partition, with the files of its buckets, if Spark's reader is right about these columns.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What is known of one data file.
+
+    `rows` counts all that are in it; it has none that is asked for if `is_outside`. `why_not` says
+    why Spark's reader must not read it; None lets it.
+    """
+
+    rows: int
+    why_not: str | None = None
+    is_outside: bool = False
+
+
+def doubts_about(state: AcidState) -> Doubts:
+    """The directories of a partition whose rows have to be looked at one by one."""
+    return {
+        d.text: "some of its write IDs are aborted or open"
+        if d.visibility is not RangeVisibility.ALL
+        else "it is still streamed into"
+        for d in state.live
+        if d.visibility is not RangeVisibility.ALL or d.side_files
+    }
+
+
+def judged(asked: Asked, files: Sequence[tuple[AcidFile, Doubts]]) -> list[Verdict]:
+    """A verdict on each data file, with the doubts about its partition.
 
     Raises:
         HiveAcidError: a footer cannot be read.
     """
-    # A filter on `row.x` would be one on the field of that column; and Spark tells ORC the names
-    # between backquotes, so that one with a backquote ends early and the values are others'.
-    is_misnamed = any(c.name.lower() == ROW or "`" in f"{c.name} {c.type}" for c in table.columns)
-    if not columns or is_misnamed or _GLOB & set(info.location) or not _is_plain(state):
-        return None
-    names = tuple(c.name for c in table.columns)
-
-    def rows_of(file: AcidFile) -> int | None:
-        tail = file.tail()  # let go at once: there may be many, and they are large
-        return None if tail.rows and not _is_right(file, tail, names, columns) else tail.rows
-
-    data = [file for bucket in buckets for file in bucket.inserts]
-    deletes = {file.path: file for bucket in buckets for file in bucket.deletes}
+    table = asked.why_none_fits
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        rows = list(pool.map(rows_of, data))
-        if None in rows:
-            return None
-        return Part(
-            info=info,
-            data=tuple(file for file, count in zip(data, rows, strict=True) if count),
-            deletes=tuple(d for d in pool.map(_delete_file, deletes.values()) if d.rows),
-        )
+        return list(pool.map(lambda one: _verdict(asked, table, *one), files))
 
 
-def _delete_file(file: AcidFile) -> DeleteFile:
+def delete_files(files: Sequence[tuple[AcidFile, Doubts]]) -> list[DeleteFile]:
+    """Those delete files that have events in them.
+
+    Raises:
+        HiveAcidError: a footer cannot be read.
+    """
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        found = list(pool.map(lambda one: _delete_file(*one), files))
+    return [delete for delete in found if delete.rows]
+
+
+def _verdict(asked: Asked, why_table: str | None, file: AcidFile, doubts: Doubts) -> Verdict:
+    tail = file.tail()  # let go at once: there may be many, and they are large
+    why = why_table or _why_not(asked, file, tail, doubts)
+    is_outside = why is None and any(
+        _is_outside(tail, column, asked.ranges[column.name])
+        for column in asked.columns
+        if column.name in asked.ranges
+    )
+    return Verdict(rows=tail.rows, why_not=why if tail.rows else None, is_outside=is_outside)
+
+
+def _delete_file(file: AcidFile, doubts: Doubts) -> DeleteFile:
     tail = file.tail()
     ranges = tuple(tail.integer_range(column_id) for column_id in IDENTITY_COLUMN_IDS)
-    return DeleteFile(file=file, rows=tail.rows, ranges=ranges)
-
-
-def _is_plain(state: AcidState) -> bool:
-    """Whether every row of every data file counts, and is in a file with ACID columns."""
-    first = () if state.base is None else (state.base,)
-    return not state.originals and all(
-        directory.visibility is RangeVisibility.ALL and not directory.side_files
-        for directory in (*first, *state.deltas)
+    return DeleteFile(
+        file=file,
+        rows=tail.rows,
+        ranges=ranges,
+        is_native=_why_not_whole(file, tail, doubts, FileKind.DELETE, Operation.DELETE) is None,
     )
 
 
-def _is_right(
-    file: AcidFile, tail: OrcTail, names: Sequence[str], columns: Sequence[Column]
-) -> bool:
-    """Whether Spark's reader reads these columns of a data file as ours does."""
-    if file.kind is not FileKind.DATA or not has_acid_columns(tail):
-        return False
-    found = tail.types[ROW_COLUMN_ID].field_names
-    return (
-        _PLAIN_PATH.fullmatch(file.key) is not None
-        and tail.types[0].field_names == ROOT_NAMES
-        and all(type_.kind != TypeKind.UNION for type_ in tail.types)
-        # By name and by position: there are engines for either.
-        and found == tuple(names[: len(found)])
-        and tail.integer_range(_OPERATION_COLUMN_ID) == (Operation.INSERT, Operation.INSERT)
-        and _buckets(tail) == {(BucketCodec.V1, file.bucket_id)}
-        and all(
-            (column_id := tail.column_id(ROW, column.name)) is not None
-            and _is_alike(tail, column_id, parse_type(column.type))
-            for column in columns
+def _why_not_whole(
+    file: AcidFile, tail: OrcTail, doubts: Doubts, kind: FileKind, operation: Operation
+) -> str | None:
+    """What speaks against reading a file with Spark at all, whatever of it."""
+    if file.kind is not kind or not has_acid_columns(tail):
+        return "it has no ACID columns"
+    directory = doubts.get(file.key.partition("/")[0])
+    if directory is not None:
+        return directory
+    reasons = {
+        "its ACID columns are spelt otherwise": tail.types[0].field_names != ROOT_NAMES,
+        "it has a union": any(type_.kind == TypeKind.UNION for type_ in tail.types),
+        "its statistics do not say that its events are all of one kind": tail.integer_range(
+            _OPERATION_COLUMN_ID
         )
-    )
+        != (operation, operation),
+    }
+    return next((why for why, holds in reasons.items() if holds), None)
+
+
+def _why_not(asked: Asked, file: AcidFile, tail: OrcTail, doubts: Doubts) -> str | None:
+    """Why Spark's reader must not read these columns of a data file."""
+    why = _why_not_whole(file, tail, doubts, FileKind.DATA, Operation.INSERT)
+    if why is not None:
+        return why
+    found = tail.types[ROW_COLUMN_ID].field_names
+    # By name and by position: there are engines for either.
+    if found != tuple(c.name for c in asked.table_columns[: len(found)]):
+        return "its columns are not the table's"
+    if _buckets(tail) != {(BucketCodec.V1, file.bucket_id)}:
+        return "its rows are not all of its bucket"
+    for column in asked.columns:
+        column_id = tail.column_id(ROW, column.name)
+        if column_id is None:
+            return f"it is older than column {column.name}"
+        if not _is_column(tail, column_id, parse_type(column.type), in_utc=asked.in_utc):
+            return f"column {column.name} is not stored as {column.type} in today's calendar"
+    return None
 
 
 def _buckets(tail: OrcTail) -> set[tuple[BucketCodec, BucketId]]:
@@ -158,27 +210,39 @@ def _buckets(tail: OrcTail) -> set[tuple[BucketCodec, BucketId]]:
     return {(identity.codec_version, identity.bucket_id) for identity in identities}
 
 
-def _is_alike(tail: OrcTail, column_id: int, wanted: hive.HiveType) -> bool:
+def _is_column(tail: OrcTail, column_id: int, wanted: hive.HiveType, *, in_utc: bool) -> bool:
+    if isinstance(wanted, hive.CharType):  # its padding is taken off; nobody does so further down
+        found = tail.types[column_id]
+        return (found.kind, found.maximum_length) == (TypeKind.CHAR, wanted.length)
+    return _is_alike(tail, column_id, wanted, in_utc=in_utc)
+
+
+def _is_alike(tail: OrcTail, column_id: int, wanted: hive.HiveType, *, in_utc: bool) -> bool:
     found = tail.types[column_id]
+    alike = partial(_are_alike, tail, found, in_utc=in_utc)
     match wanted:
         case hive.ArrayType(element=element):
-            return _are_alike(tail, found, TypeKind.LIST, [element])
+            return alike(TypeKind.LIST, [element])
         case hive.MapType(key=key, value=value):
-            return _are_alike(tail, found, TypeKind.MAP, [key, value])
+            return alike(TypeKind.MAP, [key, value])
         case hive.StructType(fields=fields):
             has_names = found.field_names == tuple(name for name, _ in fields)
-            return has_names and _are_alike(tail, found, TypeKind.STRUCT, [t for _, t in fields])
+            return has_names and alike(TypeKind.STRUCT, [t for _, t in fields])
+        case hive.PrimitiveType(name=name) if name in _TIMESTAMPS:
+            is_kind = found.kind == PRIMITIVE_KINDS[name]
+            return is_kind and in_utc and _is_gregorian(tail, column_id)
+        case hive.PrimitiveType(name="date"):
+            return found.kind == TypeKind.DATE and _is_gregorian(tail, column_id)
         case _:
             facts = (found.kind, found.precision, found.scale, found.maximum_length)
-            is_old = found.kind == TypeKind.DATE and not _is_gregorian(tail, column_id)
-            return facts == _facts(wanted) and not is_old
+            return facts == _facts(wanted)
 
 
 def _facts(wanted: hive.HiveType) -> tuple[TypeKind, int, int, int] | None:
     """Kind, precision, scale and length that a file must say of a type; None: none will do."""
     match wanted:
-        case hive.PrimitiveType(name=name) if name in _KINDS:
-            return _KINDS[name], 0, 0, 0
+        case hive.PrimitiveType(name=name) if name in PRIMITIVE_KINDS:
+            return PRIMITIVE_KINDS[name], 0, 0, 0
         case hive.VarcharType(length=length):
             return TypeKind.VARCHAR, 0, 0, length
         case hive.DecimalType(precision=precision, scale=scale):
@@ -188,12 +252,20 @@ def _facts(wanted: hive.HiveType) -> tuple[TypeKind, int, int, int] | None:
 
 
 def _are_alike(
-    tail: OrcTail, found: OrcType, kind: TypeKind, below: Sequence[hive.HiveType]
+    tail: OrcTail,
+    found: OrcType,
+    kind: TypeKind,
+    below: Sequence[hive.HiveType],
+    *,
+    in_utc: bool,
 ) -> bool:
     return (
         found.kind == kind
         and len(found.children) == len(below)
-        and all(_is_alike(tail, *pair) for pair in zip(found.children, below, strict=True))
+        and all(
+            _is_alike(tail, *pair, in_utc=in_utc)
+            for pair in zip(found.children, below, strict=True)
+        )
     )
 
 
@@ -204,5 +276,36 @@ def _is_gregorian(tail: OrcTail, column_id: int) -> bool:
         return False
     if not statistics.values:
         return True
-    dates = statistics.dates
-    return dates.HasField("minimum") and dates.minimum >= _FIRST_GREGORIAN
+    if tail.types[column_id].kind == TypeKind.DATE:
+        dates = statistics.dates
+        return dates.HasField("minimum") and dates.minimum >= _FIRST_GREGORIAN
+    times = statistics.timestamps
+    return times.HasField("minimum_utc") and times.minimum_utc >= _FIRST_GREGORIAN * _MILLIS_A_DAY
+
+
+def _is_outside(tail: OrcTail, column: Column, wanted: KeyRange) -> bool:
+    """Whether no value of a column lies in a range; only of columns that the file has as such."""
+    if wanted.is_empty:
+        return True
+    column_id = tail.column_id(ROW, column.name)
+    statistics = tail.statistics(column_id) if column_id is not None else None
+    if statistics is None or not tail.row_index_stride:
+        return False
+    if not statistics.values:
+        return True
+    found = getattr(statistics, _STATISTICS.get(column.type, "integers"))
+    if not (found.HasField("minimum") and found.HasField("maximum")):
+        return False
+    low, high = _bound(wanted.low), _bound(wanted.high)
+    return (low is not None and found.maximum < low) or (high is not None and found.minimum > high)
+
+
+def _bound(value: Any) -> Any:  # noqa: ANN401 - of the column's own type
+    """An end of a range as footers have it."""
+    match value:
+        case dt.date():
+            return (value - _EPOCH).days
+        case str():
+            return value.encode()
+        case _:
+            return value

@@ -1,13 +1,15 @@
 """Live rows through Spark's own vectorised ORC reader, where it is right (`orc_fit`).
 
-Spark sees the files as what they are, with six root columns, and prunes columns and stripes as it
-does for any ORC file; deleted rows go by an anti-join on their identity. Partition values are
-literals, so there is a frame for each partition: a column that is not in the file, as Spark's own
-partition columns, would make seven of the six.
+Spark sees the files as what they are, with six root columns, and prunes columns as it does for any
+ORC file; deleted rows go by an anti-join on their identity. All files of a table are one frame,
+however many partitions they are in: a partition column beside the root columns, as Spark's own
+would be, makes seven of the six for Java's ORC. What is to be known of a row's file is looked up by
+its number (`file_numbers`).
 
 Java's ORC takes a file for an ACID file by its types, and wraps the schema once more when one of
 the root columns is not asked for. So each of them stays in a condition that always holds but that
-the optimiser cannot see through; for `row` it is one on its smallest column.
+the optimiser cannot see through; for `row` it is one on a field that no file has, which is never
+read.
 """
 
 from __future__ import annotations
@@ -18,15 +20,29 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
-from airflow_hiveacid.format.bucket_codec import BUCKET_SHIFT, MAX_BUCKET_ID
-from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.plan.statements import quoted
-from airflow_hiveacid.spark.events import partition_text
+from airflow_hiveacid.spark.catalyst import cast_in_utc
+from airflow_hiveacid.spark.names import free_name
+from airflow_hiveacid.spark.reading.file_numbers import FILE_BITS, NUMBER, partition_of
+from airflow_hiveacid.spark.reading.file_relation import NumberedFile, rows_of_files
+from airflow_hiveacid.spark.reading.search_argument import search_argument
 from airflow_hiveacid.spark.tasks import run_tasks
-from airflow_hiveacid.spark.types import spark_type, struct_of
+from airflow_hiveacid.spark.types import spark_type
 from airflow_hiveacid.storage.acid.merge import visible_events
 from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.acid.row_schema import (
@@ -36,29 +52,29 @@ from airflow_hiveacid.storage.acid.row_schema import (
     OPERATION,
     ROW,
 )
-from airflow_hiveacid.storage.values.partition_values import partition_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    import pyarrow as pa
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import Column, TableInfo
+    from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.spark.reading.key_ranges import KeyRange
-    from airflow_hiveacid.spark.reading.orc_fit import DeleteFile, Part
+    from airflow_hiveacid.spark.reading.orc_fit import Asked, DeleteFile
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 
 # A broadcast relation of this many keys takes some 100 MB on the driver and on every executor.
 _BROADCAST_DELETES: Final = 4_000_000
 _LONGS: Final = 1 << 63
-_NARROW: Final = ("boolean", "tinyint", "smallint", "int", "date", "float", "bigint", "double")
 _IDENTITY: Final = tuple(
     StructField(name, IntegerType() if name == BUCKET_PROPERTY else LongType())
     for name in IDENTITY_COLUMNS
 )
+PLACE_FIELDS: Final = (StructField(NUMBER, LongType()), *_IDENTITY)
+"""Where a row is: the number of its file, and its identity."""
+
 _ROOT: Final = (
     StructField(OPERATION, IntegerType()),
     *_IDENTITY,
@@ -66,7 +82,8 @@ _ROOT: Final = (
 )
 _MARK: Final = "__"
 """Begins the names of helper columns."""
-_FILE: Final = f"{_MARK}file"
+_PROPERTY_BITS: Final = 16
+"""Below these stands the statement, above them the bucket (`format.bucket_codec`)."""
 # What a session may have set otherwise, for files of its own.
 _OPTIONS: Final = {
     # Where files are missing or damaged there is an error.
@@ -80,85 +97,107 @@ _OPTIONS: Final = {
 }
 
 
-def is_native(spark: SparkSession) -> bool:
-    """Whether this session reads ORC with the reader that all of this is about."""
-    v1 = spark.conf.get("spark.sql.sources.useV1SourceList", "orc") or ""
-    is_v1 = "orc" in (name.strip().lower() for name in v1.split(","))
-    return is_v1 and (spark.conf.get("spark.sql.orc.impl", "native") or "").lower() == "native"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteEvents:
+    """A delete file with its place among others: its number names its partition."""
+
+    file: NumberedFile
+    delete: DeleteFile
 
 
-def live_rows(  # noqa: PLR0913 - which rows of which columns, and what goes with them
-    spark: SparkSession,
-    table: TableInfo,
-    columns: Sequence[Column],
-    part: Part,
-    write_ids: ValidWriteIdList,
-    *,
-    ranges: Mapping[str, KeyRange],
-    place: str | None = None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeFiles:
+    """Data files, at least one, and the delete files whose events may be for rows of these."""
+
+    data: Sequence[NumberedFile]
+    deletes: Sequence[DeleteEvents]
+
+
+def live_rows(
+    spark: SparkSession, asked: Asked, files: NativeFiles, write_ids: ValidWriteIdList, place: str
 ) -> DataFrame:
-    """A frame of the live rows of one partition.
+    """A frame of the live rows of some data files.
 
     Args:
         spark: the session.
-        table: the table.
-        columns: the data columns to read; at least one.
-        part: the partition's files.
+        asked: what is read of each row, and of which.
+        files: which Spark's reader reads right.
         write_ids: the reader's list.
-        ranges: of some of the columns, in which a row has to be.
-        place: the name of a column that says where a row is; None for none.
+        place: what the column is called that says where a row is.
 
     Returns:
-        The place, the data columns, all partition columns.
+        The place (`PLACE_FIELDS`), then the data columns.
     """
-    rows = _events(spark, columns, part)
-    for name, (low, high) in ranges.items():
-        # A source without a value has no range, and NULL equals nothing.
-        value = F.col(f"{ROW}.{quoted(name)}")
-        rows = rows.where(F.lit(False) if low is None else value.between(F.lit(low), F.lit(high)))
-    if part.deletes:
-        rows = _without(spark, rows, part.deletes, write_ids)
-    texts = partition_texts(table.partition_columns, part.info.name)
-    values = zip(table.partition_columns, texts, strict=True)
-    return rows.select(
-        *([] if place is None else [_place(part).alias(place)]),
-        *[F.col(f"{ROW}.{quoted(c.name)}").alias(c.name) for c in columns],
-        *[F.lit(v).cast(spark_type(parse_type(c.type))).alias(c.name) for c, v in values],
-    )
+    # One that no file has costs nothing to read.
+    absent = free_name("absent", [c.name for c in asked.table_columns])
+    fields = [StructField(c.name, _as_read(spark_type(parse_type(c.type)))) for c in asked.columns]
+    schema = StructType([*_ROOT, StructField(ROW, StructType([*fields, _absent(absent)]))])
+    options = {**_OPTIONS, **search_argument(spark, asked.columns, asked.ranges)}
+    rows = rows_of_files(spark, files.data, schema, options)
+    rows = rows.where(_never_false([*(f.name for f in _ROOT), f"{ROW}.{absent}"]))
+    for name, wanted in asked.ranges.items():
+        rows = rows.where(_in_range(F.col(f"{ROW}.{quoted(name)}"), wanted))
+    if files.deletes:
+        rows = _without(spark, rows, files.deletes, write_ids)
+    where = F.struct(*[F.col(field.name) for field in PLACE_FIELDS]).alias(place)
+    return rows.select(where, *[_value(spark, c) for c in asked.columns])
 
 
-def _place(part: Part) -> SparkColumn:
-    """Where a row is, as `Target.scan` says it."""
-    bucket = F.shiftright(F.col(BUCKET_PROPERTY), BUCKET_SHIFT).bitwiseAND(F.lit(MAX_BUCKET_ID))
-    file = F.concat(F.lit(f"{part.info.name}/"), F.substring_index(_FILE, "/", -2))
-    return F.struct(
-        F.lit(partition_text(part.info.name)).alias("partition"),
-        bucket.alias("bucket_id"),
-        file.alias("file"),
-        *[F.col(name) for name in IDENTITY_COLUMNS],
-    )
+def _absent(name: str) -> StructField:
+    return StructField(name, IntegerType())
 
 
-def _events(spark: SparkSession, columns: Sequence[Column], part: Part) -> DataFrame:
-    """The insert events of all data files, with the file that each is in."""
-    schema = StructType([*_ROOT, StructField(ROW, struct_of(columns))])
-    if not part.data:
-        return spark.createDataFrame([], schema.add(_FILE, "string"))
-    root = part.info.location.rstrip("/")
-    leaf = min(columns, key=_width)
-    reader = spark.read.schema(schema).options(**_OPTIONS)
-    events = reader.orc([f"{root}/{file.key}" for file in part.data])
-    kept = [field.name for field in _ROOT] + [f"{ROW}.{quoted(leaf.name)}"]
-    # Always true, and in a form that no ORC filter can express: Java's ORC would look the names of
-    # root columns up among the table's own, and pass over row groups by what it finds there.
-    return events.select("*", F.col("_metadata.file_path").alias(_FILE)).where(
-        reduce(and_, [F.isnull(F.col(name)) >= F.lit(False) for name in kept])
-    )
+def _as_read(data_type: DataType) -> DataType:
+    """What Spark's reader is asked for: as a moment in UTC, a wall-clock time is right."""
+    match data_type:
+        case TimestampNTZType():
+            return TimestampType()
+        case ArrayType():
+            return ArrayType(_as_read(data_type.elementType))
+        case MapType():
+            return MapType(_as_read(data_type.keyType), _as_read(data_type.valueType))
+        case StructType():
+            return StructType([StructField(f.name, _as_read(f.dataType)) for f in data_type])
+        case _:
+            return data_type
 
 
-def _width(column: Column) -> int:
-    """How wide a column's type is, compared with others: the lower, the narrower."""
-    return _NARROW.index(column.type) if column.type in _NARROW else len(_NARROW)
+def _value(spark: SparkSession, column: Column) -> SparkColumn:
+    hive_type = parse_type(column.type)
+    wanted = spark_type(hive_type)
+    value = F.col(f"{ROW}.{quoted(column.name)}")
+    if isinstance(hive_type, CharType):
+        value = F.rtrim(value)
+    elif _as_read(wanted) != wanted:
+        value = cast_in_utc(spark, value, wanted)
+    return value.alias(column.name)
+
+
+def _never_false(names: Sequence[str]) -> SparkColumn:
+    """A condition on columns that always holds, in a form that no ORC filter can express.
+
+    Java's ORC would look the names of root columns up among the table's own, and pass over row
+    groups by what it finds there.
+    """
+    return reduce(and_, [F.isnull(F.col(name)) >= F.lit(False) for name in names])
+
+
+def _in_range(value: SparkColumn, wanted: KeyRange) -> SparkColumn:
+    """Whether a value lies in a range; NULL in none.
+
+    In a form that Spark makes no filter for files of: it would take the place of ours, and finds
+    no column `row.x`.
+    """
+    if wanted.is_empty:
+        return F.lit(False)
+    inside = F.lit(True)
+    for end, is_inside in (
+        (wanted.low, value.__ge__),
+        (wanted.high, value.__le__),
+    ):
+        if end is not None:
+            inside = inside & is_inside(F.lit(end))
+    return F.coalesce(inside, F.lit(False))
 
 
 # ---- deleted rows --------------------------------------------------------------------------------
@@ -167,51 +206,119 @@ def _width(column: Column) -> int:
 def _without(
     spark: SparkSession,
     rows: DataFrame,
-    deletes: Sequence[DeleteFile],
+    deletes: Sequence[DeleteEvents],
     write_ids: ValidWriteIdList,
 ) -> DataFrame:
     """Leave out the rows that a visible delete event is for."""
-    files = [delete.file for delete in deletes]
-    size = -(-len(files) // spark.sparkContext.defaultParallelism)
-    pieces = [_Deletes(tuple(files[i : i + size]), write_ids) for i in range(0, len(files), size)]
     keys = _identity_keys(deletes)
-    dead = run_tasks(spark, _read_deletes, pieces, StructType(list(_IDENTITY))).select(*keys)
-    if sum(delete.rows for delete in deletes) <= _BROADCAST_DELETES:
-        dead = F.broadcast(dead)
+    native = [one.file for one in deletes if one.delete.is_native]
+    others = [one for one in deletes if not one.delete.is_native]
+    found = []
+    if native:
+        absent = StructType([_absent(f"{_MARK}absent")])
+        events = rows_of_files(
+            spark, native, StructType([*_ROOT, StructField(ROW, absent)]), _OPTIONS
+        )
+        names = [*(f.name for f in _ROOT), f"{ROW}.{_MARK}absent"]
+        found.append(events.where(_never_false(names)))
+    if others:
+        pieces = [
+            _Deletes(file=one.delete.file, number=one.file.number, write_ids=write_ids)
+            for one in others
+        ]
+        found.append(run_tasks(spark, _read_deletes, pieces, StructType(list(PLACE_FIELDS))))
+    dead = reduce(lambda a, b: a.union(b), [one.select(*keys) for one in found])
+    if sum(one.delete.rows for one in deletes) <= _BROADCAST_DELETES:
+        dead = dead.hint("broadcast")
     return rows.select("*", *keys).join(dead, dead.columns, "left_anti")
 
 
-def _identity_keys(deletes: Sequence[DeleteFile]) -> list[SparkColumn]:
+def _identity_keys(deletes: Sequence[DeleteEvents]) -> list[SparkColumn]:
     """What rows and delete events are joined on: one long if the deleted identities fit.
 
-    A hash join on one long is about four times as fast as one on the three columns. A row outside
-    the range of deleted identities gets NULL, which equals nothing.
+    A hash join on one long is about four times as fast as one on several columns. A row outside the
+    range of deleted identities gets NULL, which equals nothing.
     """
-    by_column = list(zip(*(delete.ranges for delete in deletes), strict=True))
-    known = [
-        (min(low for low, _ in ranges), max(high for _, high in ranges))
-        for found in by_column
-        if len(ranges := [pair for pair in found if pair is not None]) == len(found)
+    parts = [
+        (partition_of(F.col(NUMBER)).cast("long"), _partitions(deletes)),
+        *zip(_identity_parts(), _identity_ranges(deletes), strict=True),
     ]
-    if len(known) < len(_IDENTITY) or math.prod(hi - lo + 1 for lo, hi in known) >= _LONGS:
-        return [F.col(name).alias(f"{_MARK}{name}") for name in IDENTITY_COLUMNS]
+    known = [(part, found) for part, found in parts if found is not None]
+    if len(known) < len(parts) or math.prod(hi - lo + 1 for _, (lo, hi) in known) >= _LONGS:
+        names = (NUMBER, *IDENTITY_COLUMNS)
+        values = (parts[0][0], *(F.col(name) for name in IDENTITY_COLUMNS))
+        return [
+            value.alias(f"{_MARK}{name}_key") for name, value in zip(names, values, strict=True)
+        ]
     packed, inside = F.lit(0).cast("long"), F.lit(True)
-    for name, (low, high) in zip(IDENTITY_COLUMNS, known, strict=True):
-        value = F.col(name).cast("long")
+    for value, (low, high) in known:
+        if low == high:
+            inside = inside & (value == F.lit(low))
+            continue
         packed = packed * F.lit(high - low + 1) + (value - F.lit(low))
         inside = inside & value.between(low, high)
     return [F.when(inside, packed).alias(f"{_MARK}identity")]
 
 
-@dataclass(frozen=True, slots=True)
-class _Deletes:
-    """Some delete files; a plain value."""
+def _identity_parts() -> tuple[SparkColumn, ...]:
+    """The identity in four longs: the bucket property in two, of which few bits differ."""
+    write_id, bucket, row_id = (F.col(name).cast("long") for name in IDENTITY_COLUMNS)
+    statement = bucket.bitwiseAND(F.lit((1 << _PROPERTY_BITS) - 1))
+    return write_id, F.shiftright(bucket, _PROPERTY_BITS), statement, row_id
 
-    files: tuple[AcidFile, ...]
+
+def _partitions(deletes: Sequence[DeleteEvents]) -> tuple[int, int]:
+    found = [one.file.number >> FILE_BITS for one in deletes]
+    return min(found), max(found)
+
+
+def _identity_ranges(deletes: Sequence[DeleteEvents]) -> list[tuple[int, int] | None]:
+    """Least and greatest value of each of the four parts; None where a file does not say."""
+    write_ids, buckets, row_ids = (
+        None if None in found else [pair for pair in found if pair is not None]
+        for found in zip(*(one.delete.ranges for one in deletes), strict=True)
+    )
+    return [_hull(write_ids), *_halves(buckets), _hull(row_ids)]
+
+
+def _hull(pairs: Sequence[tuple[int, int]] | None) -> tuple[int, int] | None:
+    if pairs is None:
+        return None
+    return min(low for low, _ in pairs), max(high for _, high in pairs)
+
+
+def _halves(
+    pairs: Sequence[tuple[int, int]] | None,
+) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+    """The ranges of what stands above and below in bucket properties."""
+    if pairs is None:
+        return None, None
+    size = 1 << _PROPERTY_BITS
+    above = _hull([(low >> _PROPERTY_BITS, high >> _PROPERTY_BITS) for low, high in pairs])
+    below = _hull(
+        [
+            (low % size, high % size)
+            if low >> _PROPERTY_BITS == high >> _PROPERTY_BITS
+            else (0, size - 1)
+            for low, high in pairs
+        ]
+    )
+    return above, below
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Deletes:
+    """One delete file; a plain value."""
+
+    file: AcidFile
+    number: int
     write_ids: ValidWriteIdList
 
 
 def _read_deletes(piece: _Deletes) -> Iterator[pa.RecordBatch]:
-    for file in piece.files:
-        for events in visible_events(read_identity(file), piece.write_ids):
-            yield events.select(IDENTITY_COLUMNS)
+    for events in visible_events(read_identity(piece.file), piece.write_ids):
+        number = pa.repeat(pa.scalar(piece.number, pa.int64()), events.num_rows)
+        yield pa.RecordBatch.from_arrays(
+            [number, *(events.column(name) for name in IDENTITY_COLUMNS)],
+            names=[NUMBER, *IDENTITY_COLUMNS],
+        )

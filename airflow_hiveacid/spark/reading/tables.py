@@ -103,6 +103,7 @@ def read_table(
     snapshot: ReadSnapshot,
     *,
     columns: Sequence[str] | None = None,
+    where: str | None = None,
 ) -> DataFrame:
     """A frame of a table's rows.
 
@@ -111,6 +112,9 @@ def read_table(
         name: the table; one of the snapshot's.
         snapshot: what is seen.
         columns: the columns to read, in this order; all by default. Only these are read from files.
+        where: a condition in Spark SQL over the table's columns. Partitions in which it cannot hold
+            are not even listed, and files and parts of them without such rows not read; the same
+            condition on the frame comes too late for that.
 
     Returns:
         Data columns, then partition columns. Timestamps are TIMESTAMP_NTZ, in microseconds. A char
@@ -121,7 +125,9 @@ def read_table(
     Raises:
         KeyError: the snapshot was not taken of this table.
         UnknownColumnError: it has no such column.
+        ExpressionError: the condition is no condition.
         StorageError: what is there cannot be read.
     """
     table = snapshot.tables[TableRef.parse(name)]
-    return resolve_target(spark, snapshot.client, table, snapshot.snapshot).rows(columns)
+    target = resolve_target(spark, snapshot.client, table, snapshot.snapshot)
+    return target.rows(columns) if where is None else target.rows_where(where, columns)

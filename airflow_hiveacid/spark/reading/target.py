@@ -8,6 +8,7 @@ runs again reads the same.
 from __future__ import annotations
 
 import dataclasses
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -16,23 +17,48 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.errors import PartitionNotFoundError, UnknownColumnError
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.spark.catalyst import Moment
+from airflow_hiveacid.spark.checked import condition as checked_condition
+from airflow_hiveacid.spark.checked import resolved
 from airflow_hiveacid.spark.events import IDENTITY, partition_text
 from airflow_hiveacid.spark.names import free_name
 from airflow_hiveacid.spark.reading.arrow_scan import ScanPiece, scan_piece, splits
+from airflow_hiveacid.spark.reading.bounds import bounds
+from airflow_hiveacid.spark.reading.file_numbers import (
+    NUMBER,
+    bucket_of,
+    file_number,
+    looked_up,
+    partition_of,
+)
+from airflow_hiveacid.spark.reading.file_relation import NumberedFile
 from airflow_hiveacid.spark.reading.key_ranges import key_ranges
-from airflow_hiveacid.spark.reading.orc_fit import readable_part
-from airflow_hiveacid.spark.reading.orc_frame import is_native, live_rows
+from airflow_hiveacid.spark.reading.orc_fit import (
+    Asked,
+    Doubts,
+    delete_files,
+    doubts_about,
+    judged,
+)
+from airflow_hiveacid.spark.reading.orc_frame import (
+    PLACE_FIELDS,
+    DeleteEvents,
+    NativeFiles,
+    live_rows,
+)
 from airflow_hiveacid.spark.reading.pruning import partitions_meeting, partitions_where
+from airflow_hiveacid.spark.reading.time_zones import runs_in_utc
 from airflow_hiveacid.spark.tasks import run_tasks
 from airflow_hiveacid.spark.types import named, spark_type, struct_of, table_struct
 from airflow_hiveacid.storage.acid.read.files import bucket_files
+from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 
@@ -40,34 +66,44 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+    from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.spark.catalyst import Moment
     from airflow_hiveacid.spark.reading.key_ranges import KeyRange
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
     from airflow_hiveacid.storage.acid.read.files import BucketFiles
 
+log = logging.getLogger("hiveacid")
+
 _PARALLEL: Final = 16
-# A frame for each partition makes plans long; the partitions beyond are read in one.
-_MOST_FRAMES: Final = 64
 
 PLACE: Final = "__place"
 """The one column of a scan that is not the table's: where a row is, and its identity."""
 
-_PLACE_TYPE: Final = StructType(
-    [
-        StructField("partition", StringType()),
-        StructField("bucket_id", IntegerType()),
-        StructField("file", StringType()),
-        StructField("originalTransaction", LongType()),
-        StructField("bucket", IntegerType()),
-        StructField("rowId", LongType()),
-    ]
-)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetFile:
+    """One data file of a target, with the delete files that may hold events for its rows.
+
+    `partition` is the place of its partition among the target's; `number` says that, and which file
+    it is.
+    """
+
+    number: int
+    partition: int
+    data: AcidFile
+    deletes: tuple[AcidFile, ...]
 
 
 def empty_target(spark: SparkSession, table: TableInfo) -> DataFrame:
     """A frame with a table's columns and no rows, to check expressions against."""
     return spark.createDataFrame([], table_struct(table))
+
+
+def _or_null(rows: DataFrame, field: StructField) -> SparkColumn:
+    """A column of a table, NULL if rows do not have it."""
+    if field.name in rows.columns:
+        return F.col(quoted(field.name))
+    return F.lit(None).cast(field.dataType).alias(field.name, metadata=field.metadata)
 
 
 def partitions_of(
@@ -144,15 +180,21 @@ class Target:
         """Where the partitions are."""
         return {info.name: info.location for info in self.partitions}
 
-    @property
-    def files(self) -> dict[str, AcidFile]:
-        """Every data file by the key that scanned rows carry."""
-        return {
-            _file_key(info, data): data
-            for info, buckets in zip(self.partitions, self.buckets, strict=True)
+    @cached_property
+    def files(self) -> tuple[TargetFile, ...]:
+        """Every data file, partition by partition, bucket by bucket."""
+        found = [
+            (partition, data, bucket.deletes_of(data))
+            for partition, buckets in enumerate(self.buckets)
             for bucket in buckets
             for data in bucket.inserts
-        }
+        ]
+        return tuple(
+            TargetFile(
+                number=file_number(partition, at), partition=partition, data=data, deletes=deletes
+            )
+            for at, (partition, data, deletes) in enumerate(found)
+        )
 
     def scan(self, wanted: Sequence[str], *, place: str = PLACE) -> DataFrame:
         """A frame of live rows: their place, the wanted data columns, all partition columns.
@@ -160,7 +202,9 @@ class Target:
         Columns are in the table's order. `within` may have narrowed what is read; nothing else is
         left out.
         """
-        return self._frame(wanted, place=place)
+        rows = self._live(wanted, place)
+        columns = [c for c in self.table.columns if c.name in wanted]
+        return rows.select(place, *self._values(columns, place))
 
     def rows(self, wanted: Sequence[str] | None = None) -> DataFrame:
         """A frame of live rows as a reader wants them: data columns, then partition columns.
@@ -172,69 +216,150 @@ class Target:
         names = known if wanted is None else tuple(name.lower() for name in wanted)
         for name in set(names) - set(known):
             raise UnknownColumnError(table=self.table.ref, column=name, known=known)
-        return self._frame(names, place=None).select(*[F.col(quoted(n)) for n in names])
+        place = free_name("place", known)
+        columns = {c.name: c for c in (*self.table.columns, *self.table.partition_columns)}
+        return self._live(names, place).select(*self._values([columns[n] for n in names], place))
 
-    def _frame(self, wanted: Sequence[str], *, place: str | None) -> DataFrame:
-        """Spark's own ORC reader reads the partitions that it reads right, ours the others."""
-        needed = {*wanted, *self.ranges}
-        columns = [c for c in self.table.columns if c.name in needed]
-        columns = columns or list(self.table.columns[:1])
-        most = _MOST_FRAMES if is_native(self.spark) else 0
-        known = zip(self.partitions[:most], self.states, self.buckets, strict=False)
-        found = [readable_part(self.table, columns, *one) for one in known]
-        parts = [part for part in found if part is not None]
-        others = {info.name for info in self.partitions} - {part.info.name for part in parts}
-        frames = [
-            live_rows(
+    def rows_where(self, where: str, wanted: Sequence[str] | None = None) -> DataFrame:
+        """The live rows for which a condition holds; see `rows`.
+
+        Raises:
+            UnknownColumnError, ExpressionError: the condition cannot be read, or is none.
+        """
+        moment = Moment.now(self.spark)
+        names = self.table.column_names if wanted is None else wanted
+        empty = empty_target(self.spark, self.table).alias("t")
+        (found,) = resolved(self.table, empty, [where], moment)
+        checked_condition(self.table, where, found)
+        used = [self.table.column_names[i] for i in found.uses]
+        rows = self.where(where, moment).rows(list(dict.fromkeys((*names, *used))))
+        every = rows.select(*[_or_null(rows, f) for f in table_struct(self.table)]).alias("t")
+        (found,) = resolved(self.table, every, [where], moment)
+        # Spark tells ORC nothing of a condition in this form; see `search_argument`.
+        holds = F.coalesce(checked_condition(self.table, where, found), F.lit(False))
+        return every.where(holds).select(*[F.col(quoted(name)) for name in names])
+
+    def _values(self, columns: Sequence[Column], place: str) -> list[SparkColumn]:
+        """Columns of the table, from live rows with their place."""
+        names = [c.name for c in self.table.partition_columns]
+        partition = partition_of(F.col(f"{quoted(place)}.{NUMBER}"))
+        return [
+            named(
                 self.spark,
-                self.table,
-                columns,
-                part,
-                self.write_ids,
-                ranges=self.ranges,
-                place=place,
+                column,
+                looked_up(
+                    self._texts[names.index(column.name)],
+                    spark_type(parse_type(column.type)),
+                    partition,
+                )
+                if column.name in names
+                else F.col(quoted(column.name)),
             )
-            for part in parts
+            for column in columns
         ]
+
+    @cached_property
+    def _doubts(self) -> tuple[Doubts, ...]:
+        return tuple(map(doubts_about, self.states))
+
+    @cached_property
+    def _texts(self) -> list[tuple[str | None, ...]]:
+        """What the values mean of each partition column, partition by partition."""
+        columns = self.table.partition_columns
+        each = [partition_texts(columns, info.name) for info in self.partitions]
+        return [tuple(texts[at] for texts in each) for at in range(len(columns))]
+
+    def _live(self, wanted: Collection[str], place: str) -> DataFrame:
+        """Spark's own ORC reader reads the files that it reads right, ours the others."""
+        needed = {*wanted, *self.ranges}
+        columns = tuple(c for c in self.table.columns if c.name in needed)
+        asked = Asked(
+            table_columns=self.table.columns,
+            columns=columns,
+            ranges=self.ranges,
+            in_utc=runs_in_utc(self.spark),
+        )
+        verdicts = judged(asked, [(f.data, self._doubts[f.partition]) for f in self.files])
+        found = [
+            (file, verdict.why_not)
+            for file, verdict in zip(self.files, verdicts, strict=True)
+            if verdict.rows and not verdict.is_outside
+        ]
+        native = [file for file, why in found if why is None]
+        others = [(file, why) for file, why in found if why is not None]
+        frames = [self._native(native, asked, place)] if native else []
         if others or not frames:
-            frames.append(self.read_with_arrow(wanted, others, place=place))
-        read = [c for c in columns if c.name in wanted]
-        chosen = [
-            *([] if place is None else [F.col(place)]),
-            *[
-                named(self.spark, c, F.col(quoted(c.name)))
-                for c in (*read, *self.table.partition_columns)
+            self._tell(others)
+            frames.append(self.read_with_arrow(needed, [file for file, _ in others], place=place))
+        return reduce(DataFrame.unionByName, frames)
+
+    def _native(self, files: Sequence[TargetFile], asked: Asked, place: str) -> DataFrame:
+        # The partition is part of an identity here, since files of all of them are in one frame.
+        deletes = {delete.path: (file, delete) for file in files for delete in file.deletes}
+        found = delete_files([(d, self._doubts[f.partition]) for f, d in deletes.values()])
+        native = NativeFiles(
+            data=[self._numbered(f.partition, f.data, f.number) for f in files],
+            deletes=[
+                DeleteEvents(
+                    file=self._numbered(partition, one.file, file_number(partition, at)),
+                    delete=one,
+                )
+                for at, one in enumerate(found)
+                for partition in (deletes[one.file.path][0].partition,)
             ],
-        ]
-        return reduce(DataFrame.unionByName, [frame.select(*chosen) for frame in frames])
+        )
+        return live_rows(self.spark, asked, native, self.write_ids, place)
+
+    def _numbered(self, partition: int, file: AcidFile, number: int) -> NumberedFile:
+        root = self.partitions[partition].location.rstrip("/")
+        return NumberedFile(uri=f"{root}/{file.key}", length=file.length, number=number)
+
+    def _tell(self, others: Sequence[tuple[TargetFile, str | None]]) -> None:
+        """Name in one line what goes through Python, which is some times slower."""
+        found = {why: str(self.partitions[file.partition].name) for file, why in others}
+        if found:
+            log.info(
+                "read in Python: table=%s files=%d of %d, because %s",
+                self.table.ref,
+                len(others),
+                len(self.files),
+                "; ".join(f"{why} ({where or 'for one'})" for why, where in found.items()),
+            )
 
     def read_with_arrow(
         self,
-        wanted: Sequence[str],
-        partitions: Collection[PartitionName] | None = None,
+        wanted: Collection[str],
+        files: Sequence[TargetFile] | None = None,
         *,
-        place: str | None = None,
+        place: str = PLACE,
     ) -> DataFrame:
-        """The same frame by our own reader, which is right about every file; in some partitions."""
+        """Live rows by our own reader, which is right about every file: place, wanted columns.
+
+        Args:
+            wanted: names of data columns.
+            files: which to read; all by default.
+            place: what the column is called that says where a row is.
+        """
         columns = [c for c in self.table.columns if c.name in wanted]
-        texts = [
-            free_name(f"partition_{i}", self.table.column_names)
-            for i in range(len(self.table.partition_columns))
-        ]
-        where = [] if place is None else [StructField(place, _PLACE_TYPE)]
         schema = StructType(
-            [*where, *[StructField(text, StringType()) for text in texts], *struct_of(columns)]
+            [StructField(place, StructType(list(PLACE_FIELDS))), *struct_of(columns)]
         )
-        pieces = self._pieces(tuple(c.name for c in columns), partitions, place, tuple(texts))
-        frame = run_tasks(self.spark, scan_piece, pieces, schema)
-        return frame.select(
-            *[field.name for field in where],
-            *[F.col(quoted(c.name)) for c in columns],
-            *[
-                F.col(text).cast(spark_type(parse_type(c.type))).alias(c.name)
-                for text, c in zip(texts, self.table.partition_columns, strict=True)
-            ],
-        )
+        pieces = [
+            ScanPiece(
+                number=file.number,
+                data=file.data,
+                stripes=stripes,
+                deletes=file.deletes,
+                write_ids=self.write_ids,
+                columns=self.table.columns,
+                wanted=tuple(c.name for c in columns),
+                ranges=self.ranges,
+                place=place,
+            )
+            for file in (self.files if files is None else files)
+            for stripes in splits(file.data)
+        ]
+        return run_tasks(self.spark, scan_piece, pieces, schema)
 
     def within(
         self, source: DataFrame, keys: Sequence[str], equal: Callable[[str], SparkColumn]
@@ -256,53 +381,31 @@ class Target:
     def where(
         self, condition: str | None, moment: Moment, beside: DataFrame | None = None
     ) -> Target:
-        """The partitions in which a condition can hold, by what it says of them alone.
+        """The part of the target in which a condition can hold.
 
-        The condition is over `t`, and over `s` if there is a source beside it.
+        Partitions go by what it says of them alone, rows by the constants that it compares their
+        columns with. It is over `t`, and over `s` if there is a source beside it.
         """
         found = partitions_where(
             self.spark, self.table, self.partitions, condition, moment, beside=beside
         )
-        return self if found is None else dataclasses.replace(self, partitions=found)
-
-    def _pieces(
-        self,
-        wanted: tuple[str, ...],
-        partitions: Collection[PartitionName] | None,
-        place: str | None,
-        texts: tuple[str, ...],
-    ) -> list[ScanPiece]:
-        return [
-            ScanPiece(
-                partition=partition_texts(self.table.partition_columns, info.name),
-                partition_columns=texts,
-                partition_key=partition_text(info.name),
-                file_key=_file_key(info, data),
-                data=data,
-                stripes=stripes,
-                deletes=deletes,
-                write_ids=self.write_ids,
-                columns=self.table.columns,
-                wanted=wanted,
-                ranges=self.ranges,
-                place=place,
+        ranges: Mapping[str, KeyRange] = {}
+        if condition is not None and beside is None:
+            ranges = bounds(
+                self.table, empty_target(self.spark, self.table).alias("t"), condition, moment
             )
-            for info, buckets in zip(self.partitions, self.buckets, strict=True)
-            if partitions is None or info.name in partitions
-            for bucket in buckets
-            for data in bucket.inserts
-            for deletes in (bucket.deletes_of(data),)
-            for stripes in splits(data)
+        return dataclasses.replace(
+            self, partitions=self.partitions if found is None else found, ranges=ranges
+        )
+
+    def place_fields(self, place: str) -> list[SparkColumn]:
+        """What an event needs of a scanned row's place, under the names of `spark.events`."""
+        here = quoted(place)
+        number, bucket = F.col(f"{here}.{NUMBER}"), F.col(f"{here}.{BUCKET_PROPERTY}")
+        texts = [partition_text(info.name) for info in self.partitions]
+        return [
+            looked_up(texts, StringType(), partition_of(number)).alias("_partition"),
+            bucket_of(bucket).alias("_bucket"),
+            number.alias("_file"),
+            *[F.col(f"{here}.{name}").alias(name) for name in IDENTITY],
         ]
-
-
-def _file_key(info: PartitionInfo, data: AcidFile) -> str:
-    """Names a data file of the table; `orc_frame` makes the same from what Spark says."""
-    return f"{info.name}/{data.key}"
-
-
-def place_fields(place: str) -> list[SparkColumn]:
-    """What an event needs of a scanned row's place, under the names of `spark.events`."""
-    names = {"partition": "_partition", "bucket_id": "_bucket", "file": "_file"}
-    fields = [*names.items(), *((name, name) for name in IDENTITY)]
-    return [F.col(f"{quoted(place)}.{field}").alias(name) for field, name in fields]

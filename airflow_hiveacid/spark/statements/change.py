@@ -78,7 +78,9 @@ def change_events(program: ChangeProgram, target: Target) -> Events:
     (checked,) = ready(table, rows.drop(*names.all), [(0, clause)], program.moment)
     picked = rows.where(checked.holds)
     always = dataclasses.replace(checked, holds=F.lit(True))
-    changed = acted_on(table, picked, [always], names).localCheckpoint()
+    changed = acted_on(
+        table, picked, [always], names, reach.place_fields(names.place)
+    ).localCheckpoint()
     return as_events(row_changes(table, [clause], changed), reach, [clause])
 
 
@@ -105,4 +107,8 @@ def as_events(parts: Sequence[DataFrame], target: Target, clauses: Sequence[Clau
     frame = parts[0]
     for part in parts[1:]:
         frame = frame.unionByName(part)
-    return Events(frame=grouped(frame), given=given, old_files=target.files if leaves else {})
+    return Events(
+        frame=grouped(frame),
+        given=given,
+        old_files={f.number: f.data for f in target.files} if leaves else {},
+    )

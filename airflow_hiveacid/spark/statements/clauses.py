@@ -16,10 +16,10 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.jobs.specs import MergeAction
 from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.spark.checked import condition, resolved
 from airflow_hiveacid.spark.events import partition_key
 from airflow_hiveacid.spark.names import free_name
-from airflow_hiveacid.spark.reading.target import place_fields
-from airflow_hiveacid.spark.statements.expressions import condition, resolved, row_struct, stored
+from airflow_hiveacid.spark.statements.expressions import row_struct, stored
 from airflow_hiveacid.spark.types import table_struct
 
 if TYPE_CHECKING:
@@ -129,7 +129,11 @@ def scanned(target: Target, needed: Sequence[str], names: Names) -> DataFrame:
 
 
 def acted_on(
-    table: TableInfo, rows: DataFrame, clauses: Sequence[ReadyClause], names: Names
+    table: TableInfo,
+    rows: DataFrame,
+    clauses: Sequence[ReadyClause],
+    names: Names,
+    places: Sequence[Column] = (),
 ) -> DataFrame:
     """Rows with the number of the clause that acts on each, `_clause`, and the row that it makes.
 
@@ -137,7 +141,8 @@ def acted_on(
         table: the table.
         rows: what the clauses see, with helpers beside it.
         clauses: in order; the first that holds acts.
-        names: of the helpers; those that the rows have come along, the place in its parts.
+        names: of the helpers; the source row's comes along if the rows have it.
+        places: where the rows are (`Target.place_fields`); none of new ones.
 
     Returns:
         `_clause` is NULL where none holds; `row` is NULL unless a row is written. Inserts have
@@ -149,9 +154,8 @@ def acted_on(
     columns = [number.alias("_clause")]
     if names.source_row in rows.columns:
         columns.append(F.col(names.source_row))
-    if names.place in rows.columns:
-        columns.extend(place_fields(names.place))
-    else:
+    columns.extend(places)
+    if not places:
         keys = [
             (c, partition_key(table, [c.values[p.name] for p in table.partition_columns]))
             for c in writing

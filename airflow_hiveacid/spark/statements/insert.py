@@ -26,6 +26,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.plan.statements import quoted, resolve_insert
 from airflow_hiveacid.spark.catalyst import Moment, expected_bytes, is_repeatable
+from airflow_hiveacid.spark.checked import resolved
 from airflow_hiveacid.spark.events import (
     Events,
     grouped,
@@ -34,7 +35,7 @@ from airflow_hiveacid.spark.events import (
     with_no_old_row,
 )
 from airflow_hiveacid.spark.failures import reason_of
-from airflow_hiveacid.spark.statements.expressions import resolved, row_struct, stored
+from airflow_hiveacid.spark.statements.expressions import row_struct, stored
 from airflow_hiveacid.spark.types import struct_of
 from airflow_hiveacid.spark.writing.writers import spread
 

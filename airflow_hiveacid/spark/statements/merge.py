@@ -28,12 +28,12 @@ from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.jobs.specs import MergeSpec, MergeWhen
 from airflow_hiveacid.plan.statements import Clause, quoted, resolve_merge
 from airflow_hiveacid.spark.catalyst import Moment
+from airflow_hiveacid.spark.checked import condition, resolved
 from airflow_hiveacid.spark.events import Events, insert_events, with_no_old_row
 from airflow_hiveacid.spark.failures import reason_of
 from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements.change import as_events, row_changes
 from airflow_hiveacid.spark.statements.clauses import Names, acted_on, ready, scanned
-from airflow_hiveacid.spark.statements.expressions import condition, resolved
 from airflow_hiveacid.spark.types import exact_value
 from airflow_hiveacid.spark.writing.writers import spread, writers_for
 
@@ -188,7 +188,7 @@ def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Ev
             kept, program.keys, program.equal
         )
     )
-    join = _Join.of(program, names, kept, scanned(reach, program.needed, names))
+    join = _Join.of(program, names, kept, reach)
     matched = join.acted_on_pairs().localCheckpoint()
     parts = row_changes(table, program.clauses, matched.where(F.col("_clause").isNotNull()))
     if program.of(MergeWhen.NOT_MATCHED):
@@ -207,6 +207,7 @@ class _Join:
     program: MergeProgram
     names: Names
     t: DataFrame
+    places: list[Column]
     s: DataFrame
     on: Column
     count: int
@@ -214,9 +215,9 @@ class _Join:
     keys_are_small: bool
 
     @classmethod
-    def of(cls, program: MergeProgram, names: Names, kept: DataFrame, t: DataFrame) -> _Join:
+    def of(cls, program: MergeProgram, names: Names, kept: DataFrame, reach: Target) -> _Join:
         """The join, with the source measured: in bytes, since a million rows can be anything."""
-        s = kept.alias("s")
+        s, t = kept.alias("s"), scanned(reach, program.needed, names)
         on = program.keys_equal
         if program.condition:
             pairs = t.crossJoin(s).drop(*names.all)
@@ -235,6 +236,7 @@ class _Join:
             program=program,
             names=names,
             t=t,
+            places=reach.place_fields(names.place),
             s=s,
             on=on,
             count=count,
@@ -273,7 +275,7 @@ class _Join:
             program.moment,
             from_text=program.from_text,
         )
-        return acted_on(program.table, rows, clauses, self.names)
+        return acted_on(program.table, rows, clauses, self.names, self.places)
 
 
 def _inserts(

@@ -157,7 +157,7 @@ class WritePlan:
     options: WriterOptions
     given: tuple[frozenset[str], ...]
     locations: Mapping[PartitionName, str] = field(default_factory=dict)
-    old_files: Mapping[str, AcidFile] = field(default_factory=dict)
+    old_files: Mapping[int, AcidFile] = field(default_factory=dict)
 
     def partition(self, key: str) -> PartitionName:
         """The partition that a `_partition` value names."""

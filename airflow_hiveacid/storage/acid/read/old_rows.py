@@ -32,12 +32,12 @@ class OldRows:
     """A cursor over old files. Mutable: it holds the batch it stands in."""
 
     def __init__(
-        self, files: Mapping[str, AcidFile], columns: Sequence[Column], wanted: Sequence[str]
+        self, files: Mapping[int, AcidFile], columns: Sequence[Column], wanted: Sequence[str]
     ) -> None:
         self._files = files
         self._columns = columns
         self._wanted = tuple(wanted)
-        self._path: str | None = None
+        self._number: int | None = None
         self._stripes: Stripes | None = None
         self._batches: Iterator[pa.RecordBatch] = iter(())
         self._batch: pa.RecordBatch | None = None
@@ -46,50 +46,51 @@ class OldRows:
         """The wanted columns of the old versions of these rows.
 
         Args:
-            rows: with `_file` and the identity columns, sorted by them; each call goes on where
-            the last
-                one ended.
+            rows: with `_file` (the number of a file) and the identity columns, sorted by them; each
+                call goes on where the last one ended.
 
         Raises:
             CorruptFileError: a row is not where the snapshot saw it.
         """
         pieces: list[pa.StructArray] = []
         start = 0
-        paths = rows.column("_file")
+        numbers = rows.column("_file")
         while start < rows.num_rows:
-            path = paths[start].as_py()
-            length = _run_length(paths, start)
-            pieces.extend(self._from_file(path, rows.slice(start, length)))
+            length = _run_length(numbers, start)
+            pieces.extend(self._from_file(numbers[start].as_py(), rows.slice(start, length)))
             start += length
         found = pa.concat_arrays(pieces)
         return dict(zip(self._wanted, found.flatten(), strict=True))
 
-    def _from_file(self, path: str, rows: pa.RecordBatch) -> Iterator[pa.StructArray]:
-        if path != self._path:
-            self._path = path
-            self._stripes = Stripes(self._files[path])
+    def _from_file(self, number: int, rows: pa.RecordBatch) -> Iterator[pa.StructArray]:
+        file = self._files[number]
+        if number != self._number:
+            self._number = number
+            self._stripes = Stripes(file)
             self._batches, self._batch = iter(()), None
         keys = Keys.of(rows)
         while len(keys):
             if self._batch is None:
-                self._batch = self._next_batch(path, keys)
+                self._batch = self._next_batch(file, keys)
             here = Keys.of(self._batch)
             inside = keys.count_up_to(here.at(-1)) if len(here) else 0
             if inside:
                 found = here.found_in(keys.part(0, inside))
                 if int(found.sum()) != inside:
-                    raise CorruptFileError(path=path, reason="a row of the snapshot is not in it")
+                    raise CorruptFileError(
+                        path=file.path, reason="a row of the snapshot is not in it"
+                    )
                 yield self._batch.column("row").filter(pa.array(found))
                 keys = keys.part(inside, len(keys))
             if len(keys):
                 self._batch = None
 
-    def _next_batch(self, path: str, keys: Keys) -> pa.RecordBatch:
+    def _next_batch(self, file: AcidFile, keys: Keys) -> pa.RecordBatch:
         """The next batch of the stripes that are open, or of those behind them with these rows."""
         batch = next(self._batches, None)
         if batch is None and self._stripes is not None:
             self._batches = read_events(
-                self._files[path],
+                file,
                 self._columns,
                 data_columns=self._wanted,
                 stripes=self._stripes.following(keys),
@@ -99,7 +100,7 @@ class OldRows:
             batch = next(self._batches, None)
         if batch is None:
             raise CorruptFileError(
-                path=path, reason=f"{len(keys)} row(s) of the snapshot are not in it"
+                path=file.path, reason=f"{len(keys)} row(s) of the snapshot are not in it"
             )
         return batch
 
@@ -138,7 +139,7 @@ class Stripes:
         return [None, None, (end - self._tail.stripes[stripe].rows, end - 1)]
 
 
-def _run_length(paths: pa.Array, start: int) -> int:
-    rest = paths.slice(start)
+def _run_length(numbers: pa.Array, start: int) -> int:
+    rest = numbers.slice(start)
     other = pc.index(pc.not_equal(rest, rest[0]), pa.scalar(True)).as_py()
     return len(rest) if other < 0 else int(other)

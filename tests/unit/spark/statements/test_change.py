@@ -17,7 +17,7 @@ TABLE: Final = TableInfo(
     location="file:/d/t",
     columns=(Column(name="a", type="int"), Column(name="b", type="int")),
 )
-OLD_FILES: Final = {"file": "an old one"}
+OLD_FILES: Final = {7: "an old one"}
 
 
 class Frame:
@@ -55,7 +55,8 @@ def test_only_columns_that_an_update_leaves_alone_come_from_the_old_rows(
     clauses: tuple[Clause, ...], left_alone: tuple[tuple[str, ...], ...]
 ) -> None:
     frame: Any = Frame()
-    target: Any = SimpleNamespace(table=TABLE, files=OLD_FILES)
+    files = [SimpleNamespace(number=number, data=data) for number, data in OLD_FILES.items()]
+    target: Any = SimpleNamespace(table=TABLE, files=files)
     events = as_events([frame], target, clauses)
     assert [{"a", "b"} - names for names in events.given] == [set(names) for names in left_alone]
     assert events.old_files == (OLD_FILES if any(left_alone) else {})
