@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 _NOW: Final = ("current_timestamp()", "now()", "current_date()", "localtimestamp()")
 _ALIAS: Final = "__hiveacid_expression_"
 _OF_NESTED_FIELDS: Final = False
+_SIMPLIFIERS: Final = (
+    "ReplaceExpressions",
+    "RewriteWithExpression",  # Spark 4 only
+    "ConstantFolding",
+    "UnwrapCastInBinaryComparison",
+)
 _REPEATABLE: Final = frozenset(
     {
         "Filter",
@@ -154,8 +160,10 @@ def comparisons(frame: DataFrame, condition: str, moment: Moment) -> Iterator[Co
     _found(frame, [condition], moment, ids)
     plan = moment.plan_of(frame.select(F.expr(condition).alias(_ALIAS)))
     rules = sql.catalyst.optimizer
-    for rule in (rules.ConstantFolding, rules.UnwrapCastInBinaryComparison):
-        plan = rule.apply(plan)
+    # BETWEEN becomes two comparisons, and constants are cast rather than columns.
+    for name in _SIMPLIFIERS:
+        if isinstance(rule := getattr(rules, name), JavaClass):
+            plan = rule.apply(plan)
     (named,) = _each(plan.expressions())
     companion = getattr(sql.execution.datasources, "DataSourceStrategy$")
     strategy = getattr(companion, "MODULE$")

@@ -204,7 +204,7 @@ class Target:
         """
         rows = self._live(wanted, place)
         columns = [c for c in self.table.columns if c.name in wanted]
-        return rows.select(place, *self._values(columns, place))
+        return rows.select(place, *self._values([*columns, *self.table.partition_columns], place))
 
     def rows(self, wanted: Sequence[str] | None = None) -> DataFrame:
         """A frame of live rows as a reader wants them: data columns, then partition columns.
