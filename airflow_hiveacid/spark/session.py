@@ -10,10 +10,12 @@ import importlib
 import logging
 from typing import Final
 
-from pyspark import SparkConf
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.spark.catalyst import jvm_of
+from airflow_hiveacid.spark.time_zones import UTC_OPTION, names_a_zone
 
 log = logging.getLogger("hiveacid")
 
@@ -50,11 +52,16 @@ _MEANINGS: Final = (
     "spark.sql.parser.",
     "spark.sql.function.",
 )
+_EXECUTOR_OPTIONS: Final = "spark.executor.extraJavaOptions"
+_DRIVER_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _NEEDED: Final = ("pandas", "pyarrow", "google.protobuf", "thrift", "hmsclient")
 
 
 def open_session(app_name: str) -> SparkSession:
     """Get the session, with our settings on it; the submitter's name for it wins over ours.
+
+    Its JVMs run in UTC, unless the submitter gave them a time zone: there, and only there, Spark's
+    ORC reader tells what a wall clock says (`time_zones`).
 
     Raises:
         ConfigurationError: a Python package is missing on the driver; it says which.
@@ -67,10 +74,19 @@ def open_session(app_name: str) -> SparkSession:
                 f"the Spark environment lacks {name.partition('.')[0]} ({error}); a cluster needs"
                 " pyspark, pandas, pyarrow and protobuf on the driver and on every executor"
             ) from error
+    # The JVM that was started for us knows the submitter's settings.
+    SparkContext._ensure_initialized()  # noqa: SLF001 - SparkConf is empty before
+    given = SparkConf()
     builder = SparkSession.builder
-    if SparkConf().get("spark.app.name") is None:
+    if given.get("spark.app.name") is None:
         builder = builder.appName(app_name)
+    options = given.get(_EXECUTOR_OPTIONS, "") or ""
+    if not names_a_zone(options):
+        builder = builder.config(_EXECUTOR_OPTIONS, f"{options} {UTC_OPTION}".strip())
     spark = builder.getOrCreate()
+    if not names_a_zone(given.get(_DRIVER_OPTIONS, "") or ""):
+        zones = jvm_of(spark).java.util.TimeZone
+        zones.setDefault(zones.getTimeZone("UTC"))
     _give_up_other_meanings(spark)
     for key, value in _SETTINGS.items():
         spark.conf.set(key, value)

@@ -54,8 +54,8 @@ from airflow_hiveacid.spark.reading.orc_frame import (
     live_rows,
 )
 from airflow_hiveacid.spark.reading.pruning import partitions_meeting, partitions_where
-from airflow_hiveacid.spark.reading.time_zones import runs_in_utc
 from airflow_hiveacid.spark.tasks import run_tasks
+from airflow_hiveacid.spark.time_zones import runs_in_utc
 from airflow_hiveacid.spark.types import named, spark_type, struct_of, table_struct
 from airflow_hiveacid.storage.acid.read.files import bucket_files
 from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY
