@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import functions as F
 
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.jobs.specs import (
@@ -51,7 +52,8 @@ def test_a_key_has_a_range_where_both_ends_are_exact(
     spark: SparkSession, kind: str, values: str, found: tuple[object, ...] | None
 ) -> None:
     source = spark.sql(f"select explode(array({values})) as k")
-    ranges = key_ranges(source, ["k"], [Column(name="k", type=kind)])
+    ranges, (rows,) = key_ranges(source, ["k"], [Column(name="k", type=kind)], [F.count("*")])
+    assert rows == source.count()
     expected = KeyRange(low=found[0], high=found[1]) if found else KeyRange(is_empty=True)
     assert ranges == ({} if found is None else {"k": expected})
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegralType
@@ -46,14 +46,21 @@ class KeyRange:
 
 
 def key_ranges(
-    source: DataFrame, keys: Sequence[str], columns: Sequence[Column]
-) -> dict[str, KeyRange]:
+    source: DataFrame,
+    keys: Sequence[str],
+    columns: Sequence[Column],
+    beside: Sequence[SparkColumn] = (),
+) -> tuple[dict[str, KeyRange], list[Any]]:
     """The ranges of the keys that have one. One small aggregation of the (kept) source.
 
     Args:
         source: the rows.
         keys: on which they are joined with the target.
         columns: the target's data columns.
+        beside: what else is asked of all rows in the same pass.
+
+    Returns:
+        The ranges by key, and the answers to what was asked beside.
     """
     types = {c.name: parse_type(c.type) for c in columns}
     given = {f.name.lower(): f.dataType for f in source.schema}
@@ -64,15 +71,15 @@ def key_ranges(
         and wanted.name in RANGED
         and _compares_exactly(given[key], wanted)
     }
-    if not ranged:
-        return {}
     ends = [
         _carried(kind, end(F.col(quoted(key))))
         for key, kind in ranged.items()
         for end in (F.min, F.max)
     ]
-    values = iter(source.select(*ends).collect()[0])
-    found = {}
+    if not ends and not beside:
+        return {}, []
+    values = iter(source.select(*ends, *beside).collect()[0])
+    found: dict[str, KeyRange] = {}
     for key, kind in ranged.items():
         low, high = next(values), next(values)
         try:
@@ -81,7 +88,7 @@ def key_ranges(
             )
         except (OverflowError, UnicodeDecodeError):
             continue
-    return found
+    return found, list(values)
 
 
 def _compares_exactly(given: DataType, wanted: PrimitiveType) -> bool:

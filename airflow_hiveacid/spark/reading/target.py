@@ -39,7 +39,6 @@ from airflow_hiveacid.spark.reading.file_numbers import (
     partition_of,
 )
 from airflow_hiveacid.spark.reading.file_relation import NumberedFile
-from airflow_hiveacid.spark.reading.key_ranges import key_ranges
 from airflow_hiveacid.spark.reading.orc_fit import (
     Asked,
     Doubts,
@@ -362,20 +361,24 @@ class Target:
         return run_tasks(self.spark, scan_piece, pieces, schema)
 
     def within(
-        self, source: DataFrame, keys: Sequence[str], equal: Callable[[str], SparkColumn]
+        self,
+        source: DataFrame,
+        keys: Sequence[str],
+        equal: Callable[[str], SparkColumn],
+        ranges: Mapping[str, KeyRange],
     ) -> Target:
         """The part of the target that rows with these keys can be in.
 
-        Partitions go by the source's values of the partition columns among the keys; rows go, in
-        the readers, by the range of the others (`key_ranges`).
+        Partitions go by the source's values of the partition columns among the keys; files and rows
+        go by the range of the others.
 
         Args:
             source: the rows.
             keys: the columns on which they are joined with the target.
             equal: the join's predicate for one of them, over `t` and `s`.
+            ranges: of these keys (`key_ranges`).
         """
         found = partitions_meeting(self.table, self.partitions, source, keys, equal)
-        ranges = key_ranges(source, keys, self.table.columns)
         return dataclasses.replace(self, partitions=found, ranges=ranges)
 
     def where(

@@ -16,6 +16,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.jobs.specs import DeleteSpec, MergeAction, MergeWhen, UpdateSpec
@@ -78,21 +79,39 @@ def change_events(program: ChangeProgram, target: Target) -> Events:
     (checked,) = ready(table, rows.drop(*names.all), [(0, clause)], program.moment)
     picked = rows.where(checked.holds)
     always = dataclasses.replace(checked, holds=F.lit(True))
-    changed = acted_on(
-        table, picked, [always], names, reach.place_fields(names.place)
-    ).localCheckpoint()
-    return as_events(row_changes(table, [clause], changed), reach, [clause])
+    changed, updated = kept_changes(
+        [clause], acted_on(table, picked, [always], names, reach.place_fields(names.place))
+    )
+    return as_events(row_changes(table, [clause], changed, updated), reach, [clause])
 
 
-def row_changes(table: TableInfo, clauses: Sequence[Clause], rows: DataFrame) -> list[DataFrame]:
+def kept_changes(clauses: Sequence[Clause], rows: DataFrame) -> tuple[DataFrame, int]:
+    """Rows with their clause, decided and kept, and how many of them are updated.
+
+    The number comes from the job that keeps them. It serves to tell how many files they deserve:
+    what Spark observes on the way is no proof.
+    """
+    count = Observation()
+    is_updated = F.col("_clause").isin(_updating(clauses))
+    kept = rows.observe(count, F.count_if(is_updated).alias("updated")).localCheckpoint()
+    return kept, count.get["updated"]
+
+
+def _updating(clauses: Sequence[Clause]) -> list[int]:
+    return [i for i, c in enumerate(clauses) if c.action is MergeAction.UPDATE]
+
+
+def row_changes(
+    table: TableInfo, clauses: Sequence[Clause], rows: DataFrame, updated_rows: int
+) -> list[DataFrame]:
     """Delete events of all rows, and insert events of those that a clause updates."""
-    updating = [i for i, c in enumerate(clauses) if c.action is MergeAction.UPDATE]
+    updating = _updating(clauses)
     if not updating:
         return [delete_events(rows)]
     updated = rows.where(F.col("_clause").isin(updating))
     # The identity of the old row decides, which the checkpoint holds.
     seed = F.xxhash64("_file", *IDENTITY)
-    routed = spread(table, updated, writers_for(updated.count()), seed)
+    routed = spread(table, updated, writers_for(updated_rows), seed)
     return [delete_events(rows), insert_events(routed)]
 
 

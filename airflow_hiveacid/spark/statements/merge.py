@@ -31,13 +31,16 @@ from airflow_hiveacid.spark.catalyst import Moment
 from airflow_hiveacid.spark.checked import condition, resolved
 from airflow_hiveacid.spark.events import Events, insert_events, with_no_old_row
 from airflow_hiveacid.spark.failures import reason_of
+from airflow_hiveacid.spark.reading.key_ranges import key_ranges
 from airflow_hiveacid.spark.reading.target import Target, empty_target
-from airflow_hiveacid.spark.statements.change import as_events, row_changes
+from airflow_hiveacid.spark.statements.change import as_events, kept_changes, row_changes
 from airflow_hiveacid.spark.statements.clauses import Names, acted_on, ready, scanned
 from airflow_hiveacid.spark.types import exact_value
 from airflow_hiveacid.spark.writing.writers import spread, writers_for
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from airflow_hiveacid.format.table import TableInfo
 
 _BROADCAST_BYTES: Final = 64 << 20
@@ -181,22 +184,27 @@ def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Ev
     )
     kept = numbered.localCheckpoint()
     reads_all = bool(program.of(MergeWhen.NOT_MATCHED_BY_SOURCE))
+    ranges, sizes = key_ranges(
+        kept, program.keys, table.columns, _sizes(program, kept, names.source_row)
+    )
     reach = (
         target
         if reads_all
         else target.where(program.condition, program.moment, kept.drop(names.source_row)).within(
-            kept, program.keys, program.equal
+            kept, program.keys, program.equal, ranges
         )
     )
-    join = _Join.of(program, names, kept, reach)
-    matched = join.acted_on_pairs().localCheckpoint()
-    parts = row_changes(table, program.clauses, matched.where(F.col("_clause").isNotNull()))
+    join = _Join.of(program, names, kept, reach, sizes)
+    matched, updated = kept_changes(program.clauses, join.acted_on_pairs())
+    parts = row_changes(
+        table, program.clauses, matched.where(F.col("_clause").isNotNull()), updated
+    )
     if program.of(MergeWhen.NOT_MATCHED):
         parts.append(_inserts(program, names, kept, matched, join.count))
     if reads_all:
         missing = join.acted_on_missing()
-        acting = missing.where(F.col("_clause").isNotNull()).localCheckpoint()
-        parts.extend(row_changes(table, program.clauses, acting))
+        acting, updated = kept_changes(program.clauses, missing.where(F.col("_clause").isNotNull()))
+        parts.extend(row_changes(table, program.clauses, acting, updated))
     return as_events(parts, reach, program.clauses)
 
 
@@ -215,23 +223,22 @@ class _Join:
     keys_are_small: bool
 
     @classmethod
-    def of(cls, program: MergeProgram, names: Names, kept: DataFrame, reach: Target) -> _Join:
-        """The join, with the source measured: in bytes, since a million rows can be anything."""
+    def of(
+        cls,
+        program: MergeProgram,
+        names: Names,
+        kept: DataFrame,
+        reach: Target,
+        sizes: Sequence[int | None],
+    ) -> _Join:
+        """The join; `sizes` are those of the kept source."""
         s, t = kept.alias("s"), scanned(reach, program.needed, names)
         on = program.keys_equal
         if program.condition:
             pairs = t.crossJoin(s).drop(*names.all)
             (found,) = resolved(program.table, pairs, [program.condition], program.moment)
             on = on & condition(program.table, program.condition, found)
-        types = {f.name: f.dataType for f in kept.schema}
-        keys = [c for c in types if c.lower() in program.keys]
-        used = dict.fromkeys([*keys, *program.matching, names.source_row])
-        sizes = kept.select(
-            F.count(F.lit(1)),
-            F.sum(_bytes({c: types[c] for c in used})),
-            F.sum(_bytes({c: types[c] for c in keys})),
-        )
-        count, of_used, of_keys = sizes.collect()[0]
+        count, of_used, of_keys = (size or 0 for size in sizes)
         return cls(
             program=program,
             names=names,
@@ -240,8 +247,8 @@ class _Join:
             s=s,
             on=on,
             count=count,
-            is_small=(of_used or 0) <= _BROADCAST_BYTES,
-            keys_are_small=(of_keys or 0) <= _BROADCAST_BYTES,
+            is_small=of_used <= _BROADCAST_BYTES,
+            keys_are_small=of_keys <= _BROADCAST_BYTES,
         )
 
     def acted_on_pairs(self) -> DataFrame:
@@ -301,6 +308,18 @@ def _inserts(
         program.table, with_no_old_row(rows), writers_for(count), F.col(names.source_row)
     )
     return insert_events(routed)
+
+
+def _sizes(program: MergeProgram, kept: DataFrame, source_row: str) -> list[Column]:
+    """Rows of the source, bytes of what the join uses, bytes of its keys; a row can be anything."""
+    types = {f.name: f.dataType for f in kept.schema}
+    keys = [c for c in types if c.lower() in program.keys]
+    used = dict.fromkeys([*keys, *program.matching, source_row])
+    return [
+        F.count(F.lit(1)),
+        F.sum(_bytes({c: types[c] for c in used})),
+        F.sum(_bytes({c: types[c] for c in keys})),
+    ]
 
 
 def _bytes(columns: dict[str, DataType]) -> Column:
