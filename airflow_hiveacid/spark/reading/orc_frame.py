@@ -138,7 +138,7 @@ def live_rows(
     for name, wanted in asked.ranges.items():
         rows = rows.where(_in_range(F.col(f"{ROW}.{quoted(name)}"), wanted))
     if files.deletes:
-        rows = _without(spark, rows, files.deletes, write_ids)
+        rows = _without(spark, rows, files.deletes, write_ids, absent)
     where = F.struct(*[F.col(field.name) for field in PLACE_FIELDS]).alias(place)
     return rows.select(where, *[_value(spark, c) for c in asked.columns])
 
@@ -208,6 +208,7 @@ def _without(
     rows: DataFrame,
     deletes: Sequence[DeleteEvents],
     write_ids: ValidWriteIdList,
+    absent: str,
 ) -> DataFrame:
     """Leave out the rows that a visible delete event is for."""
     keys = _identity_keys(deletes)
@@ -215,11 +216,9 @@ def _without(
     others = [one for one in deletes if not one.delete.is_native]
     found = []
     if native:
-        absent = StructType([_absent(f"{_MARK}absent")])
-        events = rows_of_files(
-            spark, native, StructType([*_ROOT, StructField(ROW, absent)]), _OPTIONS
-        )
-        names = [*(f.name for f in _ROOT), f"{ROW}.{_MARK}absent"]
+        nothing = StructField(ROW, StructType([_absent(absent)]))
+        events = rows_of_files(spark, native, StructType([*_ROOT, nothing]), _OPTIONS)
+        names = [*(f.name for f in _ROOT), f"{ROW}.{absent}"]
         found.append(events.where(_never_false(names)))
     if others:
         pieces = [

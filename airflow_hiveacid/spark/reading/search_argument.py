@@ -2,8 +2,9 @@
 
 Spark would tell it of a column `row.x`, which ORC does not find: it takes names of an ACID file for
 those of the table's columns. So the filter is ours, under these names, and travels where Spark puts
-its own. Statistics of integers, days and plain text are compared as everybody compares them; others
-are not: ORC orders texts beyond U+FFFF otherwise than their bytes, and -0.0 below 0.0.
+its own. Statistics of integers and days are there whenever there are values, and compared as
+everybody compares them. Those of texts are not: writers leave out long ones, which ORC takes for
+NULLs, and texts beyond U+FFFF are ordered otherwise than their bytes.
 
 Takes ranges; gives options of Spark's ORC source.
 """
@@ -15,7 +16,6 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.spark.catalyst import jvm_of
-from airflow_hiveacid.spark.reading.key_ranges import RANGED
 from airflow_hiveacid.spark.types import struct_of
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.spark.reading.key_ranges import KeyRange
 
+_TOLD: Final = frozenset({"tinyint", "smallint", "int", "bigint", "date"})
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _FILTER: Final = "orc.kryo.sarg"
 _COLUMNS: Final = "orc.sarg.column.names"
@@ -42,7 +43,7 @@ def search_argument(
         columns: the columns that are read.
         ranges: of some of them.
     """
-    usable = [c for c in columns if c.type in RANGED and _PLAIN_NAME.fullmatch(c.name)]
+    usable = [c for c in columns if c.type in _TOLD and _PLAIN_NAME.fullmatch(c.name)]
     jvm = jvm_of(spark)
     spark_sql = jvm.org.apache.spark.sql
     filters = [
@@ -72,8 +73,6 @@ def _comparisons(
     """Spark's names of the comparisons that ORC makes as everybody does, with their values."""
     for name, end in (("GreaterThanOrEqual", wanted.low), ("LessThanOrEqual", wanted.high)):
         match end:
-            case str() if end.isascii():
-                yield name, end
             case dt.date():
                 yield name, jvm_of(spark).java.sql.Date.valueOf(end.isoformat())
             case int():

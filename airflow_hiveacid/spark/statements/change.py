@@ -16,7 +16,6 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.jobs.specs import DeleteSpec, MergeAction, MergeWhen, UpdateSpec
@@ -77,7 +76,9 @@ def change_events(program: ChangeProgram, target: Target) -> Events:
     reach = target.where(clause.condition, program.moment)
     rows = scanned(reach, program.needed, names)
     (checked,) = ready(table, rows.drop(*names.all), [(0, clause)], program.moment)
-    picked = rows.where(checked.holds)
+    # As a whole, in a form that Spark does not take apart: a part may fail for a file or a row where
+    # another part never lets it be asked.
+    picked = rows.where(F.coalesce(checked.holds, F.lit(False)))
     always = dataclasses.replace(checked, holds=F.lit(True))
     changed, updated = kept_changes(
         [clause], acted_on(table, picked, [always], names, reach.place_fields(names.place))
@@ -88,13 +89,11 @@ def change_events(program: ChangeProgram, target: Target) -> Events:
 def kept_changes(clauses: Sequence[Clause], rows: DataFrame) -> tuple[DataFrame, int]:
     """Rows with their clause, decided and kept, and how many of them are updated.
 
-    The number comes from the job that keeps them. It serves to tell how many files they deserve:
-    what Spark observes on the way is no proof.
+    Counted apart: what Spark observes on the way comes by an event, which it may drop.
     """
-    count = Observation()
-    is_updated = F.col("_clause").isin(_updating(clauses))
-    kept = rows.observe(count, F.count_if(is_updated).alias("updated")).localCheckpoint()
-    return kept, count.get["updated"]
+    kept = rows.localCheckpoint()
+    updating = _updating(clauses)
+    return kept, kept.where(F.col("_clause").isin(updating)).count() if updating else 0
 
 
 def _updating(clauses: Sequence[Clause]) -> list[int]:
