@@ -76,7 +76,7 @@ def change_events(program: ChangeProgram, target: Target) -> Events:
     reach = target.where(clause.condition, program.moment)
     rows = scanned(reach, program.needed, names)
     (checked,) = ready(table, rows.drop(*names.all), [(0, clause)], program.moment)
-    # As a whole, in a form that Spark does not take apart: a part may fail for a file or a row where
+    # As a whole, in a form that Spark does not take apart: a part may fail for a file or row where
     # another part never lets it be asked.
     picked = rows.where(F.coalesce(checked.holds, F.lit(False)))
     always = dataclasses.replace(checked, holds=F.lit(True))
