@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.specs import (
     DeleteSpec,
@@ -23,7 +24,8 @@ from airflow_hiveacid.jobs.specs import (
 from airflow_hiveacid.spark.catalyst import Moment, is_repeatable, resolve
 from airflow_hiveacid.spark.checked import resolved
 from airflow_hiveacid.spark.events import partition_key, partition_text
-from airflow_hiveacid.spark.reading.target import empty_target
+from airflow_hiveacid.spark.reading.key_ranges import key_ranges
+from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements import merge
 from airflow_hiveacid.spark.statements.change import plan_change
 from airflow_hiveacid.spark.statements.clauses import Names
@@ -237,12 +239,19 @@ def test_what_is_sent_to_every_executor_is_bounded_in_bytes(
     program = plan_merge(spark, table, spec, source)
     names = Names.beside(table.column_names, source.columns)
     kept = source.withColumn(names.source_row, F.monotonically_increasing_id())
-    target = empty_target(spark, table).alias("t")
+    target = Target(
+        spark=spark,
+        table=table,
+        write_ids=ValidWriteIdList.parse(f"d.t:0:{2**63 - 1}::"),
+        txns=ValidTxnList.parse(f"0:{2**63 - 1}::"),
+        partitions=(),
+    )
+    _, sizes = key_ranges(kept, (), (), merge._sizes(program, kept, names.source_row))
 
     def sent(limit: int) -> tuple[bool, bool]:
         """Whether all that pairs need is sent, and whether the keys are."""
         monkeypatch.setattr(merge, "_BROADCAST_BYTES", limit)
-        join = merge._Join.of(program, names, kept, target)
+        join = merge._Join.of(program, names, kept, target, sizes)
         return join.is_small, join.keys_are_small
 
     # 100 rows of a kilobyte, with keys of a few bytes.
