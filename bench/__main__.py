@@ -1,11 +1,13 @@
 """Knows the commands of the measurement.
 
     python -m bench [run] [--rows 4000000 | --small] [--repeats 3] [--peers delta iceberg]
+    python -m bench [run] --cliffs [PART ...] [--scale 1 | --small] [--repeats 3]
     python -m bench report
 
-`run` measures, writes the records (build/bench.json, and beside them what they were taken on),
-prints the tables, and ends with 0; with 1 when a system ends in other rows than it should.
-`report` prints the tables of the last run again and writes them into docs/performance.md.
+`run` measures, writes the records (build/bench.json or build/bench-cliffs.json, and beside them
+what they were taken on), prints the tables, and ends with 0; with 1 when a system ends in other
+rows than it should. A part of the cliffs that is measured alone takes the place of its own former
+records. `report` prints the tables of the last runs again and writes them into docs/performance.md.
 """
 
 from __future__ import annotations
@@ -24,23 +26,27 @@ from rich.console import Console
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.local.errors import LocalServerError
 from bench.check import WrongRowsError
+from bench.cliffs.course import CLIFF_RECORDS, PARTS, CliffOptions, measure_cliffs
+from bench.cliffs.report import cliff_grids, cliff_page
+from bench.cliffs.sizes import CliffSizes
 from bench.figures import pairs
 from bench.lab import REPOSITORY
-from bench.machine import Setting
-from bench.measurement import RECORDS, Options, measure, setting_of
+from bench.machine import Setting, setting_of
+from bench.measurement import RECORDS, Options, measure
 from bench.records import OURS, read_records
 from bench.report import grids, page
 from bench.systems import PEERS, SYSTEMS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import FrameType
 
-    from bench.records import Record
+    from bench.grid import Grid
 
 _FAILED: Final = 1
 _ROWS: Final = 4_000_000
-_SMALL_ROWS: Final = 100_000
+_SMALL_ROWS: Final = 40_000
+_SMALL_SCALE: Final = 0.002
 _REPEATS: Final = 3
 _PAGE: Final = REPOSITORY / "docs" / "performance.md"
 
@@ -51,10 +57,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     console = Console(highlight=False)
     signal.signal(signal.SIGTERM, _end)  # servers and folders are cleared away on the way out
     try:
-        if options.command == "run":
+        if options.command == "report":
+            _report(console)
+        elif options.cliffs is None:
             _run(options, console)
         else:
-            _report(options, console)
+            _run_cliffs(options, console)
     except (WrongRowsError, LocalServerError, HiveAcidError, OSError, CalledProcessError) as error:
         console.print(f"FAILED: {error}", markup=False, soft_wrap=True)
         return _FAILED
@@ -66,11 +74,8 @@ def _end(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _run(options: argparse.Namespace, console: Console) -> None:
-    began = time.monotonic()
-
-    def say(line: str) -> None:
-        console.print(f"{time.monotonic() - began:7.1f} s  {line}", markup=False, soft_wrap=True)
-
+    say = _clocked(console)
+    path = (options.records or RECORDS).resolve()
     records = measure(
         Options(
             system=options.system,
@@ -80,26 +85,60 @@ def _run(options: argparse.Namespace, console: Console) -> None:
             warms_up=not (options.cold or options.small),
             threads=options.threads,
             driver_memory=options.driver_memory,
-            records=options.records.resolve(),
+            records=path,
         ),
         say,
     )
-    say(f"{len(records)} records in {options.records}")
+    say(f"{len(records)} records in {path}")
     if options.system == OURS:
-        _show(records, console)
+        _show(grids(pairs(records)), console)
 
 
-def _report(options: argparse.Namespace, console: Console) -> None:
-    records = read_records(options.records)
-    setting = Setting.read(setting_of(options.records))
-    _show(records, console)
+def _run_cliffs(options: argparse.Namespace, console: Console) -> None:
+    say = _clocked(console)
+    path = (options.records or CLIFF_RECORDS).resolve()
+    records = measure_cliffs(
+        CliffOptions(
+            parts=tuple(options.cliffs or PARTS),
+            sizes=CliffSizes(scale=_SMALL_SCALE if options.small else options.scale),
+            repeats=1 if options.small else options.repeats,
+            warms_up=not (options.cold or options.small),
+            threads=options.threads,
+            driver_memory=options.driver_memory,
+            records=path,
+        ),
+        say,
+    )
+    say(f"{len(records)} records in {path}")
+    _show(cliff_grids(pairs(records)), console)
+
+
+def _clocked(console: Console) -> Callable[[str], None]:
+    began = time.monotonic()
+
+    def say(line: str) -> None:
+        console.print(f"{time.monotonic() - began:7.1f} s  {line}", markup=False, soft_wrap=True)
+
+    return say
+
+
+def _report(console: Console) -> None:
+    """Of each kind of figures that was measured."""
     text = _PAGE.read_text(encoding="utf-8")
-    _PAGE.write_text(page(text, pairs(records), setting), encoding="utf-8")
+    kinds = ((RECORDS, grids, page), (CLIFF_RECORDS, cliff_grids, cliff_page))
+    measured = [kind for kind in kinds if kind[0].exists()]
+    if not measured:
+        raise FileNotFoundError(f"{RECORDS} is not there: nothing was measured")
+    for records, to_grids, to_page in measured:
+        found = pairs(read_records(records))
+        _show(to_grids(found), console)
+        text = to_page(text, found, Setting.read(setting_of(records)))
+    _PAGE.write_text(text, encoding="utf-8")
     console.print(f"written into {_PAGE.relative_to(REPOSITORY)}")
 
 
-def _show(records: Sequence[Record], console: Console) -> None:
-    for grid in grids(pairs(records)):
+def _show(tables: Sequence[Grid], console: Console) -> None:
+    for grid in tables:
         console.print(grid.rich())
 
 
@@ -108,14 +147,16 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("command", choices=("run", "report"), nargs="?", default="run")
     add("--rows", type=int, default=_ROWS, help="of the base; the rest follows (%(default)s)")
-    add("--small", action="store_true", help=f"{_SMALL_ROWS} rows, once, cold: does it run?")
+    add("--small", action="store_true", help="next to no rows, once, cold: does it run?")
     add("--cold", action="store_true", help="no warm-up on a small table first")
     add("--repeats", type=int, default=_REPEATS, help="of each case (%(default)s)")
     add("--threads", type=int, default=os.cpu_count(), help="of Spark (%(default)s)")
     add("--driver-memory", default="3g", help="heap of Spark's JVM (%(default)s)")
     add("--peers", nargs="*", choices=PEERS, default=(), help="other table formats to measure")
     add("--system", choices=tuple(SYSTEMS), default=OURS, help=argparse.SUPPRESS)
-    add("--records", type=Path, default=RECORDS, help="where the raw figures are")
+    add("--cliffs", nargs="*", choices=PARTS, help="measure these cliffs (all) instead")
+    add("--scale", type=float, default=1.0, help="of the cliffs' sizes (%(default)s)")
+    add("--records", type=Path, help="where the raw figures go")
     return parser
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from airflow_hiveacid.format.acid_state import AcidState, resolve
-from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.names import is_hidden
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
@@ -32,29 +31,32 @@ from airflow_hiveacid.jobs.specs import (
     MergeSpec,
     MergeWhen,
     SourceSpec,
+    UpdateSpec,
 )
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client import connect
-from airflow_hiveacid.metastore.locks import TableAccess
-from airflow_hiveacid.metastore.transaction import begin
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.spark.writing.job import JobContext
 from airflow_hiveacid.storage.stores.listing import list_table
 from bench.check import WrongRowsError
-from bench.data import COLUMNS, KEY, OPERATION
+from bench.data import RAISE, RAISED
 from bench.records import OURS
+from bench.sales import COLUMNS, KEY, OPERATION
 from bench.spark_compaction import SparkCompaction
 from spark_apps.compact import compact
 from spark_apps.insert import insert
 from spark_apps.merge import merge
+from spark_apps.update import update
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from pyspark.sql import DataFrame
 
+    from airflow_hiveacid.format.table import Column, PartitionName
     from airflow_hiveacid.jobs.specs import Job
-    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.spark.reading.tables import ReadSnapshot
     from bench.lab import Lab
 
 DATABASE: Final = "bench"
@@ -62,6 +64,7 @@ DATABASE: Final = "bench"
 _STORIES: Final[Mapping[str, Callable[[JobContext], JobResult]]] = {
     "insert": insert,
     "merge": merge,
+    "update": update,
     "compact": compact,
 }
 _CHANGES: Final = (
@@ -75,35 +78,63 @@ _CHANGES: Final = (
         when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT, condition=f"s.{OPERATION} = 'I'"
     ),
 )
+_UPSERT: Final = (
+    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE),
+    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
+)
 _DELETE_KEYS: Final = (MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE),)
 _numbers: Final = itertools.count()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcidTable:
-    """One unpartitioned, unbucketed table of sales."""
+    """One unbucketed table."""
 
     lab: Lab
     info: TableInfo
 
     @classmethod
-    def create(cls, lab: Lab, name: str) -> AcidTable:
+    def create(
+        cls,
+        lab: Lab,
+        name: str,
+        columns: Sequence[Column] = COLUMNS,
+        partition_columns: Sequence[Column] = (),
+    ) -> AcidTable:
         """Make it, empty."""
+        new = NewTable(
+            ref=TableRef(DATABASE, name),
+            columns=tuple(columns),
+            partition_columns=tuple(partition_columns),
+        )
         with connect(lab.endpoint) as client:
             client.create_database(DATABASE)
-            ref = TableRef(DATABASE, name)
-            return cls(lab=lab, info=client.create_table(NewTable(ref=ref, columns=COLUMNS)))
+            return cls(lab=lab, info=client.create_table(new))
 
     @contextmanager
-    def frame(self, columns: Sequence[str] | None = None) -> Iterator[DataFrame]:
-        """Its rows, under a snapshot that lasts as long as the block."""
-        name = str(self.info.ref)
-        with read_snapshot(self.lab.endpoint, [name], job_key=_job_key("read")) as snapshot:
-            yield read_table(self.lab.spark, name, snapshot, columns=columns)
+    def frame(
+        self, columns: Sequence[str] | None = None, where: str | None = None
+    ) -> Iterator[DataFrame]:
+        """Its rows, or those that meet a condition, under a snapshot that lasts for the block."""
+        with self.snapshot() as snapshot:
+            yield self.rows(snapshot, columns, where)
+
+    def snapshot(self) -> AbstractContextManager[ReadSnapshot]:
+        """What a reader who comes now sees."""
+        return read_snapshot(self.lab.endpoint, [self._name], job_key=_job_key("read"))
+
+    def rows(
+        self, snapshot: ReadSnapshot, columns: Sequence[str] | None, where: str | None = None
+    ) -> DataFrame:
+        """Its rows under a snapshot."""
+        rows = read_table(self.lab.spark, self._name, snapshot, columns=columns)
+        return rows if where is None else rows.where(where)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the live data files."""
+        """Bytes of the live data files; of all that are there, where there are partitions."""
+        if self.info.is_partitioned:
+            return sum(file.stat().st_size for file in self.folder.rglob("bucket_*"))
         state = self.state()
         live = [*filter(None, [state.base]), *state.deltas, *state.delete_deltas]
         return sum(directory.size_bytes for directory in live)
@@ -137,6 +168,21 @@ class AcidTable:
             MergeSpec(target=self._name, source=_parquet(keys), keys=(KEY,), clauses=_DELETE_KEYS)
         )
 
+    def update(self) -> int:
+        """The partial UPDATE of the workload."""
+        column, value = RAISE
+        return self.set_column(column, value, RAISED)
+
+    def set_column(self, column: str, value: str, where: str) -> int:
+        """UPDATE one column of some rows."""
+        return self._run(UpdateSpec(target=self._name, set={column: value}, where=where))
+
+    def upsert(self, source: Path, keys: Sequence[str]) -> int:
+        """MERGE that updates all columns of the rows that are there, and inserts the others."""
+        return self._run(
+            MergeSpec(target=self._name, source=_parquet(source), keys=tuple(keys), clauses=_UPSERT)
+        )
+
     def merge(self, source: Path) -> int:
         """The MERGE of the workload."""
         return self._run(
@@ -151,6 +197,11 @@ class AcidTable:
             spark=self.lab.spark, root=self.folder, state=state, buckets=max(1, len(base))
         )
 
+    def add_partitions(self, names: Sequence[PartitionName]) -> None:
+        """Make partitions known; their folders lie where their names say."""
+        with connect(self.lab.endpoint) as client:
+            client.add_partitions(self.info, names)
+
     def state(self) -> AcidState:
         """Its directories, as a reader who comes now sees them."""
         with connect(self.lab.endpoint) as client:
@@ -164,17 +215,22 @@ class AcidTable:
         So one state can be changed several times over, and each run begins with what the first one
         began with.
         """
-        other = AcidTable.create(self.lab, name)
+        other = AcidTable.create(self.lab, name, self.info.columns)
         with connect(self.lab.endpoint) as client:
-            txns = client.valid_txns()
-            refs = [self.info.ref, other.info.ref]
-            seen = client.valid_write_ids(refs, txns)
-            for _ in range(seen[refs[1]].high_watermark, seen[refs[0]].high_watermark):
-                _use_up_a_write_id(client, other.info)
+            seen = client.valid_write_ids([self.info.ref], client.valid_txns())
+        other.use_up_write_ids(seen[self.info.ref].high_watermark)
         for entry in self.folder.iterdir():
             if not is_hidden(entry.name):
                 shutil.copytree(entry, other.folder / entry.name, copy_function=os.link)
         return other
+
+    def use_up_write_ids(self, count: int) -> None:
+        """Let the next write have the ID after these; nothing is written, nothing is locked."""
+        with connect(self.lab.endpoint) as client:
+            for _ in range(count):
+                txn_id = client.open_txn()
+                client.allocate_write_id(txn_id, self.info.ref)
+                client.commit_txn(txn_id)
 
     def drop(self) -> None:
         """Forget it, and remove its files."""
@@ -204,12 +260,6 @@ class AcidTable:
         if result.status is not JobStatus.COMMITTED:
             raise WrongRowsError(f"the {spec.kind} job ended as {result.status.value}: {result}")
         return result.size_bytes
-
-
-def _use_up_a_write_id(client: MetastorePort, table: TableInfo) -> None:
-    access = TableAccess(table=table, operations=frozenset({DataOperation.INSERT}))
-    with begin(client, job_key=_job_key("clone"), reads=[], writes=[access], lock_timeout_s=60.0):
-        pass  # committed without a file
 
 
 def _parquet(path: Path) -> SourceSpec:

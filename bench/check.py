@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader knows
 
-from bench.data import KEY, Sums
+from bench.data import Sums
+from bench.sales import KEY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

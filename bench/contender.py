@@ -48,6 +48,10 @@ class Contender(Protocol):
         """Delete the rows of these keys."""
         ...
 
+    def update(self) -> int:
+        """The partial UPDATE of the workload: `RAISE`, where `RAISED`."""
+        ...
+
     def merge(self, source: Path) -> int:
         """The MERGE of the workload."""
         ...

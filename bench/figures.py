@@ -27,12 +27,14 @@ class Figure:
 
     case: str
     system: str
+    process: str
     runs: int
     seconds: float
     cpu_seconds: float
     other_cpu_seconds: float
     bytes: int
     rows: int
+    driver_peak_bytes: int
     jvm_peak_bytes: int
     worker_peak_bytes: int
 
@@ -42,15 +44,22 @@ class Figure:
         return cls(
             case=runs[0].case,
             system=runs[0].system,
+            process=runs[0].process,
             runs=len(runs),
             seconds=median(r.seconds for r in runs),
             cpu_seconds=median(r.cpu_seconds for r in runs),
             other_cpu_seconds=median(r.other_cpu_seconds for r in runs),
             bytes=int(median(r.bytes for r in runs)),
             rows=int(median(r.rows for r in runs)),
+            driver_peak_bytes=max(r.driver_peak_bytes for r in runs),
             jvm_peak_bytes=max(r.jvm_peak_bytes for r in runs),
             worker_peak_bytes=max(r.worker_peak_bytes for r in runs),
         )
+
+    def cpu_over(self, other: Figure) -> float:
+        """Its CPU seconds over another's."""
+        # What is too short for the clock counts as one tick of it.
+        return self.cpu_seconds / max(other.cpu_seconds, _TICK_S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +72,7 @@ class Pair:
     @property
     def cpu_ratio(self) -> float | None:
         """Its CPU seconds over the yardstick's; None without one."""
-        if self.yardstick is None:
-            return None
-        # What is too short for the clock counts as one tick of it.
-        return self.figure.cpu_seconds / max(self.yardstick.cpu_seconds, _TICK_S)
+        return None if self.yardstick is None else self.figure.cpu_over(self.yardstick)
 
     @property
     def wall_ratio(self) -> float | None:
@@ -77,14 +83,19 @@ class Pair:
 
 
 def pairs(records: Iterable[Record]) -> tuple[Pair, ...]:
-    """Every case of every system that is no yardstick, in the order in which they were measured."""
-    runs: dict[tuple[str, str], list[Record]] = {}
+    """Every case of every system that is no yardstick, in the order in which they were measured.
+
+    The yardstick is that of the same process.
+    """
+    runs: dict[tuple[str, str, str], list[Record]] = {}
     for record in records:
-        runs.setdefault((record.case, record.system), []).append(record)
+        runs.setdefault((record.process, record.case, record.system), []).append(record)
     found = [Figure.of(each) for each in runs.values()]
-    yardsticks = {figure.case: figure for figure in found if figure.system in _YARDSTICKS}
+    yardsticks = {
+        (figure.process, figure.case): figure for figure in found if figure.system in _YARDSTICKS
+    }
     return tuple(
-        Pair(figure=figure, yardstick=yardsticks.get(figure.case))
+        Pair(figure=figure, yardstick=yardsticks.get((figure.process, figure.case)))
         for figure in found
         if figure.system not in _YARDSTICKS
     )

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader knows
+from pyspark.sql.types import TimestampNTZType
 
-from bench.data import KEY, OPERATION
+from bench.sales import KEY, OPERATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +28,7 @@ class FlatOrc:
     @classmethod
     def write(cls, spark: SparkSession, source: Path, path: Path) -> FlatOrc:
         """Make a folder of the rows of Parquet files."""
-        spark.read.parquet(str(source)).write.orc(str(path))
+        _read(spark, source).write.orc(str(path))
         return cls(spark=spark, path=path)
 
     @contextmanager
@@ -48,13 +49,18 @@ class FlatOrc:
     def append(self, source: Path) -> int:
         """Add the rows of a Parquet file; the bytes that were written."""
         before = self.size_bytes
-        self.spark.read.parquet(str(source)).write.mode("append").orc(str(self.path))
+        _read(self.spark, source).write.mode("append").orc(str(self.path))
         return self.size_bytes - before
 
     def without(self, keys: Sequence[Path], path: Path) -> FlatOrc:
         """Rewrite it without the rows of these keys."""
         gone = self.spark.read.parquet(*[str(file) for file in keys])
         return self._rewritten(self.rows().join(F.broadcast(gone), KEY, "left_anti"), path)
+
+    def set_column(self, column: str, value: str, where: str, path: Path) -> FlatOrc:
+        """Rewrite it with another value, an SQL expression, in one column of some rows."""
+        chosen = F.expr(f"CASE WHEN {where} THEN {value} ELSE {column} END")
+        return self._rewritten(self.rows().withColumn(column, chosen), path)
 
     def merged(self, source: Path, path: Path) -> FlatOrc:
         """Rewrite it as the MERGE of the workload asks.
@@ -75,3 +81,10 @@ class FlatOrc:
     def _rewritten(self, rows: DataFrame, path: Path) -> FlatOrc:
         rows.write.orc(str(path))
         return FlatOrc(spark=self.spark, path=path)
+
+
+def _read(spark: SparkSession, source: Path) -> DataFrame:
+    """The rows of Parquet files; timestamps of the kind that Spark writes as ORC's timestamps."""
+    rows = spark.read.parquet(str(source))
+    names = [field.name for field in rows.schema if isinstance(field.dataType, TimestampNTZType)]
+    return rows.withColumns({name: F.col(name).cast("timestamp") for name in names})

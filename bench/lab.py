@@ -58,15 +58,15 @@ class Lab:
 @contextmanager
 def laboratory(
     folder: Path,
-    workload: Workload,
     *,
+    split_bytes: int,
     threads: int,
     driver_memory: str,
     settings: Mapping[str, str],
 ) -> Iterator[Lab]:
     """Start everything in an empty folder; stop everything and remove the folder at the end.
 
-    `settings` are a peer's own, added to the session's.
+    Tasks read `split_bytes` of files at most. `settings` are a peer's own, added to the session's.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -80,7 +80,7 @@ def laboratory(
                     "spark.master": f"local[{threads}]",
                     "spark.driver.memory": driver_memory,
                     "spark.sql.shuffle.partitions": str(2 * threads),
-                    "spark.sql.files.maxPartitionBytes": str(_split_bytes(workload)),
+                    "spark.sql.files.maxPartitionBytes": str(split_bytes),
                     "spark.local.dir": str(folder / "spark"),
                     "spark.sql.warehouse.dir": str(folder / "warehouse"),
                     **_QUIET,
@@ -104,6 +104,8 @@ def laboratory(
 _QUIET: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # As our applications run: wall-clock values of files stay what they are.
+    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     # What our writer takes on a 4.x metastore; the others would write snappy.
@@ -126,7 +128,7 @@ def _session(settings: Mapping[str, str]) -> SparkSession:
     return spark
 
 
-def _split_bytes(workload: Workload) -> int:
+def split_bytes_of(workload: Workload) -> int:
     """Makes each file of the base one task: with Spark's 128 MB two of them would share one."""
     largest = max(file.stat().st_size for file in workload.base.iterdir())
     return int(largest * 1.25) + _OPEN_COST

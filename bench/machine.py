@@ -27,7 +27,7 @@ class Setting:
     spark: str
     pyarrow: str
     metastore: str
-    rows: int
+    workload: str
     repeats: int
     threads: int
     driver_memory: str
@@ -43,7 +43,7 @@ class Setting:
 
 
 def setting(  # noqa: PLR0913 - what only the run knows
-    *, java: str, metastore: str, rows: int, repeats: int, threads: int, driver_memory: str
+    *, java: str, metastore: str, workload: str, repeats: int, threads: int, driver_memory: str
 ) -> Setting:
     """Describe this machine and this run."""
     return Setting(
@@ -55,8 +55,13 @@ def setting(  # noqa: PLR0913 - what only the run knows
         spark=importlib.metadata.version("pyspark"),
         pyarrow=importlib.metadata.version("pyarrow"),
         metastore=metastore,
-        rows=rows,
+        workload=workload,
         repeats=repeats,
         threads=threads,
         driver_memory=driver_memory,
     )
+
+
+def setting_of(records: Path) -> Path:
+    """The file beside the records that tells what they were taken on."""
+    return records.with_name(f"{records.stem}-setting.json")

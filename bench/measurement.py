@@ -1,7 +1,7 @@
 """Knows one whole measurement: the workload, a laboratory, a warm-up, the story, the peers.
 
 Each system has a process of its own, since its jars and extensions belong to a JVM; flat files are
-measured in each of them again, so that ratios never cross processes.
+measured in each of them again, so that ratios to them never cross processes.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from bench.data import generate
-from bench.lab import METASTORE_VERSION, REPOSITORY, laboratory
-from bench.machine import Setting, setting
+from bench.lab import METASTORE_VERSION, REPOSITORY, laboratory, split_bytes_of
+from bench.machine import Setting, setting, setting_of
+from bench.recorder import Recorder
 from bench.records import read_records, write_records
+from bench.sales import STAMPED_COLUMNS
 from bench.sizes import Sizes
+from bench.stamped import StampedStory
 from bench.story import Story
 from bench.systems import SYSTEMS
 
@@ -24,7 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from bench.contender import Contender
+    from bench.data import Workload
+    from bench.lab import Lab
     from bench.records import Record
+    from bench.systems import System
 
 FOLDER: Final = REPOSITORY / "build" / "bench"
 RECORDS: Final = REPOSITORY / "build" / "bench.json"
@@ -56,11 +63,6 @@ class Options:
         ]
 
 
-def setting_of(records: Path) -> Path:
-    """The file beside the records that tells what they were taken on."""
-    return records.with_name(f"{records.stem}-setting.json")
-
-
 def measure(options: Options, say: Callable[[str], None]) -> list[Record]:
     """Measure a system and, in processes of their own, its peers; write the records.
 
@@ -74,7 +76,7 @@ def measure(options: Options, say: Callable[[str], None]) -> list[Record]:
         path = FOLDER / f"{peer}.json"
         command = [sys.executable, "-m", "bench", "run", "--system", peer, "--records", str(path)]
         subprocess.run([*command, *options.arguments()], check=True, cwd=REPOSITORY)  # noqa: S603 - ourselves
-        records += [r for r in read_records(path) if r.system == peer]
+        records += read_records(path)
     write_records(options.records, records)
     taken_on.write(setting_of(options.records))
     return records
@@ -83,33 +85,58 @@ def measure(options: Options, say: Callable[[str], None]) -> list[Record]:
 def _measure_one(options: Options, say: Callable[[str], None]) -> tuple[list[Record], Setting]:
     system = SYSTEMS[options.system]
     say(f"{system.name}: a workload of {options.rows:,} rows")
-    workload, small = (generate(FOLDER, Sizes(rows=rows)) for rows in (options.rows, _WARM_UP_ROWS))
+    workload, small = (_workloads(Sizes(rows=rows)) for rows in (options.rows, _WARM_UP_ROWS))
     with laboratory(
         FOLDER / f"lab-{system.name}",
-        workload,
+        split_bytes=split_bytes_of(workload[0]),
         threads=options.threads,
         driver_memory=options.driver_memory,
         settings=system.settings(FOLDER),
     ) as lab:
-        stories = [
-            Story(
-                lab=lab,
-                workload=work,
-                make=partial(system.create, lab),
-                name=name,
-                repeats=repeats,
-                say=say,
-                keep=partial(write_records, FOLDER / f"unfinished-{name}-{system.name}.json"),
-            )
-            for name, work, repeats in (("warmup", small, 1), ("sales", workload, options.repeats))
-            if work is workload or options.warms_up
-        ]
-        *_, records = [story.run() for story in stories]
+        if options.warms_up:
+            _run(lab, system, small, name="warmup", repeats=1, say=say)
+        records = _run(lab, system, workload, name="sales", repeats=options.repeats, say=say)
         return records, setting(
             java=lab.java,
             metastore=METASTORE_VERSION,
-            rows=options.rows,
+            workload=f"a base of {options.rows:,} rows with 23 columns",
             repeats=options.repeats,
             threads=options.threads,
             driver_memory=options.driver_memory,
         )
+
+
+def _workloads(sizes: Sizes) -> tuple[Workload, Workload]:
+    """That of the plain table and that of the one with a timestamp and a char besides."""
+    return generate(FOLDER, sizes), generate(FOLDER, sizes.stamped, STAMPED_COLUMNS)
+
+
+def _run(  # noqa: PLR0913 - a course has that many parts
+    lab: Lab,
+    system: System,
+    workloads: tuple[Workload, Workload],
+    *,
+    name: str,
+    repeats: int,
+    say: Callable[[str], None],
+) -> list[Record]:
+    """The whole course with one system."""
+    recorder = Recorder(
+        lab=lab,
+        process=system.name,
+        repeats=repeats,
+        say=say,
+        keep=partial(write_records, FOLDER / f"unfinished-{name}-{system.name}.json"),
+    )
+    plain, stamped = workloads
+    for story, workload, table in (
+        (Story, plain, name),
+        (StampedStory, stamped, f"{name}_stamped"),
+    ):
+        make = partial(_make, system, lab, workload)
+        story(recorder=recorder, workload=workload, make=make, name=table).run()
+    return recorder.records
+
+
+def _make(system: System, lab: Lab, workload: Workload, name: str) -> Contender:
+    return system.create(lab, name, workload.columns)

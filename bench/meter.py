@@ -41,6 +41,7 @@ class Measurement:
         seconds: On the wall clock.
         cpu_seconds: Of all our processes.
         other_cpu_seconds: Of everything else on the machine meanwhile.
+        driver_peak_bytes: Most resident memory of this process.
         jvm_peak_bytes: Most resident memory of the driver's JVM. A JVM gives back little of what it
             once had.
         worker_peak_bytes: Most resident memory of any one Python worker; 0 if there was none.
@@ -49,6 +50,7 @@ class Measurement:
     seconds: float
     cpu_seconds: float
     other_cpu_seconds: float
+    driver_peak_bytes: int
     jvm_peak_bytes: int
     worker_peak_bytes: int
 
@@ -72,15 +74,20 @@ class Meter:
             seconds=seconds,
             cpu_seconds=used - memory.own_cpu_seconds,
             other_cpu_seconds=max(0.0, others),
+            driver_peak_bytes=memory.peaks.get(root, 0),
             jvm_peak_bytes=memory.peaks.get(self.jvm_pid, 0),
             worker_peak_bytes=max(
-                (peak for pid, peak in memory.peaks.items() if pid != self.jvm_pid), default=0
+                (peak for pid, peak in memory.peaks.items() if pid not in {root, self.jvm_pid}),
+                default=0,
             ),
         )
 
 
 class _MemoryWatch:
-    """Follows the peaks of the JVM and what is below it. Mutable: a thread fills it in."""
+    """Follows the peaks of this process, the JVM and what is below that.
+
+    Mutable: a thread fills it in.
+    """
 
     def __init__(self, jvm_pid: int) -> None:
         self._jvm_pid = jvm_pid
@@ -90,7 +97,7 @@ class _MemoryWatch:
         self.own_cpu_seconds = 0.0
 
     def __enter__(self) -> Self:
-        reset_peaks(tree(self._jvm_pid, running()))
+        reset_peaks(self._watched())
         self._thread.start()
         return self
 
@@ -110,5 +117,8 @@ class _MemoryWatch:
             self.own_cpu_seconds = time.thread_time()
 
     def _look(self) -> None:
-        for pid in tree(self._jvm_pid, running()):
+        for pid in self._watched():
             self.peaks[pid] = max(self.peaks.get(pid, 0), peak_bytes(pid))
+
+    def _watched(self) -> set[int]:
+        return {os.getpid(), *tree(self._jvm_pid, running())}

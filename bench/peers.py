@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader knows
 
-from bench.data import KEY, OPERATION
+from bench.data import RAISE, RAISED
 from bench.jars import Jar, fetch_jars
+from bench.sales import KEY, OPERATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from airflow_hiveacid.format.table import Column
     from bench.lab import Lab
 
 DELTA: Final = "delta"
@@ -36,6 +38,7 @@ WHEN MATCHED AND s.{OPERATION} = 'D' THEN DELETE
 WHEN MATCHED AND s.{OPERATION} = 'U' THEN UPDATE SET *
 WHEN NOT MATCHED AND s.{OPERATION} = 'I' THEN INSERT *"""
 _DELETE: Final = f"DELETE FROM {{table}} WHERE {KEY} IN (SELECT {KEY} FROM gone)"  # noqa: S608 - constants
+_UPDATE: Final = f"UPDATE {{table}} SET {RAISE[0]} = {RAISE[1]} WHERE {RAISED}"  # noqa: S608 - constants
 _DELTA_VERSION: Final = "4.4.0"
 _DELTA_JARS: Final = tuple(
     Jar(group="io.delta", artifact=artifact, version=_DELTA_VERSION)
@@ -91,7 +94,7 @@ class DeltaTable:
     path: Path
 
     @classmethod
-    def create(cls, lab: Lab, name: str) -> DeltaTable:
+    def create(cls, lab: Lab, name: str, _columns: Sequence[Column]) -> DeltaTable:
         """It comes into being with its first rows."""
         return cls(spark=lab.spark, path=lab.folder / DELTA / name)
 
@@ -135,6 +138,10 @@ class DeltaTable:
             f"MERGE INTO {self._name} t USING gone s ON t.{KEY} = s.{KEY} WHEN MATCHED THEN DELETE"
         )
         return self._adding(lambda: self.spark.sql(statement).collect())
+
+    def update(self) -> int:
+        """The partial UPDATE of the workload."""
+        return self._adding(lambda: self.spark.sql(_UPDATE.format(table=self._name)).collect())
 
     def merge(self, source: Path) -> int:
         """The MERGE of the workload."""
@@ -189,7 +196,7 @@ class IcebergTable:
     is_fork: bool = field(default=False)
 
     @classmethod
-    def create(cls, lab: Lab, name: str) -> IcebergTable:
+    def create(cls, lab: Lab, name: str, _columns: Sequence[Column]) -> IcebergTable:
         """It comes into being with its first rows."""
         path = lab.folder / ICEBERG / "bench" / name
         return cls(spark=lab.spark, name=f"{ICEBERG}.bench.{name}", path=path)
@@ -232,6 +239,10 @@ class IcebergTable:
         """Delete the rows of these keys."""
         self._read(keys).createOrReplaceTempView("gone")
         return self._adding(lambda: self.spark.sql(_DELETE.format(table=self.name)).collect())
+
+    def update(self) -> int:
+        """The partial UPDATE of the workload."""
+        return self._adding(lambda: self.spark.sql(_UPDATE.format(table=self.name)).collect())
 
     def merge(self, source: Path) -> int:
         """The MERGE of the workload."""
@@ -287,7 +298,8 @@ class IcebergTable:
         return self.snapshot
 
     def _load(self, name: str) -> DataFrame:
-        reader = self.spark.read.format(ICEBERG).option("snapshot-id", self._pinned())
+        # Spark's own option for time travel; Iceberg's `snapshot-id` is gone since its 1.12.
+        reader = self.spark.read.format(ICEBERG).option("versionAsOf", self._pinned())
         return reader.load(name)
 
     def _read(self, source: Path) -> DataFrame:

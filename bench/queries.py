@@ -3,21 +3,24 @@
 From almost nothing to everything: how many rows; one column; a filter that keeps one row in fifty;
 every column of every row; a join with a small table. Who reads a full-ACID table names the columns
 it wants; of flat files Spark finds them out.
+
+Of a table with a timestamp and a char the same is asked twice: without these two, and with them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader knows
 
-from bench.data import CUSTOMERS
+from bench.sales import COLUMNS, CUSTOMERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 Answer = tuple[tuple[object, ...], ...]
 
@@ -35,17 +38,16 @@ def count_rows(rows: DataFrame) -> Answer:
     return _answer(rows.agg(F.count(F.lit(1))))
 
 
-def sum_one_column(rows: DataFrame) -> Answer:
+def sum_one_column(rows: DataFrame, more: Sequence[Column] = ()) -> Answer:
     """SELECT sum(paid)."""
-    return _answer(rows.agg(F.sum("paid")))
+    return _answer(rows.agg(F.sum("paid"), *more))
 
 
-def filter_and_group(rows: DataFrame) -> Answer:
+def filter_and_group(rows: DataFrame, more: Sequence[Column] = (), day: str = "sold_on") -> Answer:
     """Two conditions, then sums by channel."""
-    few = rows.where(
-        (F.col("status") == "paid") & F.col("sold_on").between("2023-01-01", "2023-06-30")
-    )
-    return _answer(few.groupBy("channel").agg(F.count(F.lit(1)), F.sum("paid")).orderBy("channel"))
+    few = rows.where((F.col("status") == "paid") & F.col(day).between("2023-01-01", "2023-06-30"))
+    sums = few.groupBy("channel").agg(F.count(F.lit(1)), F.sum("paid"), *more)
+    return _answer(sums.orderBy("channel"))
 
 
 def read_everything(rows: DataFrame) -> Answer:
@@ -54,15 +56,18 @@ def read_everything(rows: DataFrame) -> Answer:
     return ((rows._jdf.queryExecution().toRdd().count(),),)  # noqa: SLF001 - only the JVM has this
 
 
-def join_and_group(rows: DataFrame) -> Answer:
+def read_columns(rows: DataFrame, names: Sequence[str]) -> Answer:
+    """The same of these columns."""
+    return read_everything(rows.select(*names))
+
+
+def join_and_group(rows: DataFrame, more: Sequence[Column] = ()) -> Answer:
     """Sums by the customers' segment, which another table knows."""
     customers = rows.sparkSession.range(1, CUSTOMERS).select(
         F.col("id").alias("customer_id"), (F.col("id") % 10).alias("segment")
     )
-    joined = rows.join(customers, "customer_id")
-    return _answer(
-        joined.groupBy("segment").agg(F.count(F.lit(1)), F.sum("paid")).orderBy("segment")
-    )
+    joined = rows.join(customers, "customer_id").groupBy("segment")
+    return _answer(joined.agg(F.count(F.lit(1)), F.sum("paid"), *more).orderBy("segment"))
 
 
 QUERIES: Final[Mapping[str, Query]] = {
@@ -72,6 +77,34 @@ QUERIES: Final[Mapping[str, Query]] = {
     "all": Query(columns=None, ask=read_everything),
     "join": Query(columns=("customer_id", "paid"), ask=join_and_group),
 }
+STAMPED: Final = ("sum", "filter", "all", "join")
+"""Those that ask for columns."""
+
+
+_PLAIN: Final = tuple(column.name for column in COLUMNS)
+_STAMPS: Final = ("sold_at", "grade")
+
+
+def plain_queries() -> Mapping[str, Query]:
+    """Questions to a table with a timestamp and a char that ask for neither."""
+    everything = Query(columns=_PLAIN, ask=partial(read_columns, names=_PLAIN))
+    return {name: QUERIES[name] for name in STAMPED} | {"all": everything}
+
+
+def stamped_queries() -> Mapping[str, Query]:
+    """The same questions with the timestamp and the char asked for besides."""
+    # As text: a moment of a flat file is one of a time zone, that of a Hive table is of none.
+    more = (F.max("sold_at").cast("string"), F.max("grade"))
+    asked: Mapping[str, Callable[[DataFrame], Answer]] = {
+        "sum": partial(sum_one_column, more=more),
+        "filter": partial(filter_and_group, more=more, day="sold_at"),
+        "all": partial(read_columns, names=(*_PLAIN, *_STAMPS)),
+        "join": partial(join_and_group, more=more),
+    }
+    return {
+        name: Query(columns=(*(QUERIES[name].columns or _PLAIN), *_STAMPS), ask=asked[name])
+        for name in STAMPED
+    }
 
 
 def _answer(frame: DataFrame) -> Answer:

@@ -25,41 +25,55 @@ class Record:
     Attributes:
         case: What was done, such as `scan.base.count`.
         system: Who did it: one of the names above, or a peer's.
+        process: The system whose process it was done in; yardsticks are measured in each.
         run: Counts the runs of one case and system from 0.
         seconds: On the wall clock.
         cpu_seconds: Of all our processes.
         other_cpu_seconds: Of everything else on the machine meanwhile.
         bytes: Written; by a scan, lying in the files it is about.
         rows: Read by a scan, else changed or written.
+        driver_peak_bytes: Most resident memory of the driver's Python.
         jvm_peak_bytes: Most resident memory of the driver's JVM.
         worker_peak_bytes: Most resident memory of one Python worker.
     """
 
     case: str
     system: str
+    process: str
     run: int
     seconds: float
     cpu_seconds: float
     other_cpu_seconds: float
     bytes: int
     rows: int
+    driver_peak_bytes: int
     jvm_peak_bytes: int
     worker_peak_bytes: int
 
     @classmethod
     def of(  # noqa: PLR0913 - one argument a field
-        cls, case: str, system: str, run: int, took: Measurement, *, size_bytes: int, rows: int
+        cls,
+        case: str,
+        system: str,
+        process: str,
+        run: int,
+        took: Measurement,
+        *,
+        size_bytes: int,
+        rows: int,
     ) -> Self:
         """Make one of a measurement."""
         return cls(
             case=case,
             system=system,
+            process=process,
             run=run,
             seconds=round(took.seconds, 3),
             cpu_seconds=round(took.cpu_seconds, 2),
             other_cpu_seconds=round(took.other_cpu_seconds, 2),
             bytes=size_bytes,
             rows=rows,
+            driver_peak_bytes=took.driver_peak_bytes,
             jvm_peak_bytes=took.jvm_peak_bytes,
             worker_peak_bytes=took.worker_peak_bytes,
         )

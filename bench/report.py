@@ -1,20 +1,28 @@
-"""Knows how figures are shown: as tables on a terminal, and on the page of figures in the docs.
+"""Knows the tables of the main course: our steps and scans beside flat files and beside the peers.
 
-One `Grid` a table, whatever shows it. The page's prose is written by people; only what stands
-between two markers is replaced.
+Ratios to flat files come from one process each; ratios to a peer are between two processes of one
+run. The page's prose is written by people; only what stands between two markers is replaced.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from rich.table import Table
-
+from bench.grid import (
+    Grid,
+    described,
+    mebi_text,
+    noise,
+    ratio_text,
+    replaced,
+    seconds_text,
+)
 from bench.queries import QUERIES
+from bench.records import OURS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from bench.figures import Figure, Pair
     from bench.machine import Setting
@@ -22,12 +30,12 @@ if TYPE_CHECKING:
 BEGIN: Final = "<!-- figures: written by `python -m bench report` -->"
 END: Final = "<!-- end of figures -->"
 
-_MEBI: Final = 1 << 20
 _SCAN: Final = "scan."
 _STEPS: Final = {
     "create": "write the base",
     "append": "append one batch",
     "delete": "delete one batch by key",
+    "update": "UPDATE one column of 1 %",
     "merge": "MERGE",
     "compact.minor": "minor compaction",
     "compact.major": "major compaction",
@@ -37,6 +45,10 @@ _STATES: Final = {
     "changed": "base, 10 deltas, 1 % deleted",
     "merged": "the same and a MERGE",
     "compacted": "after major compaction",
+    "plain": "second table, base only: timestamp and char not asked",
+    "stamped": "second table, base only: both asked",
+    "plain-changed": "second table, 10 deltas, 1 % deleted: not asked",
+    "stamped-changed": "second table, 10 deltas, 1 % deleted: both asked",
 }
 _QUERIES: Final = {
     "count": "count(*)",
@@ -46,44 +58,30 @@ _QUERIES: Final = {
     "join": "join",
 }
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
-    """A table of texts; the first column is words, the others are numbers."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-    def rich(self) -> Table:
-        """For a terminal."""
-        table = Table(title=self.title, title_justify="left")
-        for i, name in enumerate(self.header):
-            table.add_column(name, justify="right" if i else "left")
-        for row in self.rows:
-            table.add_row(*row)
-        return table
-
-    def markdown(self) -> str:
-        """For the docs."""
-        rule = ("---", *["---:"] * (len(self.header) - 1))
-        lines = [" | ".join(row) for row in (self.header, rule, *self.rows)]
-        return "\n".join([f"### {self.title}", "", *[f"| {line} |" for line in lines]])
+_Figures = dict[tuple[str, str], "Pair"]
+"""Pairs by system and case."""
 
 
 def grids(found: Sequence[Pair]) -> tuple[Grid, ...]:
-    """All tables, system by system."""
-    tables = []
-    for system in dict.fromkeys(pair.figure.system for pair in found):
-        own = [pair for pair in found if pair.figure.system == system]
-        scans = {p.figure.case: p for p in own if p.figure.case.startswith(_SCAN)}
-        tables += [
-            _steps(system, [pair for pair in own if pair.figure.case not in scans]),
-            _scans(f"{system}: CPU seconds of scans / flat ORC's (own seconds)", scans, _cpu),
-            _scans(f"{system}: wall seconds of scans / flat ORC's (own seconds)", scans, _wall),
-            _memory(system, own),
-        ]
-    return tuple(tables)
+    """All tables: steps, scans, scans beside each peer, memory."""
+    by_case = {(pair.figure.system, pair.figure.case): pair for pair in found}
+    peers = [s for s in dict.fromkeys(system for system, _ in by_case) if s != OURS]
+    ours = [pair for pair in found if pair.figure.system == OURS]
+    scans = {p.figure.case: p for p in ours if p.figure.case.startswith(_SCAN)}
+    return (
+        _steps([pair for pair in ours if pair.figure.case not in scans], peers, by_case),
+        _scans("Scans: CPU seconds / flat ORC's (own seconds)", scans, _cpu),
+        _scans("Scans: wall seconds / flat ORC's (own seconds)", scans, _wall),
+        *(
+            _scans(
+                f"Scans: our CPU seconds / {peer}'s ({peer}'s / flat ORC's)",
+                scans,
+                partial(_beside_peer, peer, by_case),
+            )
+            for peer in peers
+        ),
+        _memory(ours),
+    )
 
 
 def page(text: str, found: Sequence[Pair], setting: Setting) -> str:
@@ -92,30 +90,46 @@ def page(text: str, found: Sequence[Pair], setting: Setting) -> str:
     Raises:
         ValueError: It lacks a marker.
     """
-    head, begin, rest = text.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page needs the lines {BEGIN} and {END}")
-    blocks = [_described(setting), _noise(found), *(grid.markdown() for grid in grids(found))]
-    return f"{head}{BEGIN}\n\n" + "\n\n".join(blocks) + f"\n\n{END}{tail}"
+    figures = [pair.figure for pair in found]
+    blocks = [described(setting), noise(figures), *(grid.markdown() for grid in grids(found))]
+    return replaced(text, BEGIN, END, blocks)
 
 
-def _steps(system: str, own: Iterable[Pair]) -> Grid:
+def _steps(own: Sequence[Pair], peers: Sequence[str], by_case: _Figures) -> Grid:
+    """One line a step: our seconds, then ratios to all others, then theirs to flat files."""
     return Grid(
-        title=f"{system}: steps / flat ORC written anew, or Spark decoding and encoding",
-        header=("step", "CPU ratio", "CPU s", "its", "wall ratio", "s", "its", "MiB", "its"),
+        title="Steps: CPU seconds / flat ORC's (written anew; or Spark's compaction), / the peers'",
+        header=(
+            *("step", "CPU s", "CPU / flat", *(f"CPU / {peer}'s" for peer in peers)),
+            *(f"{peer} / flat" for peer in peers),
+            *("wall s", "wall / flat", "MiB", "flat's"),
+        ),
         rows=tuple(
             (
                 _STEPS.get(pair.figure.case, pair.figure.case),
-                _ratio(pair.cpu_ratio),
-                *_beside(pair, lambda figure: _seconds(figure.cpu_seconds)),
-                _ratio(pair.wall_ratio),
-                *_beside(pair, lambda figure: _seconds(figure.seconds)),
-                *_beside(pair, lambda figure: _mebi(figure.bytes)),
+                seconds_text(pair.figure.cpu_seconds),
+                ratio_text(pair.cpu_ratio),
+                *(ratio_text(_to(pair, other)) for other in _others(pair, peers, by_case)),
+                *(
+                    "" if other is None else ratio_text(other.cpu_ratio)
+                    for other in _others(pair, peers, by_case)
+                ),
+                seconds_text(pair.figure.seconds),
+                ratio_text(pair.wall_ratio),
+                mebi_text(pair.figure.bytes),
+                mebi_text(pair.yardstick.bytes) if pair.yardstick else "",
             )
             for pair in own
         ),
     )
+
+
+def _others(pair: Pair, peers: Sequence[str], by_case: _Figures) -> list[Pair | None]:
+    return [by_case.get((peer, pair.figure.case)) for peer in peers]
+
+
+def _to(pair: Pair, other: Pair | None) -> float | None:
+    return None if other is None else pair.figure.cpu_over(other.figure)
 
 
 def _scans(title: str, scans: Mapping[str, Pair], cell: Callable[[Pair], str]) -> Grid:
@@ -123,76 +137,55 @@ def _scans(title: str, scans: Mapping[str, Pair], cell: Callable[[Pair], str]) -
         title=title,
         header=("state", *(_QUERIES[name] for name in QUERIES)),
         rows=tuple(
-            (words, *(cell(scans[f"{_SCAN}{state}.{name}"]) for name in QUERIES))
+            (words, *(cell(pair) if pair else "" for pair in asked))
             for state, words in _STATES.items()
-            if f"{_SCAN}{state}.count" in scans
+            if any(asked := [scans.get(f"{_SCAN}{state}.{name}") for name in QUERIES])
         ),
     )
 
 
 def _cpu(pair: Pair) -> str:
-    return f"{_ratio(pair.cpu_ratio)} ({_seconds(pair.figure.cpu_seconds)})"
+    return f"{ratio_text(pair.cpu_ratio)} ({seconds_text(pair.figure.cpu_seconds)})"
 
 
 def _wall(pair: Pair) -> str:
-    return f"{_ratio(pair.wall_ratio)} ({_seconds(pair.figure.seconds)})"
+    return f"{ratio_text(pair.wall_ratio)} ({seconds_text(pair.figure.seconds)})"
 
 
-def _memory(system: str, own: Iterable[Pair]) -> Grid:
+def _beside_peer(peer: str, by_case: _Figures, pair: Pair) -> str:
+    other = by_case.get((peer, pair.figure.case))
+    if other is None:
+        return ""
+    return f"{ratio_text(_to(pair, other))} ({ratio_text(other.cpu_ratio)})"
+
+
+def _memory(own: Sequence[Pair]) -> Grid:
+    """The highest peaks of each step; the scans of one state count as one."""
+    steps: dict[str, list[Pair]] = {}
+    for pair in own:
+        steps.setdefault(_memory_step(pair.figure.case), []).append(pair)
     return Grid(
-        title=f"{system}: peak resident memory, MiB",
-        header=("step", "driver's JVM", "yardstick's", "largest Python worker"),
+        title="Peak resident memory, MiB",
+        header=("step", "driver's JVM", "flat's", "driver's Python", "largest Python worker"),
         rows=tuple(
             (
-                _memory_step(pair.figure.case),
-                *_beside(pair, lambda figure: _mebi(figure.jvm_peak_bytes)),
-                _mebi(pair.figure.worker_peak_bytes),
+                step,
+                _highest(pairs, lambda figure: figure.jvm_peak_bytes),
+                mebi_text(max(p.yardstick.jvm_peak_bytes if p.yardstick else 0 for p in pairs)),
+                _highest(pairs, lambda figure: figure.driver_peak_bytes),
+                _highest(pairs, lambda figure: figure.worker_peak_bytes),
             )
-            for pair in own
+            for step, pairs in steps.items()
         ),
     )
 
 
-def _beside(pair: Pair, show: Callable[[Figure], str]) -> tuple[str, str]:
-    return show(pair.figure), show(pair.yardstick) if pair.yardstick else ""
+def _highest(pairs: Sequence[Pair], peak: Callable[[Figure], int]) -> str:
+    return mebi_text(max(peak(pair.figure) for pair in pairs))
 
 
 def _memory_step(case: str) -> str:
     if not case.startswith(_SCAN):
         return _STEPS.get(case, case)
-    _, state, query = case.split(".")
-    return f"scan {_STATES[state]}: {_QUERIES[query]}"
-
-
-def _ratio(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.2f}" if value < 10 else f"{value:.1f}"  # noqa: PLR2004 - three digits tell enough
-
-
-def _mebi(size: int) -> str:
-    mebi = size / _MEBI
-    return f"{mebi:.0f}" if mebi >= 10 else f"{mebi:.1f}"  # noqa: PLR2004 - as above
-
-
-def _described(setting: Setting) -> str:
-    return (
-        f"Measured on {setting.cores} cores and {setting.memory_gib} GiB, {setting.kernel}, local "
-        f"disk; Spark {setting.spark} with {setting.threads} threads and a heap of "
-        f"{setting.driver_memory}, Java {setting.java}, Python {setting.python}, "
-        f"PyArrow {setting.pyarrow}, Hive metastore "
-        f"{setting.metastore}; a base of {setting.rows:,} rows with 23 columns, medians of "
-        f"{setting.repeats} runs."
-    )
-
-
-def _noise(found: Sequence[Pair]) -> str:
-    others = sum(pair.figure.other_cpu_seconds for pair in found)
-    own = sum(pair.figure.cpu_seconds for pair in found)
-    share = others / (own + others) if own + others else 0.0
-    return (
-        f"While these figures were taken, other programs used {share:.0%} of the CPU time that was "
-        "used at all."
-    )
+    _, state, _ = case.split(".")
+    return f"scans: {_STATES[state]}"

@@ -32,6 +32,11 @@ class Sizes:
             raise ValueError(f"rows must be {_SMALLEST} or more, not {self.rows}")
 
     @property
+    def stamped(self) -> Sizes:
+        """Of the second table, which has a timestamp and a char besides."""
+        return Sizes(rows=max(_SMALLEST, self.rows // 4))
+
+    @property
     def append_rows(self) -> int:
         """Rows that one append adds."""
         return self.rows // 40

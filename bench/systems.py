@@ -17,9 +17,10 @@ from bench.peers import (
 from bench.records import OURS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from airflow_hiveacid.format.table import Column
     from bench.contender import Contender
     from bench.lab import Lab
 
@@ -30,10 +31,13 @@ def _nothing(_folder: Path) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """One system. `settings` gives what its session needs, for a folder that takes its jars."""
+    """One system. `settings` gives what its session needs, for a folder that takes its jars.
+
+    `create` makes an empty table of a name and columns.
+    """
 
     name: str
-    create: Callable[[Lab, str], Contender]
+    create: Callable[[Lab, str, Sequence[Column]], Contender]
     settings: Callable[[Path], Mapping[str, str]] = field(default=_nothing)
 
 

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bench.data import COLUMNS, KEY, OPERATION, Picks, Sums, Workload, generate, money, sales
+from bench.data import RAISED, Picks, Sums, Workload, generate
+from bench.sales import COLUMNS, KEY, OPERATION, STAMPED_COLUMNS, money, sales
 from bench.sizes import BATCHES, Sizes
 
 if TYPE_CHECKING:
@@ -48,13 +49,24 @@ def test_the_same_seed_draws_the_same_sales_and_another_one_others() -> None:
 
 
 def test_sales_have_23_columns_of_the_table_types_and_no_null() -> None:
-    drawn = sales(np.arange(1_000), "types")
+    drawn = sales(np.arange(1_000), "types", columns=COLUMNS)
     assert drawn.column_names == [c.name for c in COLUMNS]
     assert len(COLUMNS) == 23
     assert drawn["paid"].type == pa.decimal128(12, 2)
     assert drawn["quantity"].type == pa.int32()
     assert drawn["sold_on"].type == pa.date32()
     assert all(column.null_count == 0 for column in drawn.columns)
+
+
+def test_two_more_columns_leave_the_others_as_they_are() -> None:
+    drawn = sales(np.arange(1_000), "types")
+    assert drawn.select([c.name for c in COLUMNS]).equals(
+        sales(np.arange(1_000), "types", columns=COLUMNS)
+    )
+    assert [c.name for c in STAMPED_COLUMNS if c not in COLUMNS] == ["sold_at", "grade"]
+    assert drawn["sold_at"].type == pa.timestamp("us")
+    day = pa.compute.floor_temporal(drawn["sold_at"], unit="day").cast(pa.date32())
+    assert day.equals(drawn["sold_on"])
 
 
 def test_cents_become_decimals_exactly_below_zero_too() -> None:
@@ -91,6 +103,10 @@ def test_the_truth_is_what_doing_it_all_in_memory_gives(workload: Workload) -> N
     appended = pa.concat_tables([rows, *(pq.read_table(file) for file in workload.appends)])
     changed = without(appended, [k for file in workload.deletes for k in keys_of(file)])
     assert Sums.of(changed) == workload.truth.changed
+    column, _, most = RAISED.partition(" <= ")
+    raised = int(np.sum(changed[column].to_numpy() <= int(most)))
+    assert 0 < raised < len(changed) / 50
+    assert workload.truth.raised == workload.truth.changed + Sums(quantity=raised)
     source = pq.read_table(workload.merge)
     kept = source.filter(pa.compute.not_equal(source[OPERATION], "D")).drop([OPERATION])
     merged = pa.concat_tables([without(changed, source[KEY].to_pylist()), kept])

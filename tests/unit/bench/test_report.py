@@ -10,7 +10,7 @@ from bench.check import Fingerprint, WrongRowsError, require_same, require_sums
 from bench.data import Sums
 from bench.figures import pairs
 from bench.machine import Setting
-from bench.queries import QUERIES
+from bench.queries import QUERIES, STAMPED
 from bench.records import FLAT, OURS, SPARK, Record, read_records, write_records
 from bench.report import BEGIN, END, grids, page
 
@@ -26,38 +26,51 @@ SETTING = Setting(
     spark="4.1.4",
     pyarrow="26.0.1",
     metastore="4.0.1",
-    rows=4_000_000,
+    workload="a base of 4 rows",
     repeats=3,
     threads=2,
     driver_memory="3g",
 )
 
 
-def record(case: str, system: str, cpu: float, *, wall: float = 1.0, run: int = 0) -> Record:
+def record(
+    case: str, system: str, cpu: float, *, wall: float = 1.0, run: int = 0, process: str = OURS
+) -> Record:
     return Record(
         case=case,
         system=system,
+        process=process,
         run=run,
         seconds=wall,
         cpu_seconds=cpu,
         other_cpu_seconds=1.0,
         bytes=3 << 20,
         rows=10,
+        driver_peak_bytes=200 << 20,
         jvm_peak_bytes=500 << 20,
         worker_peak_bytes=(100 + run) << 20,
     )
 
 
-def measured() -> list[Record]:
-    """A whole measurement in which everything costs 3 against 2."""
-    scans = [f"scan.{s}.{q}" for s in ("base", "changed", "merged", "compacted") for q in QUERIES]
-    flat = ["create", "append", "delete", "merge", *scans]
+STATES = {
+    **dict.fromkeys(("base", "changed", "merged", "compacted"), tuple(QUERIES)),
+    **dict.fromkeys(("plain", "stamped", "plain-changed", "stamped-changed"), STAMPED),
+}
+
+
+def measured(system: str = OURS, *, own: float = 3.0, flat: float = 2.0) -> list[Record]:
+    """A whole measurement in which everything costs as much."""
+    scans = [f"scan.{state}.{query}" for state, queries in STATES.items() for query in queries]
+    by_flat = ["create", "append", "delete", "update", "merge", *scans]
     spark = ["compact.minor", "compact.major"]
-    sides = [*((c, FLAT) for c in flat), *((c, SPARK) for c in spark)]
+    sides = [*((c, FLAT) for c in by_flat), *((c, SPARK) for c in spark)]
     return [
         r
         for case, yardstick in sides
-        for r in (record(case, yardstick, 2.0), record(case, OURS, 3.0, wall=0.5))
+        for r in (
+            record(case, yardstick, flat, process=system),
+            record(case, system, own, wall=0.5, process=system),
+        )
     ]
 
 
@@ -100,15 +113,34 @@ def test_every_case_is_in_a_table_with_its_ratio() -> None:
         "write the base",
         "append one batch",
         "delete one batch by key",
+        "UPDATE one column of 1 %",
         "MERGE",
         "minor compaction",
         "major compaction",
     ]
-    assert {row[1] for row in steps.rows} == {"1.50"}
-    assert {cell for row in cpu.rows for cell in row[1:]} == {"1.50 (3.00)"}
-    assert {cell for row in wall.rows for cell in row[1:]} == {"0.50 (0.50)"}
-    assert len(cpu.rows) == 4
-    assert len(memory.rows) == len(steps.rows) + 4 * len(QUERIES)
+    assert {row[2] for row in steps.rows} == {"1.50"}
+    cells = {cell for row in cpu.rows for cell in row[1:]}
+    assert cells == {"1.50 (3.00)", ""}  # a count asks for no column
+    assert {cell for row in wall.rows for cell in row[1:]} == {"0.50 (0.50)", ""}
+    assert len(cpu.rows) == len(STATES)
+    assert len(memory.rows) == len(steps.rows) + len(STATES)
+
+
+def test_a_peer_stands_beside_us_and_beside_its_own_flat_files() -> None:
+    ours, theirs = measured(), measured("delta", own=1.5, flat=1.0)
+    steps, _, _, beside, _ = grids(pairs([*ours, *theirs]))
+    found = {row[0]: dict(zip(steps.header, row, strict=True)) for row in steps.rows}
+    assert found["MERGE"]["CPU / delta's"] == "2.00"
+    assert found["MERGE"]["delta / flat"] == "1.50"
+    assert found["MERGE"]["CPU / flat"] == "1.50"
+    assert beside.rows[0][1:] == ("2.00 (1.50)",) * len(QUERIES)
+
+
+def test_a_case_that_a_peer_does_not_know_is_left_empty() -> None:
+    theirs = [r for r in measured("delta") if r.case != "compact.minor"]
+    steps, *_ = grids(pairs([*measured(), *theirs]))
+    (minor,) = [row for row in steps.rows if row[0] == "minor compaction"]
+    assert (minor[3], minor[4]) == ("", "")
 
 
 def test_a_grid_in_markdown_has_as_many_cells_in_every_line() -> None:

@@ -1,0 +1,116 @@
+"""Knows the course of the cliffs: which parts there are, and how some of them are measured anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from bench.cliffs.aborted import measure_aborted
+from bench.cliffs.deltas import measure_deltas
+from bench.cliffs.flat_partitions import SETTINGS
+from bench.cliffs.ground import Ground
+from bench.cliffs.partitions import measure_partitions
+from bench.cliffs.planning import measure_planning
+from bench.cliffs.sizes import CliffSizes
+from bench.cliffs.wide import measure_columns, measure_texts
+from bench.lab import METASTORE_VERSION, REPOSITORY, laboratory
+from bench.machine import setting, setting_of
+from bench.recorder import Recorder
+from bench.records import OURS, read_records, write_records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from bench.lab import Lab
+    from bench.records import Record
+
+PARTS: Final[Mapping[str, Callable[[Ground], None]]] = {
+    "partitions": measure_partitions,
+    "deltas": measure_deltas,
+    "columns": measure_columns,
+    "texts": measure_texts,
+    "aborted": measure_aborted,
+    "planning": measure_planning,
+}
+CLIFF_RECORDS: Final = REPOSITORY / "build" / "bench-cliffs.json"
+
+_FOLDER: Final = REPOSITORY / "build" / "bench"
+_WARM_UP: Final = CliffSizes(scale=0.001)
+_SPLIT_BYTES: Final = 128 << 20  # Spark's own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CliffOptions:
+    """What is asked for; `records` is where the raw figures go, beside those of other parts."""
+
+    parts: tuple[str, ...]
+    sizes: CliffSizes
+    repeats: int
+    warms_up: bool
+    threads: int
+    driver_memory: str
+    records: Path
+
+
+def measure_cliffs(options: CliffOptions, say: Callable[[str], None]) -> list[Record]:
+    """Measure some parts; their records take the place of what these parts had.
+
+    Raises:
+        WrongRowsError: Two sides ended in other rows.
+        LocalServerError: The metastore could not be had.
+    """
+    with laboratory(
+        _FOLDER / "lab-cliffs",
+        split_bytes=_SPLIT_BYTES,
+        threads=options.threads,
+        driver_memory=options.driver_memory,
+        settings=SETTINGS,
+    ) as lab:
+        taken_on = setting(
+            java=lab.java,
+            metastore=METASTORE_VERSION,
+            workload=f"at {options.sizes.scale:g} of the full size",
+            repeats=options.repeats,
+            threads=options.threads,
+            driver_memory=options.driver_memory,
+        )
+        recorder = _recorder(lab, options.repeats, say)
+        for part in options.parts:
+            if options.warms_up:
+                warm = _recorder(lab, 1, lambda _stage: None)
+                PARTS[part](Ground(recorder=warm, sizes=_WARM_UP, name="warm"))
+            PARTS[part](Ground(recorder=recorder, sizes=options.sizes, name="full"))
+    records = merged(_former(options.records), recorder.records)
+    write_records(options.records, records)
+    taken_on.write(setting_of(options.records))
+    return records
+
+
+def merged(former: Sequence[Record], new: Sequence[Record]) -> list[Record]:
+    """Former records of other parts, and the new ones; in the order of the parts."""
+    measured = {part_of(record) for record in new}
+    records = [record for record in former if part_of(record) not in measured]
+    order = [*PARTS]
+    order.insert(1, "merge")
+    return sorted([*records, *new], key=lambda record: order.index(part_of(record)))
+
+
+def part_of(record: Record) -> str:
+    """The part that a record is of."""
+    return record.case.split(".")[1]
+
+
+def _former(path: Path) -> Sequence[Record]:
+    return read_records(path) if path.exists() else ()
+
+
+def _recorder(lab: Lab, repeats: int, say: Callable[[str], None]) -> Recorder:
+    return Recorder(
+        lab=lab,
+        process=OURS,
+        repeats=repeats,
+        say=say,
+        keep=partial(write_records, _FOLDER / "unfinished-cliffs.json"),
+    )

@@ -1,0 +1,114 @@
+"""Knows the tables of the cliffs: each case beside its yardstick, and how costs grow with size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from bench.grid import Grid, described, mebi_text, noise, ratio_text, replaced, seconds_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench.figures import Figure, Pair
+    from bench.machine import Setting
+
+CLIFFS_BEGIN: Final = "<!-- cliffs: written by `python -m bench report` -->"
+CLIFFS_END: Final = "<!-- end of cliffs -->"
+
+_PARTS: Final = {
+    "partitions": "{size:,} partitions",
+    "merge": "MERGE into 3 of {size:,} partitions",
+    "deltas": "{size:,} deltas",
+    "columns": "{size:,} columns",
+    "texts": "texts of {size:,} bytes",
+    "aborted": "{size:,} aborted write IDs",
+    "planning": "planning {size:,}",
+}
+_WHATS: Final = {
+    "count": "count(*)",
+    "sum": "one column",
+    "all": "all columns",
+    "one": "one partition of them",
+    "deleted-count": "count(*), 1 % deleted",
+    "deleted-sum": "one column, 1 % deleted",
+    "deleted-all": "all columns, after deletes",
+    "deleted-one": "one partition of them, 1 % deleted",
+    "merge": "",
+    "delete": "delete by key",
+    "create": "write the base",
+    "update": "UPDATE one column of 1 %",
+    "updated-all": "all columns, after the UPDATE",
+    "base-count": "count(*) of one compacted base",
+    "base-sum": "one column of one compacted base",
+    "base-all": "all columns of one compacted base",
+}
+
+
+def cliff_grids(found: Sequence[Pair]) -> tuple[Grid, ...]:
+    """All tables: a line a case, then the growth of what was measured in two sizes."""
+    return _cases(found), _growth([pair.figure for pair in found])
+
+
+def cliff_page(text: str, found: Sequence[Pair], setting: Setting) -> str:
+    """The page with these figures between its markers.
+
+    Raises:
+        ValueError: It lacks a marker.
+    """
+    figures = [pair.figure for pair in found]
+    blocks = [described(setting), noise(figures), *(g.markdown() for g in cliff_grids(found))]
+    return replaced(text, CLIFFS_BEGIN, CLIFFS_END, blocks)
+
+
+def _cases(found: Sequence[Pair]) -> Grid:
+    return Grid(
+        title="Cliffs beside flat ORC",
+        header=(
+            *("case", "CPU / flat", "CPU s", "flat's", "wall / flat", "s", "flat's"),
+            *("JVM MiB", "driver's Python MiB", "largest worker MiB"),
+        ),
+        rows=tuple(
+            (
+                _words(pair.figure.case),
+                ratio_text(pair.cpu_ratio),
+                seconds_text(pair.figure.cpu_seconds),
+                seconds_text(pair.yardstick.cpu_seconds) if pair.yardstick else "",
+                ratio_text(pair.wall_ratio),
+                seconds_text(pair.figure.seconds),
+                seconds_text(pair.yardstick.seconds) if pair.yardstick else "",
+                mebi_text(pair.figure.jvm_peak_bytes),
+                mebi_text(pair.figure.driver_peak_bytes),
+                mebi_text(pair.figure.worker_peak_bytes),
+            )
+            for pair in found
+        ),
+    )
+
+
+def _growth(found: Sequence[Figure]) -> Grid:
+    by_what: dict[tuple[str, str], dict[int, Figure]] = {}
+    for figure in found:
+        _, part, size, what = figure.case.split(".")
+        by_what.setdefault((part, what), {})[int(size)] = figure
+    rows = []
+    for sizes in by_what.values():
+        least, most = sizes[min(sizes)], sizes[max(sizes)]
+        if len(sizes) > 1:
+            rows.append(
+                (
+                    _words(most.case),
+                    f"{min(sizes):,}",
+                    ratio_text(most.cpu_over(least)),
+                    f"{seconds_text(most.cpu_seconds)} / {seconds_text(least.cpu_seconds)}",
+                )
+            )
+    header = ("case", "beside", "CPU ratio", "CPU s")
+    return Grid(title="Growth: the larger case over the smaller one", header=header, rows=(*rows,))
+
+
+def _words(case: str) -> str:
+    _, part, size, what = case.split(".")
+    title = _PARTS[part].format(size=int(size))
+    if part == "planning":
+        return f"{title} {what}"
+    return f"{title}: {_WHATS[what]}" if _WHATS[what] else title
