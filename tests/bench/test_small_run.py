@@ -6,26 +6,63 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from bench.cliffs.ground import QUESTIONS
 from bench.figures import pairs
 from bench.lab import REPOSITORY
-from bench.queries import QUERIES
+from bench.queries import QUERIES, STAMPED
 from bench.records import OURS, read_records
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from bench.figures import Pair
+
 STATES = ("base", "changed", "merged", "compacted")
+STAMPED_STATES = ("plain", "stamped", "plain-changed", "stamped-changed")
+# Nothing of them is read, or we are our own yardstick.
+WITHOUT_YARDSTICK = ("cliff.planning.", "cliff.merge.")
+
+
+def run_small(records: Path, *options: str) -> tuple[Pair, ...]:
+    command = [sys.executable, "-m", "bench", "--small", "--records", str(records), *options]
+    subprocess.run([*command, "--driver-memory", "1g"], check=True, cwd=REPOSITORY, timeout=1800)
+    return pairs(read_records(records))
 
 
 def test_a_small_run_measures_every_case_beside_its_yardstick(tmp_path: Path) -> None:
-    records = tmp_path / "bench.json"
-    command = [sys.executable, "-m", "bench", "--small", "--records", str(records)]
-    subprocess.run([*command, "--driver-memory", "1g"], check=True, cwd=REPOSITORY, timeout=1800)
-    found = pairs(read_records(records))
+    found = run_small(tmp_path / "bench.json")
     scans = {f"scan.{state}.{query}" for state in STATES for query in QUERIES}
-    steps = {"create", "append", "delete", "merge", "compact.minor", "compact.major"}
+    scans |= {f"scan.{state}.{query}" for state in STAMPED_STATES for query in STAMPED}
+    steps = {"create", "append", "delete", "update", "merge", "compact.minor", "compact.major"}
     assert {pair.figure.case for pair in found} == scans | steps
-    assert {pair.figure.system for pair in found} == {OURS}
     assert all(pair.yardstick is not None for pair in found)
+    check_figures(found)
+
+
+def test_a_small_run_comes_to_every_cliff(tmp_path: Path) -> None:
+    found = run_small(tmp_path / "cliffs.json", "--cliffs")
+    whats: dict[str, set[str]] = {}
+    for pair in found:
+        _, part, _, what = pair.figure.case.split(".")
+        whats.setdefault(part, set()).add(what)
+    scans = {*QUESTIONS, "one"}
+    assert whats == {
+        "partitions": {*scans, *(f"deleted-{what}" for what in scans)},
+        "merge": {"merge"},
+        "deltas": {*QUESTIONS, "delete", "deleted-all"},
+        "columns": {"create", *QUESTIONS, "update", "updated-all"},
+        "texts": {"create", *QUESTIONS, "update", "updated-all"},
+        "aborted": {*QUESTIONS, *(f"base-{what}" for what in QUESTIONS)},
+        "planning": {"partitions", "files", "deltas"},
+    }
+    alone = {p.figure.case for p in found if p.yardstick is None}
+    assert alone == {p.figure.case for p in found if p.figure.case.startswith(WITHOUT_YARDSTICK)}
+    check_figures(found)
+
+
+def check_figures(found: Sequence[Pair]) -> None:
+    assert {pair.figure.system for pair in found} == {OURS}
     assert all(pair.figure.cpu_seconds > 0 for pair in found)
-    assert all(pair.figure.worker_peak_bytes > 0 for pair in found)
+    assert all(pair.figure.driver_peak_bytes > 0 for pair in found)
+    assert any(pair.figure.worker_peak_bytes > 0 for pair in found)

@@ -26,7 +26,7 @@ from bench.cliffs.sizes import CliffSizes
 from bench.figures import pairs
 from bench.records import FLAT, OURS
 from bench.sales import KEY
-from unit.bench.test_report import SETTING, record
+from unit.bench.made_up_records import SETTING, record
 
 if TYPE_CHECKING:
     from pathlib import Path
