@@ -148,7 +148,7 @@ def _parser() -> argparse.ArgumentParser:
     add("command", choices=("run", "report"), nargs="?", default="run")
     add("--rows", type=int, default=_ROWS, help="of the base; the rest follows (%(default)s)")
     add("--small", action="store_true", help="next to no rows, once, cold: does it run?")
-    add("--cold", action="store_true", help="no warm-up on a small table first")
+    add("--cold", action="store_true", help="no warm-up on small tables first")
     add("--repeats", type=int, default=_REPEATS, help="of each case (%(default)s)")
     add("--threads", type=int, default=os.cpu_count(), help="of Spark (%(default)s)")
     add("--driver-memory", default="3g", help="heap of Spark's JVM (%(default)s)")

@@ -72,6 +72,7 @@ class Recorder:
         lab: Where it happens.
         process: The system whose process this is.
         repeats: How often each case is measured.
+        rehearses: Whether each question is asked once before.
         say: Is told each stage.
         keep: Is given the records so far, at each stage.
     """
@@ -79,6 +80,7 @@ class Recorder:
     lab: Lab
     process: str
     repeats: int
+    rehearses: bool = True
     say: Callable[[str], None]
     keep: Callable[[Sequence[Record]], None]
     records: list[Record] = field(default_factory=list)
@@ -100,13 +102,13 @@ class Recorder:
     def ask(
         self, case: str, rows: int, sides: Mapping[str, _R], question: Callable[[_R], Answer]
     ) -> None:
-        """Let all sides answer one question in turn; once each to warm up.
+        """Let all sides answer one question in turn.
 
         Raises:
             WrongRowsError: Their answers differ.
         """
         sizes = {system: side.size_bytes for system, side in sides.items()}
-        answers = {question(side) for side in sides.values()}
+        answers = {question(side) for side in sides.values()} if self.rehearses else set()
         for run in range(self.repeats):
             for system, side in sides.items():
                 size_of = partial(always, sizes[system])

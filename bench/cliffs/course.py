@@ -76,10 +76,10 @@ def measure_cliffs(options: CliffOptions, say: Callable[[str], None]) -> list[Re
             threads=options.threads,
             driver_memory=options.driver_memory,
         )
-        recorder = _recorder(lab, options.repeats, say)
+        recorder = _recorder(lab, options.repeats, say, rehearses=options.warms_up)
         for part in options.parts:
             if options.warms_up:
-                warm = _recorder(lab, 1, lambda _stage: None)
+                warm = _recorder(lab, 1, lambda _stage: None, rehearses=False)
                 PARTS[part](Ground(recorder=warm, sizes=_WARM_UP, name="warm"))
             PARTS[part](Ground(recorder=recorder, sizes=options.sizes, name="full"))
     records = merged(_former(options.records), recorder.records)
@@ -106,11 +106,12 @@ def _former(path: Path) -> Sequence[Record]:
     return read_records(path) if path.exists() else ()
 
 
-def _recorder(lab: Lab, repeats: int, say: Callable[[str], None]) -> Recorder:
+def _recorder(lab: Lab, repeats: int, say: Callable[[str], None], *, rehearses: bool) -> Recorder:
     return Recorder(
         lab=lab,
         process=OURS,
         repeats=repeats,
+        rehearses=rehearses,
         say=say,
         keep=partial(write_records, _FOLDER / "unfinished-cliffs.json"),
     )

@@ -33,12 +33,12 @@ class CliffSizes:
     @property
     def partitions(self) -> tuple[int, int]:
         """Few and many."""
-        return self._of(400), self._of(4_000)
+        return self._of(400), self._of(4_000, least=8)
 
     @property
     def deltas(self) -> tuple[int, int]:
         """Few and many."""
-        return self._of(100), self._of(1_000)
+        return self._of(100), self._of(1_000, least=8)
 
     @property
     def delta_rows(self) -> int:

@@ -49,6 +49,7 @@ def test_a_measurement_tells_wall_and_cpu_seconds_apart() -> None:
     result, idle = meter.measure(lambda: time.sleep(0.2) or "slept")
     assert result == "slept"
     assert idle.seconds >= 0.2
+    assert idle.driver_peak_bytes > 1 << 20
     assert idle.cpu_seconds < 0.15
 
 
