@@ -35,6 +35,7 @@ from bench.machine import Setting, setting_of
 from bench.measurement import RECORDS, Options, measure
 from bench.records import OURS, read_records
 from bench.report import grids, page
+from bench.sizes import BATCHES, Sizes
 from bench.systems import PEERS, SYSTEMS
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 _FAILED: Final = 1
 _ROWS: Final = 4_000_000
-_SMALL_ROWS: Final = 40_000
+_SMALL: Final = Sizes(rows=10_000, batches=2)
 _SMALL_SCALE: Final = 0.002
 _REPEATS: Final = 3
 _PAGE: Final = REPOSITORY / "docs" / "performance.md"
@@ -80,7 +81,7 @@ def _run(options: argparse.Namespace, console: Console) -> None:
         Options(
             system=options.system,
             peers=tuple(options.peers),
-            rows=_SMALL_ROWS if options.small else options.rows,
+            sizes=_SMALL if options.small else Sizes(rows=options.rows, batches=options.batches),
             repeats=1 if options.small else options.repeats,
             warms_up=not (options.cold or options.small),
             threads=options.threads,
@@ -147,6 +148,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("command", choices=("run", "report"), nargs="?", default="run")
     add("--rows", type=int, default=_ROWS, help="of the base; the rest follows (%(default)s)")
+    add("--batches", type=int, default=BATCHES, help="appends and deletes on it (%(default)s)")
     add("--small", action="store_true", help="next to no rows, once, cold: does it run?")
     add("--cold", action="store_true", help="no warm-up on small tables first")
     add("--repeats", type=int, default=_REPEATS, help="of each case (%(default)s)")

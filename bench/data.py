@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bench.sales import COLUMNS, CUSTOMERS, KEY, OPERATION, SEED_VERSION, generator, sales
-from bench.sizes import BATCHES, Sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import Column
     from bench.sales import Ints
+    from bench.sizes import Sizes
 
 _RAISED_CUSTOMERS: Final = CUSTOMERS // 100
 
@@ -97,12 +97,12 @@ class Workload:
     @property
     def appends(self) -> tuple[Path, ...]:
         """All columns of rows that are new."""
-        return tuple(self.folder / f"append-{i}.parquet" for i in range(BATCHES))
+        return tuple(self.folder / f"append-{i}.parquet" for i in range(self.sizes.batches))
 
     @property
     def deletes(self) -> tuple[Path, ...]:
         """Keys of rows of the base; no key twice."""
-        return tuple(self.folder / f"delete-{i}.parquet" for i in range(BATCHES))
+        return tuple(self.folder / f"delete-{i}.parquet" for i in range(self.sizes.batches))
 
     @property
     def merge(self) -> Path:
@@ -121,7 +121,7 @@ class Picks:
     @classmethod
     def of(cls, sizes: Sizes) -> Self:
         """Draw them."""
-        counts = [*[sizes.delete_rows] * BATCHES, sizes.merge_updates, sizes.merge_deletes]
+        counts = [*[sizes.delete_rows] * sizes.batches, sizes.merge_updates, sizes.merge_deletes]
         drawn = generator("picks").choice(sizes.rows, sum(counts), replace=False)
         *deleted, updated, merged_away = (
             np.sort(part) for part in np.split(drawn, np.cumsum(counts)[:-1])
@@ -131,7 +131,7 @@ class Picks:
 
 def generate(folder: Path, sizes: Sizes, columns: Sequence[Column] = COLUMNS) -> Workload:
     """Make the workload below a folder, unless it is there; of sales with these columns."""
-    target = folder / f"data-{SEED_VERSION}-{len(columns)}-{sizes.rows}"
+    target = folder / f"data-{SEED_VERSION}-{len(columns)}-{sizes.rows}-{sizes.batches}"
     notes = target / "truth.json"
     if notes.is_file():
         stages = json.loads(notes.read_text(encoding="utf-8"))
@@ -158,7 +158,7 @@ class _Maker:
     def make(self) -> Truth:
         base, deleted, replaced, raised = self._write_base()
         changed = base - deleted
-        for i in range(BATCHES):
+        for i in range(self.sizes.batches):
             rows = self._sales(self._new_keys(self.sizes.append_rows), "append", i)
             self._write(f"append-{i}", rows)
             self._write(f"delete-{i}", pa.table({KEY: self.picks.deleted[i]}))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 FOLDER: Final = REPOSITORY / "build" / "bench"
 RECORDS: Final = REPOSITORY / "build" / "bench.json"
 
-_WARM_UP_ROWS: Final = 20_000
+_WARM_UP: Final = Sizes(rows=20_000, batches=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Options:
 
     system: str
     peers: tuple[str, ...]
-    rows: int
+    sizes: Sizes
     repeats: int
     warms_up: bool
     threads: int
@@ -56,7 +56,8 @@ class Options:
         """The command line for one peer with the same options."""
         return [
             *(() if self.warms_up else ("--cold",)),
-            *("--rows", str(self.rows)),
+            *("--rows", str(self.sizes.rows)),
+            *("--batches", str(self.sizes.batches)),
             *("--repeats", str(self.repeats)),
             *("--threads", str(self.threads)),
             *("--driver-memory", self.driver_memory),
@@ -84,8 +85,8 @@ def measure(options: Options, say: Callable[[str], None]) -> list[Record]:
 
 def _measure_one(options: Options, say: Callable[[str], None]) -> tuple[list[Record], Setting]:
     system = SYSTEMS[options.system]
-    say(f"{system.name}: a workload of {options.rows:,} rows")
-    workload, small = (_workloads(Sizes(rows=rows)) for rows in (options.rows, _WARM_UP_ROWS))
+    say(f"{system.name}: a workload of {options.sizes.rows:,} rows")
+    workload, small = map(_workloads, (options.sizes, _WARM_UP))
     with laboratory(
         FOLDER / f"lab-{system.name}",
         split_bytes=split_bytes_of(workload[0]),
@@ -94,12 +95,20 @@ def _measure_one(options: Options, say: Callable[[str], None]) -> tuple[list[Rec
         settings=system.settings(FOLDER),
     ) as lab:
         if options.warms_up:
-            _run(lab, system, small, name="warmup", repeats=1, say=say)
-        records = _run(lab, system, workload, name="sales", repeats=options.repeats, say=say)
+            _run(lab, system, small, name="warmup", repeats=1, rehearses=False, say=say)
+        records = _run(
+            lab,
+            system,
+            workload,
+            name="sales",
+            repeats=options.repeats,
+            rehearses=options.warms_up,
+            say=say,
+        )
         return records, setting(
             java=lab.java,
             metastore=METASTORE_VERSION,
-            workload=f"a base of {options.rows:,} rows with 23 columns",
+            workload=f"a base of {options.sizes.rows:,} rows with 23 columns",
             repeats=options.repeats,
             threads=options.threads,
             driver_memory=options.driver_memory,
@@ -118,6 +127,7 @@ def _run(  # noqa: PLR0913 - a course has that many parts
     *,
     name: str,
     repeats: int,
+    rehearses: bool,
     say: Callable[[str], None],
 ) -> list[Record]:
     """The whole course with one system."""
@@ -125,6 +135,7 @@ def _run(  # noqa: PLR0913 - a course has that many parts
         lab=lab,
         process=system.name,
         repeats=repeats,
+        rehearses=rehearses,
         say=say,
         keep=partial(write_records, FOLDER / f"unfinished-{name}-{system.name}.json"),
     )

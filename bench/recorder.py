@@ -80,7 +80,7 @@ class Recorder:
     lab: Lab
     process: str
     repeats: int
-    rehearses: bool = True
+    rehearses: bool
     say: Callable[[str], None]
     keep: Callable[[Sequence[Record]], None]
     records: list[Record] = field(default_factory=list)

@@ -11,16 +11,20 @@ from dataclasses import dataclass
 from typing import Final
 
 BATCHES: Final = 10
-"""Appends, and deletes, that lie on top of the base when scans are measured."""
+"""Appends, and deletes, that lie on top of the base when figures are taken."""
 
 _SMALLEST: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """Rows of each part of the workload. `rows` is what the base holds."""
+    """Rows of each part of the workload.
+
+    `rows` is what the base holds; `batches` appends, and deletes, lie on top of it.
+    """
 
     rows: int
+    batches: int = BATCHES
 
     def __post_init__(self) -> None:
         """Refuses a base in which a batch would be empty.
@@ -34,7 +38,7 @@ class Sizes:
     @property
     def stamped(self) -> Sizes:
         """Of the second table, which has a timestamp and a char besides."""
-        return Sizes(rows=max(_SMALLEST, self.rows // 4))
+        return Sizes(rows=max(_SMALLEST, self.rows // 4), batches=self.batches)
 
     @property
     def append_rows(self) -> int:
@@ -44,7 +48,7 @@ class Sizes:
     @property
     def delete_rows(self) -> int:
         """Rows that one delete takes away; all of them together take 1 % of the base."""
-        return self.rows // 100 // BATCHES
+        return self.rows // 100 // self.batches
 
     @property
     def merge_rows(self) -> int:

@@ -33,12 +33,12 @@ class CliffSizes:
     @property
     def partitions(self) -> tuple[int, int]:
         """Few and many."""
-        return self._of(400), self._of(4_000, least=8)
+        return self._of(400, least=3), self._of(4_000)
 
     @property
     def deltas(self) -> tuple[int, int]:
         """Few and many."""
-        return self._of(100), self._of(1_000, least=8)
+        return self._of(100, least=3), self._of(1_000)
 
     @property
     def delta_rows(self) -> int:

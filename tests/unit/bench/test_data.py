@@ -10,12 +10,12 @@ import pytest
 
 from bench.data import RAISED, Picks, Sums, Workload, generate
 from bench.sales import COLUMNS, KEY, OPERATION, STAMPED_COLUMNS, money, sales
-from bench.sizes import BATCHES, Sizes
+from bench.sizes import Sizes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-SIZES = Sizes(rows=20_000)
+SIZES = Sizes(rows=20_000, batches=4)
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_no_key_is_picked_twice() -> None:
     picks = Picks.of(SIZES)
     every = np.concatenate([*picks.deleted, picks.updated, picks.merged_away])
     assert len(np.unique(every)) == len(every)
-    assert len(picks.deleted) == BATCHES
+    assert len(picks.deleted) == SIZES.batches
     assert every.max() < SIZES.rows
 
 
@@ -86,7 +86,7 @@ def test_the_files_hold_what_their_names_say(workload: Workload) -> None:
     base = [k for file in sorted(workload.base.iterdir()) for k in keys_of(file)]
     assert base == list(range(SIZES.rows))
     appended = [k for file in workload.appends for k in keys_of(file)]
-    assert appended == list(range(SIZES.rows, SIZES.rows + BATCHES * SIZES.append_rows))
+    assert appended == list(range(SIZES.rows, SIZES.rows + SIZES.batches * SIZES.append_rows))
     deleted = [k for file in workload.deletes for k in keys_of(file)]
     assert len(set(deleted)) == SIZES.rows // 100
     source = pq.read_table(workload.merge, columns=[KEY, OPERATION]).to_pydict()
