@@ -45,7 +45,7 @@ def measure_aborted(ground: Ground) -> None:
     Its deltas lie evenly among them; then everything, aborted IDs too, is compacted into one base.
     """
     count, size = ground.sizes.aborted_deltas, ground.sizes.delta_rows
-    step = ground.sizes.aborted // count + 1
+    step = ground.sizes.aborted // (count - 1) + 1
     written = [i * step + 1 for i in range(count)]
     ground.begin(f"{ground.sizes.aborted:,} aborted write IDs: making the tables")
     rows = cliff_rows(np.arange(count * size))

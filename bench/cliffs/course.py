@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from bench.cliffs.aborted import measure_aborted
 from bench.cliffs.deltas import measure_deltas
 from bench.cliffs.flat_partitions import SETTINGS
-from bench.cliffs.ground import Ground
+from bench.cliffs.ground import Ground, part_of
 from bench.cliffs.partitions import measure_partitions
 from bench.cliffs.planning import measure_planning
 from bench.cliffs.sizes import CliffSizes
@@ -90,16 +90,11 @@ def measure_cliffs(options: CliffOptions, say: Callable[[str], None]) -> list[Re
 
 def merged(former: Sequence[Record], new: Sequence[Record]) -> list[Record]:
     """Former records of other parts, and the new ones; in the order of the parts."""
-    measured = {part_of(record) for record in new}
-    records = [record for record in former if part_of(record) not in measured]
+    measured = {part_of(record.case) for record in new}
+    records = [record for record in former if part_of(record.case) not in measured]
     order = [*PARTS]
     order.insert(1, "merge")
-    return sorted([*records, *new], key=lambda record: order.index(part_of(record)))
-
-
-def part_of(record: Record) -> str:
-    """The part that a record is of."""
-    return record.case.split(".")[1]
+    return sorted([*records, *new], key=lambda record: order.index(part_of(record.case)))
 
 
 def _former(path: Path) -> Sequence[Record]:

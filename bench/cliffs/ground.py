@@ -90,3 +90,8 @@ class Ground:
 def case_of(part: str, size: int, what: str) -> str:
     """The name of a case."""
     return f"{CLIFF}.{part}.{size}.{what}"
+
+
+def part_of(case: str) -> str:
+    """The part that a case is of."""
+    return case.split(".")[1]

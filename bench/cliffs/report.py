@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from bench.cliffs.ground import part_of
 from bench.grid import Grid, described, mebi_text, noise, ratio_text, replaced, seconds_text
 
 if TYPE_CHECKING:
@@ -23,6 +24,15 @@ _PARTS: Final = {
     "texts": "texts of {size:,} bytes",
     "aborted": "{size:,} aborted write IDs",
     "planning": "planning {size:,}",
+}
+_TITLES: Final = {
+    "partitions": "Many partitions",
+    "merge": "A MERGE that touches three partitions",
+    "deltas": "Many deltas",
+    "columns": "Many columns",
+    "texts": "Long texts",
+    "aborted": "Many aborted write IDs",
+    "planning": "The driver's planning",
 }
 _WHATS: Final = {
     "count": "count(*)",
@@ -45,8 +55,12 @@ _WHATS: Final = {
 
 
 def cliff_grids(found: Sequence[Pair]) -> tuple[Grid, ...]:
-    """All tables: a line a case, then the growth of what was measured in two sizes."""
-    return _cases(found), _growth([pair.figure for pair in found])
+    """All tables: one a part, a line a case, then the growth of what was measured in two sizes."""
+    parts: dict[str, list[Pair]] = {}
+    for pair in found:
+        parts.setdefault(part_of(pair.figure.case), []).append(pair)
+    growth = _growth([pair.figure for pair in found])
+    return (*(_cases(_TITLES[part], pairs) for part, pairs in parts.items()), growth)
 
 
 def cliff_page(text: str, found: Sequence[Pair], setting: Setting) -> str:
@@ -60,11 +74,11 @@ def cliff_page(text: str, found: Sequence[Pair], setting: Setting) -> str:
     return replaced(text, CLIFFS_BEGIN, CLIFFS_END, blocks)
 
 
-def _cases(found: Sequence[Pair]) -> Grid:
+def _cases(title: str, found: Sequence[Pair]) -> Grid:
     return Grid(
-        title="Cliffs beside flat ORC",
+        title=title,
         header=(
-            *("case", "CPU / flat", "CPU s", "flat's", "wall / flat", "s", "flat's"),
+            *("case", "CPU / flat", "CPU s", "flat's", "wall s", "flat's"),
             *("JVM MiB", "driver's Python MiB", "largest worker MiB"),
         ),
         rows=tuple(
@@ -73,7 +87,6 @@ def _cases(found: Sequence[Pair]) -> Grid:
                 ratio_text(pair.cpu_ratio),
                 seconds_text(pair.figure.cpu_seconds),
                 seconds_text(pair.yardstick.cpu_seconds) if pair.yardstick else "",
-                ratio_text(pair.wall_ratio),
                 seconds_text(pair.figure.seconds),
                 seconds_text(pair.yardstick.seconds) if pair.yardstick else "",
                 mebi_text(pair.figure.jvm_peak_bytes),

@@ -72,8 +72,8 @@ class CliffSizes:
 
     @property
     def aborted_deltas(self) -> int:
-        """Deltas among them."""
-        return self._of(100)
+        """Deltas among them, the first and the last of all included."""
+        return self._of(100) + 1
 
     @property
     def planned_partitions(self) -> int:

@@ -100,6 +100,7 @@ def test_a_cliff_has_a_line_beside_flat_files_and_one_for_its_growth() -> None:
         )
     ]
     cases, growth = cliff_grids(pairs(records))
+    assert cases.title == "Many deltas"
     assert [row[:4] for row in cases.rows] == [
         ("100 deltas: one column", "1.50", "1.50", "1.00"),
         ("1,000 deltas: one column", "3.75", "15.0", "4.00"),
