@@ -127,8 +127,7 @@ class AcidTable:
         self, snapshot: ReadSnapshot, columns: Sequence[str] | None, where: str | None = None
     ) -> DataFrame:
         """Its rows under a snapshot."""
-        rows = read_table(self.lab.spark, self._name, snapshot, columns=columns)
-        return rows if where is None else rows.where(where)
+        return read_table(self.lab.spark, self._name, snapshot, columns=columns, where=where)
 
     @property
     def size_bytes(self) -> int:
