@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.format.types import CharType, PrimitiveType, parse_type
+from airflow_hiveacid.storage.values.char_text import padded, unpadded
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE
 
@@ -447,3 +449,19 @@ CASES: Final = (
     NESTED,
     NESTED_EARLY_FRACTIONS,
 )
+
+
+def flat_table(rows: pa.StructArray, columns: Sequence[Column], key: str | None = None) -> pa.Table:
+    """Rows as a flat file holds them, at top level; with a key, in one column more."""
+    arrays = []
+    for values, column in zip(rows.flatten(), columns, strict=True):
+        match parse_type(column.type):
+            case PrimitiveType(name="date"):
+                arrays.append(values.cast(pa.int32()))
+            case CharType(length=length):
+                arrays.append(padded(unpadded(values), length))
+            case _:
+                arrays.append(values)
+    if key is not None:
+        arrays.append(pa.repeat(pa.scalar(key), len(rows)))
+    return pa.Table.from_arrays(arrays, names=[f"c{i}" for i in range(len(arrays))])

@@ -35,6 +35,8 @@ _BEFORE_SURROGATES: Final = 0xD7FF
 _BEHIND_SURROGATES: Final = 0xE000
 # What follows takes one byte more than these, or two units of UTF-16 for one, or does not exist.
 _GREATEST_OF_THEIR_WIDTH: Final = frozenset({0x7F, 0x7FF, 0xFFFF, 0x10FFFF})
+# What Java makes of the last character before the surrogates, and of that before the first pair.
+_NOT_COUNTED_UP: Final = ("?", "\U00010000")
 # Sums of 38-digit values of any scale in up to 2**64 rows are exact in this.
 _EXACT: Final = decimal.Context(prec=160)
 # What the fields for nanoseconds within the millisecond stand for when absent; they count from one.
@@ -84,6 +86,48 @@ def shorten_bounds(statistics: Iterable[pb.ColumnStatistics]) -> None:
             keep_lengths_only(column)
         else:
             strings.minimum, strings.maximum = least, greatest
+
+
+def plain_bounds(column: pb.ColumnStatistics) -> bool:
+    """Put Java's bounds of long strings where every reader looks; whether there was anything to do.
+
+    Java counts the last character of a cut text up by one; where that does not give a greater text
+    in UTF-16 as well, there are no bounds any more.
+    """
+    strings = column.strings
+    if not (strings.HasField("lower_bound") or strings.HasField("upper_bound")):
+        return False
+    least = strings.minimum if strings.HasField("minimum") else strings.lower_bound
+    greatest = strings.maximum if strings.HasField("maximum") else strings.upper_bound
+    if strings.HasField("upper_bound") and not _is_counted_up(greatest):
+        keep_lengths_only(column)
+        return True
+    for field in ("lower_bound", "upper_bound"):
+        strings.ClearField(field)
+    strings.minimum, strings.maximum = least, greatest
+    return True
+
+
+def _is_counted_up(text: bytes) -> bool:
+    try:
+        return not text.decode().endswith(_NOT_COUNTED_UP)
+    except UnicodeDecodeError:
+        return False
+
+
+def as_dates(column: pb.ColumnStatistics) -> bool:
+    """Make statistics of days, counted as integers, those of dates; there is always something."""
+    integers = column.integers
+    days = {
+        field: getattr(integers, field)
+        for field in ("minimum", "maximum")
+        if integers.HasField(field)
+    }
+    column.ClearField("integers")
+    column.dates.SetInParent()
+    for field, value in days.items():
+        setattr(column.dates, field, value)
+    return True
 
 
 def keep_lengths_only(column: pb.ColumnStatistics) -> None:

@@ -246,3 +246,17 @@ class ColumnEncoding(_message.Message):
     kind: int
     dictionary_size: int
     def __init__(self, kind: _Optional[int] = ..., dictionary_size: _Optional[int] = ...) -> None: ...
+
+class RowIndex(_message.Message):
+    __slots__ = ("entries",)
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    entries: _containers.RepeatedCompositeFieldContainer[RowIndexEntry]
+    def __init__(self, entries: _Optional[_Iterable[_Union[RowIndexEntry, _Mapping]]] = ...) -> None: ...
+
+class RowIndexEntry(_message.Message):
+    __slots__ = ("positions", "statistics")
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    STATISTICS_FIELD_NUMBER: _ClassVar[int]
+    positions: _containers.RepeatedScalarFieldContainer[int]
+    statistics: ColumnStatistics
+    def __init__(self, positions: _Optional[_Iterable[int]] = ..., statistics: _Optional[_Union[ColumnStatistics, _Mapping]] = ...) -> None: ...

@@ -1,0 +1,399 @@
+"""How flat ORC files, which hold a table's rows and nothing else, become one bucket file.
+
+Takes files that somebody else wrote (Spark does) with the table's columns at top level; gives an
+ACID file of insert events. No value of the table is decoded: streams are copied, columns get other
+numbers, and what an ACID file has beyond them is made here: five columns of identity, which are
+runs, the struct `row` around the others, and the tail. Must not know who wrote the flat files.
+
+Some columns lie in a flat file as what they are not, since the values are the same and their writer
+stores those exactly (`flat_kind`): a date as the number of its day, which no calendar touches.
+After the table's columns there may be one more, of text, which has the same value in every row of
+the file. It is not copied, and says what the rows belong to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.ids import RowId
+from airflow_hiveacid.format.types import (
+    TIMESTAMP_LOCAL,
+    ArrayType,
+    CharType,
+    DecimalType,
+    HiveType,
+    PrimitiveType,
+    StructType,
+    VarcharType,
+    parse_type,
+)
+from airflow_hiveacid.storage.acid.row_schema import (
+    ROW_COLUMN_ID,
+    Operation,
+    RecordIdentifier,
+    type_tree,
+)
+from airflow_hiveacid.storage.acid.write.tail import AcidFacts, Segment, compose_tail
+from airflow_hiveacid.storage.orc.compression import WRITABLE
+from airflow_hiveacid.storage.orc.footer import (
+    MAGIC,
+    PRIMITIVE_KINDS,
+    OrcTail,
+    OrcType,
+    TypeKind,
+)
+from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
+from airflow_hiveacid.storage.orc.runs import RunColumn, RunLayout, Series, column_of_runs
+from airflow_hiveacid.storage.orc.statistics import as_dates, merge_stripes, plain_bounds
+from airflow_hiveacid.storage.orc.stripe_copy import (
+    DATA,
+    ROW_INDEX,
+    StripeContent,
+    StripeStream,
+    StripeWriter,
+    stripe_content,
+    with_row_index,
+)
+from airflow_hiveacid.storage.orc.tail import read_tail, serialize_tail
+from airflow_hiveacid.storage.stores.filesystem import delete_file, file_errors, storage_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyarrow import fs as pafs
+
+    from airflow_hiveacid.format.ids import BucketProperty, WriteId
+    from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.storage.values.column_types import TypeNode
+
+_DIRECT: Final = 0
+_DIRECT_V2: Final = 2
+_TEXTS: Final = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR})
+_TIMES: Final = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
+# What a Java process calls the zone of the wall clock; C++, which writes our other files, says GMT.
+_UTC: Final = frozenset({"UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z", "UCT", "Etc/UCT", "Zulu"})
+_ZONE: Final = "GMT"
+_SHIFT: Final = ROW_COLUMN_ID
+_KINDS: Final[Mapping[type, TypeKind]] = {
+    DecimalType: TypeKind.DECIMAL,
+    ArrayType: TypeKind.LIST,
+    StructType: TypeKind.STRUCT,
+}
+_NESTED: Final = frozenset(
+    {"boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlatCopy:
+    """One bucket file to be made: of these flat files, in this order; plain values.
+
+    `row_index_stride` is what they were written with. With `has_key`, they have the one column
+    more.
+    """
+
+    columns: tuple[Column, ...]
+    sources: tuple[str, ...]
+    write_id: WriteId
+    bucket_property: BucketProperty
+    row_index_stride: int
+    has_key: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedFile:
+    """One finished file. `key` is what the one column more says; None without it."""
+
+    rows: int
+    size_bytes: int
+    stripes: int
+    key: str | None
+
+
+def can_be_flat(columns: Sequence[Column]) -> bool:
+    """Whether flat files of these columns hold all that a file of ours would, by their types alone.
+
+    Below lists and structs there is no way to store a value as what it is not, and nobody looks
+    whether texts fit. Maps lose the order of their entries, and doubled keys, in Java's hands.
+    """
+    return all(_fits(parse_type(column.type)) for column in columns)
+
+
+def _fits(hive_type: HiveType) -> bool:
+    match hive_type:
+        case PrimitiveType() | CharType() | VarcharType() | DecimalType():
+            return True
+        case _:
+            return _fits_below(hive_type)
+
+
+def _fits_below(hive_type: HiveType) -> bool:
+    match hive_type:
+        case PrimitiveType(name=name):
+            return name in _NESTED
+        case DecimalType():
+            return True
+        case ArrayType(element=element):
+            return _fits_below(element)
+        case StructType(fields=fields):
+            return bool(fields) and all(_fits_below(type_) for _, type_ in fields)
+        case _:
+            return False
+
+
+def flat_kind(hive_type: HiveType) -> TypeKind:
+    """The kind of a column in a flat file."""
+    match hive_type:
+        case CharType() | VarcharType():
+            return TypeKind.STRING
+        case PrimitiveType(name="date"):
+            return TypeKind.INT
+        case PrimitiveType(name=name):
+            return TypeKind.TIMESTAMP if name == TIMESTAMP_LOCAL else PRIMITIVE_KINDS[name]
+        case _:
+            return _KINDS[type(hive_type)]
+
+
+def copy_flat(fs: pafs.FileSystem, work: FlatCopy, target: str) -> CopiedFile | None:
+    """Make one bucket file; None, and no file, if there are no rows. Row IDs count from 0.
+
+    Raises:
+        UnsupportedFileError: a flat file is not what it should be, so the rows have to be written
+            in another way.
+        CorruptFileError: one is damaged.
+        LocationPermissionError: a file may not be read or written.
+        StorageError: reading or writing failed otherwise.
+    """
+    tails = [tail for tail in (_tail(fs, work, path) for path in work.sources) if tail.rows]
+    if not tails:
+        return None
+    keys = {_key(tail) for tail in tails} if work.has_key else {None}
+    codecs = {tail.compression for tail in tails}
+    if len(keys) > 1 or len(codecs) > 1:
+        raise UnsupportedFileError(
+            path=target, reason="it would be made of rows, or codecs, that differ"
+        )
+    with storage_errors("write", target):
+        out = fs.open_output_stream(target, compression=None)
+    try:
+        with storage_errors("write", target), out:
+            copy = _Copy(work, tails[0], out.write)
+            for tail in tails:
+                with file_errors("read", tail.path), fs.open_input_file(tail.path) as source:
+                    copy.add(source, tail)
+            size = copy.finish(target)
+    except BaseException:
+        with contextlib.suppress(Exception):
+            delete_file(fs, target)
+        raise
+    return CopiedFile(rows=copy.rows, size_bytes=size, stripes=len(copy.stripes), key=keys.pop())
+
+
+def _tail(fs: pafs.FileSystem, work: FlatCopy, path: str) -> OrcTail:
+    with file_errors("read", path):
+        tail = read_tail(fs, path)
+    _check(tail, work)
+    return tail
+
+
+def _check(tail: OrcTail, work: FlatCopy) -> None:
+    """See that a flat file is what it should be.
+
+    Raises:
+        UnsupportedFileError: it is not.
+    """
+    nodes = type_tree(work.columns)
+    expected = [_described(node) for top in nodes for node in top.walk()]
+    found = [(t.kind, t.children, *_decimal(t)) for t in tail.types[1:]]
+    if work.has_key:
+        expected.append((TypeKind.STRING, (), 0, 0))
+    if found != expected:
+        raise UnsupportedFileError(path=tail.path, reason=f"its types are {found}, not {expected}")
+    if tail.row_index_stride != work.row_index_stride:
+        raise UnsupportedFileError(
+            path=tail.path, reason=f"its row index has a stride of {tail.row_index_stride}"
+        )
+    if len(tail.metadata.stripes) != len(tail.stripes) or any(
+        len(stripe.columns) != len(tail.types) for stripe in tail.metadata.stripes
+    ):
+        raise UnsupportedFileError(path=tail.path, reason="it has no statistics of its stripes")
+    if tail.compression not in WRITABLE:
+        raise UnsupportedFileError(path=tail.path, reason="its compression cannot be written")
+
+
+def _described(node: TypeNode) -> tuple[int, tuple[int, ...], int, int]:
+    children = tuple(child.column_id - _SHIFT for child in node.children)
+    match node.type:
+        case DecimalType(precision=precision, scale=scale):
+            return TypeKind.DECIMAL, children, precision, scale
+        case _:
+            return flat_kind(node.type), children, 0, 0
+
+
+def _decimal(type_: OrcType) -> tuple[int, int]:
+    return (type_.precision, type_.scale) if type_.kind == TypeKind.DECIMAL else (0, 0)
+
+
+def _key(tail: OrcTail) -> str:
+    """What the last column holds in every row.
+
+    Raises:
+        UnsupportedFileError: its rows differ, or the statistics do not tell.
+    """
+    found = tail.statistics(len(tail.types) - 1)
+    if found is not None and found.values == tail.rows and found.strings.HasField("minimum"):
+        strings = found.strings
+        if strings.HasField("maximum") and strings.minimum == strings.maximum:
+            return bytes(strings.minimum).decode(errors="surrogateescape")
+    raise UnsupportedFileError(path=tail.path, reason="it is not known what its rows belong to")
+
+
+class _Copy:
+    """One bucket file being made. Mutable: it counts rows and collects what the tail says."""
+
+    def __init__(self, work: FlatCopy, first: OrcTail, write: Callable[[bytes], object]) -> None:
+        self._work = work
+        self._first = first
+        self._writer = StripeWriter(write, first.compression)
+        self._nodes = [node for top in type_tree(work.columns) for node in top.walk()]
+        self._restate = _restatements(self._nodes)
+        self._has_times = any(flat_kind(node.type) in _TIMES for node in self._nodes)
+        self._metadata = pb.Metadata()
+        self._keys: list[RecordIdentifier] = []
+        self._block_bytes = 0
+        self.stripes: list[pb.Stripe] = []
+        self.rows = 0
+
+    def add(self, source: pa.NativeFile, tail: OrcTail) -> None:
+        """Copy every stripe of one flat file.
+
+        Raises:
+            UnsupportedFileError: its timestamps were written by a clock that is not UTC's.
+        """
+        self._block_bytes = max(self._block_bytes, tail.compression_block_bytes)
+        for number in range(len(tail.stripes)):
+            content = stripe_content(source, tail, number)
+            if self._has_times and content.writer_time_zone not in _UTC:
+                raise UnsupportedFileError(
+                    path=tail.path,
+                    reason=f"its timestamps were written in the zone {content.writer_time_zone!r}",
+                )
+            identity = self._identity(content.rows, tail)
+            self.stripes.append(
+                self._writer.add(source, tail, self._around(source, tail, content, identity))
+            )
+            self._metadata.stripes.append(
+                self._statistics(tail.metadata.stripes[number], identity, content.rows)
+            )
+            self.rows += content.rows
+            self._keys.append(
+                RecordIdentifier(
+                    self._work.write_id, self._work.bucket_property, RowId(self.rows - 1)
+                )
+            )
+
+    def finish(self, path: str) -> int:
+        """Write the tail; the size of the file."""
+        footer, postscript = pb.Footer(), pb.PostScript()
+        footer.CopyFrom(self._first.footer)
+        postscript.CopyFrom(self._first.postscript)
+        postscript.compression_block_size = self._block_bytes
+        for field in ("stripes", "statistics"):
+            footer.ClearField(field)
+        footer.stripes.extend(self.stripes)
+        footer.statistics.extend(merge_stripes(self._metadata.stripes))
+        edited = replace(self._first, postscript=postscript, footer=footer, metadata=self._metadata)
+        facts = AcidFacts(stripe_keys=self._keys, is_delete=False, nul_column_ids=())
+        segment = Segment(tail=edited, start=len(MAGIC))
+        tail = compose_tail([segment], self._work.columns, facts, path=path)
+        return self._writer.finish(serialize_tail(tail))
+
+    def _identity(self, rows: int, tail: OrcTail) -> list[RunColumn]:
+        """The five columns before `row`."""
+        layout = RunLayout(
+            compression=tail.compression,
+            block_bytes=tail.compression_block_bytes,
+            stride=self._work.row_index_stride,
+        )
+        work = self._work
+        columns = (
+            (Operation.INSERT, 0),
+            (work.write_id, 0),
+            (work.bucket_property, 0),
+            (self.rows, 1),
+            (work.write_id, 0),
+        )
+        return [
+            column_of_runs(Series(first=int(first), step=step, rows=rows), layout)
+            for first, step in columns
+        ]
+
+    def _around(
+        self,
+        source: pa.NativeFile,
+        tail: OrcTail,
+        content: StripeContent,
+        identity: Sequence[RunColumn],
+    ) -> StripeContent:
+        """The stripe with identity and `row` around the table's columns."""
+        streams = []
+        for stream in content.streams:
+            if stream.column == 0:
+                # `row` is there in every row, as the root is, and their indexes say no more.
+                streams += [stream, replace(stream, column=ROW_COLUMN_ID)]
+            elif stream.column <= len(self._nodes):
+                streams.append(
+                    replace(self._restated(source, tail, stream), column=stream.column + _SHIFT)
+                )
+        for at, column in enumerate(identity, start=1):
+            streams += (
+                StripeStream(kind=ROW_INDEX, column=at, content=column.row_index),
+                StripeStream(kind=DATA, column=at, content=column.data),
+            )
+        # Stable: the streams of one column keep their order.
+        streams.sort(key=lambda s: s.column)
+        whole, runs = pb.ColumnEncoding(kind=_DIRECT), pb.ColumnEncoding(kind=_DIRECT_V2)
+        ours = content.encodings[1 : len(self._nodes) + 1]
+        return StripeContent(
+            rows=content.rows,
+            streams=tuple(streams),
+            encodings=(whole, *[runs] * len(identity), whole, *ours),
+            writer_time_zone=_ZONE,
+        )
+
+    def _restated(self, source: pa.NativeFile, tail: OrcTail, stream: StripeStream) -> StripeStream:
+        restate = self._restate.get(stream.column)
+        if restate is None or stream.kind != ROW_INDEX:
+            return stream
+        return with_row_index(source, tail, stream, restate)
+
+    def _statistics(
+        self, flat: pb.StripeStatistics, identity: Sequence[RunColumn], rows: int
+    ) -> pb.StripeStatistics:
+        there = pb.ColumnStatistics(values=rows, has_null=False)
+        columns = [there, *(column.statistics for column in identity), there]
+        for column_id in range(1, len(self._nodes) + 1):
+            column = pb.ColumnStatistics()
+            column.CopyFrom(flat.columns[column_id])
+            restate = self._restate.get(column_id)
+            if restate is not None:
+                restate(column)
+            columns.append(column)
+        return pb.StripeStatistics(columns=columns)
+
+
+def _restatements(
+    nodes: Sequence[TypeNode],
+) -> Mapping[int, Callable[[pb.ColumnStatistics], bool]]:
+    """What has to be done to the statistics of some columns, by their IDs in a flat file."""
+    found: dict[int, Callable[[pb.ColumnStatistics], bool]] = {}
+    for column_id, node in enumerate(nodes, start=1):
+        if node.type == PrimitiveType("date"):
+            found[column_id] = as_dates
+        elif flat_kind(node.type) in _TEXTS:
+            found[column_id] = plain_bounds
+    return found

@@ -1,0 +1,296 @@
+"""Flat files become a bucket file: the same rows as if our own writer had written them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import zoneinfo
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyorc
+import pytest
+from pyarrow import orc
+from pyarrow.fs import LocalFileSystem
+
+from airflow_hiveacid.format.bucket_codec import encode
+from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
+from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.storage.acid.events import insert_events
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.read.reader import read_events
+from airflow_hiveacid.storage.acid.write.flat_copy import (
+    CopiedFile,
+    FlatCopy,
+    can_be_flat,
+    copy_flat,
+)
+from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WriterOptions
+from airflow_hiveacid.storage.orc.compression import decompress
+from airflow_hiveacid.storage.orc.footer import ACID_STATS, ACID_VERSION, KEY_INDEX, OrcTail
+from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
+from airflow_hiveacid.storage.orc.stripe_copy import stripe_content
+from airflow_hiveacid.storage.orc.tail import read_tail
+from writer_cases import (
+    CASES,
+    DATES,
+    NESTED,
+    NESTED_EARLY_FRACTIONS,
+    NUMBERS,
+    WriterCase,
+    flat_table,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+FS = LocalFileSystem()
+BUCKET = encode(BucketId(3))
+ID = (Column(name="id", type="bigint"),)
+WIDE = (Column(name="id", type="bigint"), Column(name="t", type="string"))
+# Pairs are what Arrow's writer cannot store, so no flat file of them can be made here.
+FLAT_CASES = [
+    c
+    for c in CASES
+    if can_be_flat(c.columns) and not c.name.startswith(("fract", "pair", "nano", "micro"))
+]
+
+
+def copied(
+    folder: Path,
+    tables: Sequence[pa.Table],
+    columns: Sequence[Column],
+    *,
+    has_key: bool = False,
+    stride: int = 10_000,
+    compression: str = "zlib",
+    stripe_bytes: int = 64 << 20,
+    block_bytes: int = 64 << 10,
+) -> tuple[str, CopiedFile | None]:
+    """One bucket file of these tables, each a flat file of its own."""
+    sources = []
+    for number, table in enumerate(tables):
+        path = folder / f"flat-{number}.orc"
+        orc.write_table(
+            table,
+            str(path),
+            compression=compression,
+            row_index_stride=10_000,
+            stripe_size=stripe_bytes,
+            compression_block_size=block_bytes,
+            batch_size=1024,
+        )
+        sources.append(str(path))
+    work = FlatCopy(
+        columns=tuple(columns),
+        sources=tuple(sources),
+        write_id=WriteId(7),
+        bucket_property=BUCKET,
+        row_index_stride=stride,
+        has_key=has_key,
+    )
+    target = str(folder / "bucket_00003")
+    return target, copy_flat(FS, work, target)
+
+
+def numbers(first: int, count: int) -> pa.Table:
+    ids = np.arange(first, first + count)
+    return pa.table({"c0": pa.array(ids), "c1": pa.array([f"row {i}" for i in ids], pa.string())})
+
+
+def read(path: str, columns: Sequence[Column]) -> pa.Table:
+    file = AcidFile(
+        fs=FS,
+        path=path,
+        key="delta/bucket_00003",
+        length=FS.get_file_info(path).size,
+        kind=FileKind.DATA,
+        bucket_id=BucketId(3),
+    )
+    return pa.Table.from_batches(list(read_events(file, columns)))
+
+
+def ours(folder: Path, batch: pa.RecordBatch, columns: Sequence[Column]) -> str:
+    """The same rows by the writer that encodes them."""
+    path = str(folder / "ours" / "bucket_00003")
+    with AcidFileWriter(FS, path, columns, WriterOptions(), is_delete=False) as writer:
+        writer.write(insert_events(batch, WriteId(7), BUCKET, RowId(0)))
+        writer.close()
+    return path
+
+
+def said(tail: OrcTail) -> dict[str, Any]:
+    """All that a tail says but where things lie."""
+    return {
+        "types": tail.types,
+        "metadata": tail.user_metadata,
+        "statistics": [str(s) for s in _without_sizes(tail.footer.statistics)],
+        "stripes": [
+            [str(s) for s in _without_sizes(stripe.columns)] for stripe in tail.metadata.stripes
+        ],
+        "calendar": tail.calendar,
+        "stride": tail.row_index_stride,
+    }
+
+
+def _without_sizes(statistics: Any) -> list[pb.ColumnStatistics]:  # noqa: ANN401 - protobuf's
+    found = []
+    for column in statistics:
+        plain = pb.ColumnStatistics()
+        plain.CopyFrom(column)
+        plain.ClearField("bytes_on_disk")
+        found.append(plain)
+    return found
+
+
+@pytest.mark.parametrize("case", FLAT_CASES, ids=lambda case: case.name)
+def test_a_copy_holds_and_says_what_our_writer_would(case: WriterCase, tmp_path: Path) -> None:
+    batch = case.batch()
+    path, file = copied(tmp_path, [flat_table(batch.to_struct_array(), case.columns)], case.columns)
+    assert file is not None
+    assert file.rows == batch.num_rows
+    assert file.size_bytes == FS.get_file_info(path).size
+    expected = ours(tmp_path, batch, case.columns)
+    # As text, in which NaN equals itself and -0.0 no 0.0.
+    assert repr(read(path, case.columns).to_pylist()) == repr(
+        read(expected, case.columns).to_pylist()
+    )
+    assert said(read_tail(FS, path)) == said(read_tail(FS, expected))
+
+
+def test_maps_and_what_changes_below_lists_and_structs_keep_to_the_other_way() -> None:
+    assert {c.name for c in CASES if not can_be_flat(c.columns)} == {
+        NESTED.name,
+        NESTED_EARLY_FRACTIONS.name,
+    }
+    for text, fits in (
+        ("array<struct<x:int,y:array<decimal(5,2)>>>", True),
+        ("map<string,int>", False),
+        ("array<char(3)>", False),
+        ("struct<x:array<varchar(3)>>", False),
+        ("array<date>", False),
+        ("struct<x:timestamp>", False),
+    ):
+        assert can_be_flat([Column(name="c", type=text)]) is fits, text
+
+
+@pytest.mark.parametrize("compression", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])
+def test_row_ids_count_on_over_the_stripes_of_all_files(compression: str, tmp_path: Path) -> None:
+    counts = [25_000, 1, 0, 12_345]
+    starts = [sum(counts[:i]) for i in range(len(counts))]
+    tables = [numbers(first, count) for first, count in zip(starts, counts, strict=True)]
+    path, file = copied(tmp_path, tables, WIDE, compression=compression, stripe_bytes=1)
+    assert file is not None
+    assert file.stripes > len(counts)
+    events = read(path, WIDE)
+    total = sum(counts)
+    assert events["rowId"].to_pylist() == list(range(total))
+    assert {
+        v
+        for name in ("originalTransaction", "currentTransaction")
+        for v in events[name].to_pylist()
+    } == {7}
+    assert set(events["bucket"].to_pylist()) == {BUCKET}
+    assert set(events["operation"].to_pylist()) == {0}
+    rows = events["row"].combine_chunks()
+    assert rows.field("id").to_pylist() == list(range(total))
+    assert rows.field("t").to_pylist() == [f"row {i}" for i in range(total)]
+    tail = read_tail(FS, path)
+    ends = list(itertools.accumulate(stripe.rows for stripe in tail.stripes))
+    assert tail.user_metadata == {
+        KEY_INDEX: "".join(f"7,{BUCKET},{end - 1};" for end in ends),
+        ACID_STATS: f"{total},0,0",
+        ACID_VERSION: "2",
+    }
+    assert tail.integer_range(4) == (0, total - 1)
+    assert tail.integer_range(4, 1) == (ends[0], ends[1] - 1)
+
+
+@pytest.mark.parametrize("compression", ["uncompressed", "zlib"])
+def test_the_row_index_leads_to_every_stride_of_every_column(
+    compression: str, tmp_path: Path
+) -> None:
+    # So many that the row IDs of a stripe take several compression blocks.
+    count = 5_000_000
+    ids = pa.table({"c0": pa.array(np.arange(count))})
+    path, _ = copied(tmp_path, [ids], ID, compression=compression)
+    with open(path, "rb") as file:  # noqa: PTH123 - pyorc wants a file
+        reader = pyorc.Reader(file)
+        for row in (0, 9_999, 10_000, 10_001, 1_234_567, 4_999_999):
+            reader.seek(row)
+            assert next(reader) == (0, 7, BUCKET, row, 7, (row,)), row
+
+
+def test_statistics_of_days_are_those_of_dates(tmp_path: Path) -> None:
+    path, _ = copied(
+        tmp_path, [flat_table(DATES.batch().to_struct_array(), DATES.columns)], DATES.columns
+    )
+    tail = read_tail(FS, path)
+    with FS.open_input_file(path) as source:
+        content = stripe_content(source, tail, 0)
+        (index,) = [s.content for s in content.streams if s.column == 7 and s.kind == 6]
+        stored = source.read_at(index.length, index.offset)
+    plain = decompress(stored, tail.compression, tail.compression_block_bytes)
+    (entry,) = pb.RowIndex.FromString(plain).entries
+    for statistics in (tail.statistics(7), tail.statistics(7, 0), entry.statistics):
+        assert statistics is not None
+        assert not statistics.HasField("integers")
+        assert statistics.dates.minimum < -141_427 < statistics.dates.maximum
+
+
+def test_a_column_of_the_same_text_says_what_the_rows_belong_to(tmp_path: Path) -> None:
+    tables = [flat_table(NUMBERS.batch().to_struct_array(), NUMBERS.columns, '["a"]')] * 2
+    path, file = copied(tmp_path, tables, NUMBERS.columns, has_key=True)
+    assert file is not None
+    assert file.key == '["a"]'
+    assert len(read_tail(FS, path).types) == 7 + len(NUMBERS.columns)
+    rows = read(path, NUMBERS.columns)["row"].to_pylist()
+    assert repr(rows) == repr(NUMBERS.batch().to_pylist() * 2)
+
+
+def test_rows_that_belong_to_several_are_refused(tmp_path: Path) -> None:
+    rows = NUMBERS.batch().to_struct_array()
+    one, two = (flat_table(rows, NUMBERS.columns, key) for key in ("a", "b"))
+    long = flat_table(rows, NUMBERS.columns).append_column("k", pa.nulls(len(rows), pa.string()))
+    for tables in ([one, two], [pa.concat_tables([one, two])], [long]):
+        with pytest.raises(UnsupportedFileError, match=r"differ|belong"):
+            copied(tmp_path, tables, NUMBERS.columns, has_key=True)
+        assert not (tmp_path / "bucket_00003").exists()
+
+
+def test_without_rows_there_is_no_file(tmp_path: Path) -> None:
+    path, file = copied(tmp_path, [numbers(0, 0)], WIDE)
+    assert file is None
+    assert FS.get_file_info(path).type.name == "NotFound"
+
+
+def test_files_that_are_not_as_they_should_be_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedFileError, match="types"):
+        copied(tmp_path, [numbers(0, 3)], ID)
+    with pytest.raises(UnsupportedFileError, match="types"):
+        copied(tmp_path, [pa.table({"c0": pa.array([1], pa.int32())})], ID)
+    with pytest.raises(UnsupportedFileError, match="stride"):
+        copied(tmp_path, [numbers(0, 3)], WIDE, stride=5_000)
+    when = (Column(name="t", type="timestamp"),)
+    path = tmp_path / "flat.orc"
+    with (
+        path.open("wb") as file,
+        pyorc.Writer(
+            file, "struct<c0:timestamp>", timezone=zoneinfo.ZoneInfo("America/New_York")
+        ) as writer,
+    ):
+        writer.write((dt.datetime(2020, 1, 1, tzinfo=dt.UTC),))
+    work = FlatCopy(
+        columns=when,
+        sources=(str(path),),
+        write_id=WriteId(7),
+        bucket_property=BUCKET,
+        row_index_stride=10_000,
+        has_key=False,
+    )
+    with pytest.raises(UnsupportedFileError, match="zone"):
+        copy_flat(FS, work, str(tmp_path / "bucket_00003"))
+    assert not (tmp_path / "bucket_00003").exists()
