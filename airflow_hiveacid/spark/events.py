@@ -51,12 +51,14 @@ class Events:
     """A frame of events and what the writers must know of it.
 
     `given[clause]` names the columns that the clause's insert events bring; the others come from
-    the old row, in one of `old_files`.
+    the old row, in one of `old_files`. `flat` are the same events, where they are new rows only and
+    Spark can write them itself.
     """
 
     frame: DataFrame
     given: tuple[frozenset[str], ...] = ()
     old_files: Mapping[int, AcidFile] = field(default_factory=dict)
+    flat: DataFrame | None = None
 
 
 def partition_key(table: TableInfo, value_of: Sequence[Column]) -> Column:

@@ -26,6 +26,7 @@ _UNREAD: Final = re.compile(
     r"\[FAILED_READ_FILE\.(?P<why>\w+)\] Encountered error while reading file (?P<path>.+?)\.\s"
 )
 
+_WRITE_FAILED: Final = "TASK_WRITE_FAILED"
 # How Spark's errors begin that PySpark does not know by type.
 _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] ")
 
@@ -66,6 +67,19 @@ def typed_failures() -> Iterator[None]:
                 raise StorageError(f"{found['path']} is gone. Nothing was written") from error
             raise CorruptFileError(path=found["path"], reason=_cause(text)) from error
         raise
+
+
+def beneath(error: BaseException) -> BaseException:
+    """What made a task of Spark's own writers fail; they hide it below an error of theirs.
+
+    The error itself, if none of them is in it.
+    """
+    found = error
+    while (cause := getattr(found, "_cause", None)) is not None:
+        if condition_of(found) == _WRITE_FAILED:
+            return cause if isinstance(cause, PySparkException) else error
+        found = cause
+    return error
 
 
 def _cause(text: str) -> str:

@@ -41,7 +41,14 @@ _SETTINGS: Final = {
     # What ORC is told of the rows of an ACID file is ours (`search_argument`). Spark's own filters
     # of `row.x`, which ORC does not find, would take its place.
     "spark.sql.optimizer.nestedPredicatePushdown.supportedFileSources": "parquet",
-    # Arrow is how rows reach the writers; a batch is the unit of memory in a Python worker.
+    # Rows are written by Spark's own ORC writer, into one file a task and partition, all or none.
+    "spark.sql.orc.impl": "native",
+    "spark.sql.sources.useV1SourceList": "avro,csv,json,kafka,orc,parquet,text",
+    "spark.sql.sources.commitProtocolClass": (
+        "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
+    ),
+    "spark.sql.maxConcurrentOutputFileWriters": "0",
+    # Arrow is how rows reach the other writers; a batch is the unit of memory in a Python worker.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
 }
@@ -51,6 +58,7 @@ _MEANINGS: Final = (
     "spark.sql.ansi.",
     "spark.sql.parser.",
     "spark.sql.function.",
+    "spark.sql.sources.outputCommitterClass",
 )
 _EXECUTOR_OPTIONS: Final = "spark.executor.extraJavaOptions"
 _DRIVER_OPTIONS: Final = "spark.driver.extraJavaOptions"

@@ -37,6 +37,7 @@ from airflow_hiveacid.spark.events import (
 from airflow_hiveacid.spark.failures import reason_of
 from airflow_hiveacid.spark.statements.expressions import row_struct, stored
 from airflow_hiveacid.spark.types import struct_of
+from airflow_hiveacid.spark.writing.flat_rows import flat_rows
 from airflow_hiveacid.spark.writing.writers import spread
 
 if TYPE_CHECKING:
@@ -102,16 +103,17 @@ def new_row_events(program: InsertProgram, source: DataFrame) -> Events:
     if not is_repeatable(kept):
         kept = kept.localCheckpoint()
     values = program.values(kept)
+    key = partition_key(table, [values[c.name] for c in table.partition_columns])
     rows = kept.select(
-        partition_key(table, [values[c.name] for c in table.partition_columns]).alias("_partition"),
-        row_struct(table, values).alias("row"),
-        F.lit(0).alias("_clause"),
+        key.alias("_partition"), row_struct(table, values).alias("row"), F.lit(0).alias("_clause")
     )
+    writers = _writers(kept)
+    flat = flat_rows(table, kept, values, key if table.partition_columns else None, writers)
     given = (frozenset(c.name for c in table.columns),)
     if not table.partition_columns and not table.num_buckets:
-        return Events(frame=insert_events(_in_place(rows)), given=given)
-    routed = spread(table, with_no_old_row(rows), _writers(kept), row_hash(table))
-    return Events(frame=grouped(insert_events(routed)), given=given)
+        return Events(frame=insert_events(_in_place(rows)), given=given, flat=flat)
+    routed = spread(table, with_no_old_row(rows), writers, row_hash(table))
+    return Events(frame=grouped(insert_events(routed)), given=given, flat=flat)
 
 
 def row_hash(table: TableInfo) -> Column:
@@ -144,10 +146,10 @@ def _writers(source: DataFrame) -> int:
 
 
 def _in_place(rows: DataFrame) -> DataFrame:
-    """Number the writers by Spark's own partitions."""
-    if rows.rdd.getNumPartitions() > _MAX_BUCKETS:
-        rows = rows.coalesce(_MAX_BUCKETS)
-    return with_no_old_row(rows).withColumn("_bucket", F.spark_partition_id())
+    """Number the writers by Spark's own partitions, put together where they are too many."""
+    return with_no_old_row(rows.coalesce(_MAX_BUCKETS)).withColumn(
+        "_bucket", F.spark_partition_id()
+    )
 
 
 def fixed_partition(

@@ -23,7 +23,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import ConfigurationError, OvertakenError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    OvertakenError,
+    UnsupportedFileError,
+)
 from airflow_hiveacid.format.ids import BucketId, StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
@@ -38,6 +42,7 @@ from airflow_hiveacid.spark.reading.pruning import partitions_where
 from airflow_hiveacid.spark.reading.source import load_source
 from airflow_hiveacid.spark.reading.target import Target, empty_target, resolve_target
 from airflow_hiveacid.spark.tasks import job_group
+from airflow_hiveacid.spark.writing.flat_files import write_flat
 from airflow_hiveacid.spark.writing.order import WriteOrder
 from airflow_hiveacid.spark.writing.publish import (
     StagedDirectory,
@@ -49,6 +54,7 @@ from airflow_hiveacid.spark.writing.write import Write, writing
 from airflow_hiveacid.spark.writing.writers import (
     WRITTEN_SCHEMA,
     WritePlan,
+    Written,
     write_events,
     writer_options,
 )
@@ -286,22 +292,36 @@ def _source_frame(job: JobContext, txn: Transaction, source: SourceSpec | None) 
 
 
 def _write(plan: WritePlan, events: Events) -> tuple[StagedFile, ...]:
-    """Let executors write the events; what comes back names the files that count."""
+    """Have the events written; what comes back names the files that count."""
     plan = dataclasses.replace(plan, given=events.given, old_files=events.old_files)
-    written = events.frame.mapInArrow(partial(write_events, plan=plan), WRITTEN_SCHEMA).collect()
+    written = _written_flat(plan, events.flat)
+    if written is None:
+        frame = events.frame.mapInArrow(partial(write_events, plan=plan), WRITTEN_SCHEMA)
+        written = [Written.of(row) for row in frame.collect()]
     log.info("staged files=%d table=%s", len(written), plan.table.ref)
     return tuple(
         StagedFile(
-            partition=plan.partition(row.partition),
-            directory=row.directory,
-            bucket=BucketId(row.bucket),
-            attempt=row.attempt,
-            rows=row.rows,
-            updated=row.updated,
-            size_bytes=row.size_bytes,
+            partition=plan.partition(file.partition),
+            directory=file.directory,
+            bucket=BucketId(file.bucket),
+            attempt=file.attempt,
+            rows=file.rows,
+            updated=file.updated,
+            size_bytes=file.size_bytes,
         )
-        for row in written
+        for file in written
     )
+
+
+def _written_flat(plan: WritePlan, rows: DataFrame | None) -> list[Written] | None:
+    """The same by Spark's own writer; None if that cannot store these rows as we would."""
+    if rows is None:
+        return None
+    try:
+        return write_flat(plan, rows)
+    except UnsupportedFileError as error:
+        log.info("rows are written one by one: %s", error)
+        return None
 
 
 def _assemble(

@@ -16,7 +16,7 @@ import posixpath
 import uuid
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -62,6 +62,23 @@ WRITTEN_SCHEMA: Final = (
     " size_bytes long"
 )
 """One row per staged file; `updated` counts rows whose old version a delete event removes."""
+
+
+class Written(NamedTuple):
+    """One such row."""
+
+    partition: str
+    directory: str
+    bucket: int
+    attempt: str
+    rows: int
+    updated: int
+    size_bytes: int
+
+    @classmethod
+    def of(cls, row: object) -> Self:
+        """From a row of Spark's."""
+        return cls(*(getattr(row, name) for name in cls._fields))
 
 
 def writers_for(rows: int) -> int:

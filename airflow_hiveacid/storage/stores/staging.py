@@ -3,9 +3,9 @@
 Takes one table or partition location and a token; gives paths to write at, the small files that
 belong into a directory, and the renames that publish it. Everything lies below
 `<home>/_tmp_hiveacid_<token>/`: `<final name>/` is what will be published, `_attempts/` holds what
-tasks wrote and nobody has accepted yet. Home is the table's location, so that a partition has no
-directory before it exists; a partition that is elsewhere is its own home. Must not know what the
-data files hold.
+tasks wrote and nobody has accepted yet, `_flat/` rows on their way into such files. Home is the
+table's location, so that a partition has no directory before it exists; a partition that is
+elsewhere is its own home. Must not know what the data files hold.
 
 This is the only place that knows how a directory becomes visible: by a rename, which a store must
 do in one step (`check_publishable`).
@@ -55,6 +55,7 @@ DirectoryText = BaseName | DeltaName | str
 
 _RENAMING: Final = frozenset({"file", "hdfs", "viewfs"})
 _ATTEMPTS: Final = "_attempts"
+_FLAT: Final = "_flat"
 _ACID_VERSION: Final = b"2"
 
 
@@ -109,6 +110,10 @@ class Staging:
             attempt: tells attempts apart, so that a late one cannot touch what another wrote.
         """
         return f"{self.root}/{_ATTEMPTS}/{attempt}/{directory}/{file_name}"
+
+    def flat_path(self, attempt: str) -> str:
+        """Where one attempt puts rows that are not yet in files of the format."""
+        return f"{self.top}/{_FLAT}/{attempt}"
 
     def accept(self, directory: DirectoryText, file_name: str, attempt: str) -> str:
         """Move the file of the attempt that counts into its directory; gives its path there.

@@ -14,10 +14,11 @@ the file. It is not copied, and says what the rows belong to.
 from __future__ import annotations
 
 import contextlib
+import posixpath
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.errors import HiveAcidError, UnsupportedFileError
 from airflow_hiveacid.format.ids import RowId
 from airflow_hiveacid.format.types import (
     TIMESTAMP_LOCAL,
@@ -58,7 +59,13 @@ from airflow_hiveacid.storage.orc.stripe_copy import (
     with_row_index,
 )
 from airflow_hiveacid.storage.orc.tail import read_tail, serialize_tail
-from airflow_hiveacid.storage.stores.filesystem import delete_file, file_errors, storage_errors
+from airflow_hiveacid.storage.stores.filesystem import (
+    delete_file,
+    file_errors,
+    make_directory,
+    storage_errors,
+)
+from airflow_hiveacid.storage.stores.locations import open_location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -70,12 +77,16 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.storage.values.column_types import TypeNode
 
+UTC_ZONES: Final = frozenset(
+    {"UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z", "UCT", "Etc/UCT", "Zulu", "Etc/Zulu", "Etc/Universal"}
+)
+"""What a process calls its time zone in which a timestamp is stored as the wall clock shows it."""
+
 _DIRECT: Final = 0
 _DIRECT_V2: Final = 2
 _TEXTS: Final = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR})
 _TIMES: Final = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
-# What a Java process calls the zone of the wall clock; C++, which writes our other files, says GMT.
-_UTC: Final = frozenset({"UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z", "UCT", "Etc/UCT", "Zulu"})
+# As in our other files, which C++ writes.
 _ZONE: Final = "GMT"
 _SHIFT: Final = ROW_COLUMN_ID
 _KINDS: Final[Mapping[type, TypeKind]] = {
@@ -90,7 +101,7 @@ _NESTED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatCopy:
-    """One bucket file to be made: of these flat files, in this order; plain values.
+    """One bucket file to be made: of these flat files, URIs, in this order; plain values.
 
     `row_index_stride` is what they were written with. With `has_key`, they have the one column
     more.
@@ -145,6 +156,11 @@ def _fits_below(hive_type: HiveType) -> bool:
             return False
 
 
+def has_times(columns: Sequence[Column]) -> bool:
+    """Whether a flat file of these columns has timestamps, which its writer's time zone is for."""
+    return any(flat_kind(parse_type(column.type)) in _TIMES for column in columns)
+
+
 def flat_kind(hive_type: HiveType) -> TypeKind:
     """The kind of a column in a flat file."""
     match hive_type:
@@ -158,8 +174,12 @@ def flat_kind(hive_type: HiveType) -> TypeKind:
             return _KINDS[type(hive_type)]
 
 
-def copy_flat(fs: pafs.FileSystem, work: FlatCopy, target: str) -> CopiedFile | None:
+def copy_flat(work: FlatCopy, place: Callable[[str | None], str]) -> CopiedFile | None:
     """Make one bucket file; None, and no file, if there are no rows. Row IDs count from 0.
+
+    Args:
+        work: What is copied.
+        place: Where the file is to be made, as a URI, by what the one column more says.
 
     Raises:
         UnsupportedFileError: a flat file is not what it should be, so the rows have to be written
@@ -168,36 +188,42 @@ def copy_flat(fs: pafs.FileSystem, work: FlatCopy, target: str) -> CopiedFile | 
         LocationPermissionError: a file may not be read or written.
         StorageError: reading or writing failed otherwise.
     """
-    tails = [tail for tail in (_tail(fs, work, path) for path in work.sources) if tail.rows]
+    tails = [(fs, tail) for fs, tail in (_tail(work, uri) for uri in work.sources) if tail.rows]
     if not tails:
         return None
-    keys = {_key(tail) for tail in tails} if work.has_key else {None}
-    codecs = {tail.compression for tail in tails}
-    if len(keys) > 1 or len(codecs) > 1:
+    keys = {_key(tail) for _, tail in tails} if work.has_key else {None}
+    if len(keys) > 1 or len({tail.compression for _, tail in tails}) > 1:
         raise UnsupportedFileError(
-            path=target, reason="it would be made of rows, or codecs, that differ"
+            path=tails[0][1].path, reason="its rows belong, or are packed, otherwise than others"
         )
-    with storage_errors("write", target):
-        out = fs.open_output_stream(target, compression=None)
+    key = keys.pop()
+    fs, path = open_location(place(key))
+    make_directory(fs, posixpath.dirname(path))
+    with storage_errors("write", path):
+        out = fs.open_output_stream(path, compression=None)
     try:
-        with storage_errors("write", target), out:
-            copy = _Copy(work, tails[0], out.write)
-            for tail in tails:
-                with file_errors("read", tail.path), fs.open_input_file(tail.path) as source:
+        with storage_errors("write", path), out:
+            copy = _Copy(work, tails[0][1], out.write)
+            for source_fs, tail in tails:
+                with (
+                    file_errors("read", tail.path),
+                    source_fs.open_input_file(tail.path) as source,
+                ):
                     copy.add(source, tail)
-            size = copy.finish(target)
+            size = copy.finish(path)
     except BaseException:
-        with contextlib.suppress(Exception):
-            delete_file(fs, target)
+        with contextlib.suppress(HiveAcidError):
+            delete_file(fs, path)
         raise
-    return CopiedFile(rows=copy.rows, size_bytes=size, stripes=len(copy.stripes), key=keys.pop())
+    return CopiedFile(rows=copy.rows, size_bytes=size, stripes=len(copy.stripes), key=key)
 
 
-def _tail(fs: pafs.FileSystem, work: FlatCopy, path: str) -> OrcTail:
+def _tail(work: FlatCopy, uri: str) -> tuple[pafs.FileSystem, OrcTail]:
+    fs, path = open_location(uri)
     with file_errors("read", path):
         tail = read_tail(fs, path)
     _check(tail, work)
-    return tail
+    return fs, tail
 
 
 def _check(tail: OrcTail, work: FlatCopy) -> None:
@@ -261,7 +287,7 @@ class _Copy:
         self._writer = StripeWriter(write, first.compression)
         self._nodes = [node for top in type_tree(work.columns) for node in top.walk()]
         self._restate = _restatements(self._nodes)
-        self._has_times = any(flat_kind(node.type) in _TIMES for node in self._nodes)
+        self._has_times = has_times(work.columns)
         self._metadata = pb.Metadata()
         self._keys: list[RecordIdentifier] = []
         self._block_bytes = 0
@@ -277,7 +303,7 @@ class _Copy:
         self._block_bytes = max(self._block_bytes, tail.compression_block_bytes)
         for number in range(len(tail.stripes)):
             content = stripe_content(source, tail, number)
-            if self._has_times and content.writer_time_zone not in _UTC:
+            if self._has_times and content.writer_time_zone not in UTC_ZONES:
                 raise UnsupportedFileError(
                     path=tail.path,
                     reason=f"its timestamps were written in the zone {content.writer_time_zone!r}",

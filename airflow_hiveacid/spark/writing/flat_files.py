@@ -1,0 +1,240 @@
+"""Files that Spark's own ORC writer writes, and how bucket files are made of them.
+
+Rows that pass through Python on their way to a file cost twice what Spark takes to write them. So
+Spark writes them flat, into staging, and `flat_copy` makes bucket files of what it wrote; no value
+is touched. `write_flat` has both done and says the same of each file as `writers.write_events`.
+
+Only what Spark has committed is copied, and only what came back from the copying is published;
+everything else stays in staging and goes with it. Files follow bytes: neighbours become one file
+until they are large enough, however many tasks wrote them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import uuid
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyarrow import fs as pafs
+from pyspark.errors import IllegalArgumentException
+
+from airflow_hiveacid.format.bucket_codec import encode
+from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.names import bucket_file
+from airflow_hiveacid.spark.failures import SPARK_ERRORS, beneath, reason_of, typed_failures
+from airflow_hiveacid.spark.tasks import run_tasks
+from airflow_hiveacid.spark.writing.flat_rows import GROUP, WRITER_BITS
+from airflow_hiveacid.spark.writing.writers import WRITTEN_SCHEMA, Written
+from airflow_hiveacid.storage.acid.write.flat_copy import FlatCopy, copy_flat
+from airflow_hiveacid.storage.orc.encoders import DICTIONARY_THRESHOLD
+from airflow_hiveacid.storage.stores.filesystem import file_errors
+from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.staging import Staging
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from airflow_hiveacid.spark.writing.writers import WritePlan
+    from airflow_hiveacid.storage.orc.encoders import WriterOptions
+
+_MOST_BUCKETS: Final = 4096  # what the bucket property's 12 bits hold
+_LEAST_BYTES: Final = 64 << 20
+# Up to here a stage of tasks would cost more than the copying.
+_FEW_COPIES: Final = 4
+# What one task copies: about as many bytes, and no more files than that.
+_TASK_BYTES: Final = 256 << 20
+_TASK_COPIES: Final = 64
+_PART: Final = re.compile(rf"(?:{GROUP}=(-?\d+)/)?part-[^/]+\.orc")
+_NO_PARTITION: Final = "[]"
+_ARROW_SCHEMA: Final = pa.schema(
+    [
+        ("partition", pa.string()),
+        ("directory", pa.string()),
+        ("bucket", pa.int32()),
+        ("attempt", pa.string()),
+        ("rows", pa.int64()),
+        ("updated", pa.int64()),
+        ("size_bytes", pa.int64()),
+    ]
+)
+_SETTINGS: Final[Mapping[str, str]] = {
+    "orc.bloom.filter.columns": "",
+    "orc.block.padding": "false",
+    "orc.column.encoding.direct": "",
+    "orc.create.index": "true",
+    "orc.encrypt": "",
+    "orc.mask": "",
+    "orc.write.format": "0.12",
+    "maxRecordsPerFile": "0",
+    # A task's files appear when its commit is allowed, all or none; the other algorithm moves them
+    # one by one.
+    "mapreduce.fileoutputcommitter.algorithm.version": "1",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "mapreduce.outputcommitter.factory.class": (
+        "org.apache.hadoop.mapreduce.lib.output.FileOutputCommitterFactory"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlatFile:
+    """One file that Spark has committed; `group` is None in a table without partitions."""
+
+    uri: str
+    group: int | None
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketCopy:
+    """One bucket file that is made of flat files; plain values."""
+
+    bucket: BucketId
+    sources: tuple[str, ...]
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyTask:
+    """What one task copies; plain values."""
+
+    plan: WritePlan
+    copies: tuple[BucketCopy, ...]
+
+
+def write_flat(plan: WritePlan, rows: DataFrame) -> list[Written]:
+    """Have rows written and copied; what there is of each bucket file.
+
+    Raises:
+        UnsupportedFileError: they have to be written in another way.
+        PySparkException: the rows could not be made.
+        StorageError: reading or writing failed.
+    """
+    table = plan.table
+    staging = Staging(location=table.location, token=plan.token)
+    place = staging.flat_path(uuid.uuid4().hex)
+    _write(rows, place, plan.options)
+    copies = bucket_copies(committed_files(place))
+    tasks = copy_tasks(plan, copies)
+    if len(copies) <= _FEW_COPIES and len(tasks) <= 1:
+        batches = [batch for task in tasks for batch in copy_all(task)]
+        return [Written(**row) for batch in batches for row in batch.to_pylist()]
+    found = run_tasks(rows.sparkSession, copy_all, tasks, WRITTEN_SCHEMA)
+    with typed_failures():
+        return [Written.of(row) for row in found.collect()]
+
+
+def _write(rows: DataFrame, place: str, options: WriterOptions) -> None:
+    writer = rows.write.format("orc").options(
+        **_SETTINGS,
+        **{
+            "compression": options.compression,
+            "orc.compress": options.kind.name,
+            "orc.compress.size": str(options.compression_block_bytes),
+            "orc.dictionary.key.threshold": str(DICTIONARY_THRESHOLD),
+            "orc.row.index.stride": str(options.row_index_stride),
+            "orc.stripe.size": str(options.stripe_size_bytes),
+        },
+    )
+    if GROUP in rows.columns:
+        writer = writer.partitionBy(GROUP)
+    try:
+        with typed_failures():
+            writer.save(place)
+    except SPARK_ERRORS as error:
+        reason = beneath(error)
+        # Java's writer of ORC on what it has not expected, such as a long text that is no text.
+        if type(reason) is IllegalArgumentException:
+            raise UnsupportedFileError(path="what is inserted", reason=reason_of(reason)) from error
+        raise reason from error
+
+
+def committed_files(place: str) -> list[FlatFile]:
+    """The files of the tasks whose commit Spark allowed, in a fixed order."""
+    fs, root = open_location(place)
+    with file_errors("list", place):
+        infos = fs.get_file_info(pafs.FileSelector(root, recursive=True))
+    found = []
+    for info in infos:
+        path = info.path[len(root) :].lstrip("/")
+        match = _PART.fullmatch(path)
+        if match is not None and info.is_file:
+            group = None if match[1] is None else int(match[1])
+            found.append(FlatFile(uri=f"{place}/{path}", group=group, size_bytes=info.size))
+    return sorted(found, key=lambda file: (file.group or 0, file.uri))
+
+
+def bucket_copies(files: Sequence[FlatFile]) -> list[BucketCopy]:
+    """Which flat files become one bucket file: neighbours of one partition, until it is large."""
+    copies: list[BucketCopy] = []
+    for _, group in itertools.groupby(files, key=_partition_number):
+        members = list(group)
+        total = sum(file.size_bytes for file in members)
+        least = max(_LEAST_BYTES, -(-total // (_MOST_BUCKETS - 1)))
+        bucket, size, sources = 0, 0, []
+        for file in members:
+            sources.append(file.uri)
+            size += file.size_bytes
+            if size >= least or file is members[-1]:
+                copies.append(
+                    BucketCopy(bucket=BucketId(bucket), sources=tuple(sources), size_bytes=size)
+                )
+                bucket, size, sources = bucket + 1, 0, []
+    return copies
+
+
+def _partition_number(file: FlatFile) -> int:
+    return 0 if file.group is None else file.group >> WRITER_BITS
+
+
+def copy_tasks(plan: WritePlan, copies: Sequence[BucketCopy]) -> list[CopyTask]:
+    """The copies, some to a task."""
+    tasks: list[CopyTask] = []
+    pending: list[BucketCopy] = []
+    size = 0
+    for copy in copies:
+        if pending and (size + copy.size_bytes > _TASK_BYTES or len(pending) == _TASK_COPIES):
+            tasks.append(CopyTask(plan=plan, copies=tuple(pending)))
+            pending, size = [], 0
+        pending.append(copy)
+        size += copy.size_bytes
+    return [*tasks, CopyTask(plan=plan, copies=tuple(pending))] if pending else tasks
+
+
+def copy_all(task: CopyTask) -> Iterator[pa.RecordBatch]:
+    """Make the bucket files of one task; yields one row of `WRITTEN_SCHEMA` for each."""
+    plan, directory = task.plan, str(task.plan.insert_directory)
+    attempt = uuid.uuid4().hex
+
+    def place(bucket: BucketId, key: str | None) -> str:
+        staging = plan.staging(plan.partition(_NO_PARTITION if key is None else key))
+        return staging.attempt_path(directory, bucket_file(bucket), attempt)
+
+    for copy in task.copies:
+        work = FlatCopy(
+            columns=plan.columns,
+            sources=copy.sources,
+            write_id=plan.write_id,
+            bucket_property=encode(copy.bucket, plan.statement_id),
+            row_index_stride=plan.options.row_index_stride,
+            has_key=plan.table.is_partitioned,
+        )
+        made = copy_flat(work, partial(place, copy.bucket))
+        if made is not None:
+            written = Written(
+                partition=_NO_PARTITION if made.key is None else made.key,
+                directory=directory,
+                bucket=int(copy.bucket),
+                attempt=attempt,
+                rows=made.rows,
+                updated=0,
+                size_bytes=made.size_bytes,
+            )
+            yield pa.RecordBatch.from_pylist([written._asdict()], schema=_ARROW_SCHEMA)

@@ -1,0 +1,122 @@
+"""New rows as Spark's own ORC writer is given them, so that its files hold what ours would.
+
+Takes a source and the table's columns over it; gives a frame of plain columns `c0`, `c1` and so on:
+dates as numbers of days, char padded, timestamps as the wall clock shows them, every text seen to
+fit. In a table with partitions there are two more: the partition, and a number that groups rows
+into files. `flat_files` has them written.
+
+Where Spark or Java would store something else, there is no such frame, or its tasks fail with an
+`UnsupportedFileError`: then the rows go the other way, through `writers`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+
+from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.types import (
+    TIMESTAMP_LOCAL,
+    CharType,
+    HiveType,
+    PrimitiveType,
+    VarcharType,
+    parse_type,
+)
+from airflow_hiveacid.spark.catalyst import jvm_of
+from airflow_hiveacid.spark.failures import carried
+from airflow_hiveacid.spark.types import spark_type
+from airflow_hiveacid.storage.acid.write.flat_copy import UTC_ZONES, can_be_flat, has_times
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from airflow_hiveacid.format.table import TableInfo
+
+KEY: Final = "key"
+"""The `_partition` value."""
+
+GROUP: Final = "g"
+"""Which file of a task a row goes to: the partition's number, and in the lowest bits a writer's."""
+
+WRITER_BITS: Final = 12
+
+# What UTF-8 that is none becomes in Java.
+_REPLACED: Final = "\ufffd"
+# From here on up to 1970 ORC loses the second: it adjusts by a sign, and zero has none.
+_LOST_FROM, _LOST_TO = "1969-12-31 23:59:59.001", "1970-01-01 00:00:00"
+
+
+def flat_rows(
+    table: TableInfo,
+    source: DataFrame,
+    values: Mapping[str, Column],
+    key: Column | None,
+    writers: int,
+) -> DataFrame | None:
+    """New rows as Spark is to write them; None if its files would not hold what ours would.
+
+    Args:
+        table: the target.
+        source: the rows.
+        values: the table's data columns over them, cast to their types; NULL where none is given.
+        key: the `_partition` value; None in a table without partitions.
+        writers: files that a partition is written to at the same time.
+    """
+    spark = source.sparkSession
+    if table.num_buckets or not can_be_flat(table.columns):
+        return None
+    if has_times(table.columns) and not _runs_in_utc(spark):
+        return None
+    # Twice, so that what is checked is made once.
+    names = [f"c{i}" for i in range(len(table.columns))]
+    types = [parse_type(column.type) for column in table.columns]
+    chosen = [
+        values.get(column.name, F.lit(None).cast(spark_type(type_))).alias(name)
+        for column, type_, name in zip(table.columns, types, names, strict=True)
+    ]
+    rows = source.select(*chosen, *([] if key is None else [key.alias(KEY)]))
+    flat = [_flat(type_, F.col(name)).alias(name) for type_, name in zip(types, names, strict=True)]
+    if key is None:
+        return rows.select(*flat)
+    place = F.xxhash64(KEY)
+    writer = F.pmod(F.xxhash64(*names), F.lit(writers)) if writers > 1 else F.lit(0).cast("bigint")
+    group = F.shiftleft(place, WRITER_BITS).bitwiseOR(writer)
+    return rows.select(*flat, KEY, group.alias(GROUP)).repartition(GROUP)
+
+
+def _runs_in_utc(spark: SparkSession) -> bool:
+    """Whether Spark stores a timestamp as the wall clock shows it; a file's footer says so, too."""
+    jvm_zone = str(jvm_of(spark).java.util.TimeZone.getDefault().getID())
+    return {jvm_zone, str(spark.conf.get("spark.sql.session.timeZone"))} <= UTC_ZONES
+
+
+def _flat(hive_type: HiveType, value: Column) -> Column:
+    """A value as it is to be stored; a task fails where the other way has to decide."""
+    match hive_type:
+        case PrimitiveType(name="date"):
+            # Spark moves old dates to another calendar, and ten days of 1582 to other days.
+            return F.unix_date(value)
+        case PrimitiveType(name=name) if name in ("timestamp", TIMESTAMP_LOCAL):
+            clock = value.cast("timestamp_ntz")
+            start, end = (F.lit(t).cast("timestamp_ntz") for t in (_LOST_FROM, _LOST_TO))
+            return _unless((clock >= start) & (clock < end), clock, "a fraction that ORC loses")
+        case CharType(length=length):
+            text = F.rtrim(value)
+            is_odd = (F.octet_length(text) != F.length(text)) & text.rlike(_REPLACED)
+            padded = F.rpad(text, length, " ")
+            return _unless((F.length(text) > length) | is_odd, padded, f"text for {hive_type}")
+        case VarcharType(length=length):
+            is_odd = (F.length(value) > length) | value.rlike(_REPLACED)
+            is_long = F.octet_length(value) > length
+            return _unless(is_long & is_odd, value, f"text for {hive_type}")
+        case _:
+            return value
+
+
+def _unless(is_wrong: Column, value: Column, what: str) -> Column:
+    error = UnsupportedFileError(path="what is inserted", reason=f"{what} needs a closer look")
+    return F.when(is_wrong, F.raise_error(F.lit(carried(error)))).otherwise(value)

@@ -1,0 +1,163 @@
+"""How the files that Spark wrote are put together: by bytes, partition by partition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyarrow import orc
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.ids import BucketId, StatementId, WriteId
+from airflow_hiveacid.format.names import BaseName, DeltaName
+from airflow_hiveacid.format.table import Column, TableInfo, TableRef
+from airflow_hiveacid.spark.writing.flat_files import (
+    BucketCopy,
+    CopyTask,
+    FlatFile,
+    bucket_copies,
+    committed_files,
+    copy_all,
+    copy_tasks,
+)
+from airflow_hiveacid.spark.writing.writers import WritePlan, writer_options
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MB = 1 << 20
+
+
+def flat(number: int, size: int, group: int | None = None) -> FlatFile:
+    return FlatFile(uri=f"part-{number:05d}", group=group, size_bytes=size)
+
+
+def made_of(copies: list[BucketCopy]) -> list[tuple[int, list[int]]]:
+    return [(c.bucket, [int(uri[5:]) for uri in c.sources]) for c in copies]
+
+
+def plan_at(path: Path, *, partitioned: bool) -> WritePlan:
+    day = (Column(name="day", type="string"),)
+    table = TableInfo(
+        ref=TableRef("d", "t"),
+        location=f"file:{path}",
+        columns=(Column(name="v", type="int"),),
+        partition_columns=day if partitioned else (),
+    )
+    delta = DeltaName(low=WriteId(7), high=WriteId(7), statement_id=StatementId(0), is_delete=True)
+    return WritePlan(
+        table=table,
+        write_id=WriteId(7),
+        statement_id=StatementId(0),
+        token="token",
+        insert_directory=BaseName(write_id=WriteId(7)),
+        delete_directory=delta,
+        options=writer_options(table, MetastoreGeneration.V4, is_base=True),
+        given=(),
+    )
+
+
+def write(path: Path, values: list[int], key: str | None = None) -> None:
+    columns = {"c0": pa.array(values, pa.int32())}
+    if key is not None:
+        columns["key"] = pa.array([key] * len(values))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    orc.write_table(pa.table(columns), str(path), compression="zstd")
+
+
+def test_small_neighbours_become_one_file_and_large_ones_stay_alone() -> None:
+    sizes = [1, 40 * MB, 30 * MB, 100 * MB, 1, 2]
+    copies = bucket_copies([flat(i, size) for i, size in enumerate(sizes)])
+    assert made_of(copies) == [(0, [0, 1, 2]), (1, [3]), (2, [4, 5])]
+
+
+def test_more_files_than_buckets_become_larger_ones() -> None:
+    copies = bucket_copies([flat(i, 64 * MB) for i in range(10_000)])
+    assert len(copies) <= 4096
+    assert [c.bucket for c in copies] == list(range(len(copies)))
+    assert [i for _, found in made_of(copies) for i in found] == list(range(10_000))
+
+
+def test_each_partition_has_its_own_files_whoever_wrote_them() -> None:
+    groups = [-2 << 12, (-2 << 12) | 1, 5 << 12, (5 << 12) | 4095]
+    copies = bucket_copies([flat(i, 63 * MB, group) for i, group in enumerate(groups)])
+    assert made_of(copies) == [(0, [0, 1]), (0, [2, 3])]
+
+
+def test_a_task_copies_some_bytes_or_some_files(tmp_path: Path) -> None:
+    plan = plan_at(tmp_path, partitioned=False)
+    small = [BucketCopy(bucket=BucketId(i), sources=(), size_bytes=1) for i in range(100)]
+    assert [len(t.copies) for t in copy_tasks(plan, small)] == [64, 36]
+    large = [BucketCopy(bucket=BucketId(i), sources=(), size_bytes=200 * MB) for i in range(3)]
+    assert [len(t.copies) for t in copy_tasks(plan, large)] == [1, 1, 1]
+    assert copy_tasks(plan, []) == []
+
+
+def test_only_what_spark_has_committed_counts(tmp_path: Path) -> None:
+    names = [
+        "part-00001-x-c000.zstd.orc",
+        "part-00000-x-c000.zstd.orc",
+        ".part-00000-x-c000.zstd.orc.crc",
+        "_SUCCESS",
+        "_temporary/0/_temporary/attempt_1/part-00002-x-c000.zstd.orc",
+        "g=-4096/part-00003-x.c000.orc",
+        "g=__HIVE_DEFAULT_PARTITION__/part-00004-x.c000.orc",
+    ]
+    for name in names:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"abc")
+    found = committed_files(f"file:{tmp_path}")
+    assert [(f.uri.removeprefix(f"file:{tmp_path}/"), f.group, f.size_bytes) for f in found] == [
+        (names[5], -4096, 3),
+        (names[1], None, 3),
+        (names[0], None, 3),
+    ]
+
+
+def test_a_task_stages_a_file_for_each_bucket_with_rows(tmp_path: Path) -> None:
+    plan = plan_at(tmp_path, partitioned=False)
+    for number, values in enumerate([[1, 2], [], [3]]):
+        write(tmp_path / f"part-{number}", values)
+    sources = [f"file:{tmp_path}/part-{number}" for number in range(3)]
+    copies = (
+        BucketCopy(bucket=BucketId(0), sources=(sources[0], sources[2]), size_bytes=0),
+        BucketCopy(bucket=BucketId(1), sources=(sources[1],), size_bytes=0),
+    )
+    (batch,) = list(copy_all(CopyTask(plan=plan, copies=copies)))
+    (row,) = batch.to_pylist()
+    path = plan.staging(plan.partition("[]")).attempt_path(
+        "base_0000007", "bucket_00000", row["attempt"]
+    )
+    rows = orc.ORCFile(path.removeprefix("file:")).read()["row"].to_pylist()
+    assert [r["v"] for r in rows] == [1, 2, 3]
+    assert (row["partition"], row["bucket"], row["rows"], row["updated"]) == ("[]", 0, 3, 0)
+
+
+def test_rows_go_where_their_files_say_that_they_belong(tmp_path: Path) -> None:
+    plan = plan_at(tmp_path, partitioned=True)
+    write(tmp_path / "part-0", [1, 2], '["a/b"]')
+    write(tmp_path / "part-1", [3], "[null]")
+    copies = [
+        BucketCopy(bucket=BucketId(0), sources=(f"file:{tmp_path}/part-{n}",), size_bytes=0)
+        for n in range(2)
+    ]
+    batches = copy_all(CopyTask(plan=plan, copies=tuple(copies)))
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    assert [(row["partition"], row["rows"]) for row in rows] == [('["a/b"]', 2), ("[null]", 1)]
+    for row in rows:
+        staging = plan.staging(plan.partition(row["partition"]))
+        path = staging.attempt_path("base_0000007", "bucket_00000", row["attempt"])
+        assert orc.ORCFile(path.removeprefix("file:")).nrows == row["rows"]
+
+
+def test_two_partitions_of_one_number_are_written_the_other_way(tmp_path: Path) -> None:
+    plan = plan_at(tmp_path, partitioned=True)
+    write(tmp_path / "part-0", [1], '["a"]')
+    write(tmp_path / "part-1", [2], '["b"]')
+    sources = tuple(f"file:{tmp_path}/part-{n}" for n in range(2))
+    copy = BucketCopy(bucket=BucketId(0), sources=sources, size_bytes=0)
+    with pytest.raises(UnsupportedFileError, match="belong"):
+        list(copy_all(CopyTask(plan=plan, copies=(copy,))))
