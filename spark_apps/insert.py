@@ -18,7 +18,8 @@ def insert(job: JobContext) -> JobResult:
     """Run one INSERT as one transaction."""
     spec = job.job_of(InsertSpec)
     table = job.changeable_table(spec.target, "INSERT")
-    program = plan_insert(job.spark, table, spec, job.source_shape(spec.source))
+    source = job.source_shape(spec.source)
+    program = plan_insert(job.spark, table, spec, source)
     fixed = fixed_partition(job.spark, program, spec)
     overwrite = spec.mode is InsertMode.OVERWRITE
     return run_change(
@@ -28,6 +29,7 @@ def insert(job: JobContext) -> JobResult:
             operations=frozenset({DataOperation.OVERWRITE if overwrite else DataOperation.INSERT}),
             make_events=lambda _target, rows: new_row_events(program, rows()),
             source=spec.source,
+            shape=source,
             partitions=lambda: fixed,
         ),
     )

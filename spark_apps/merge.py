@@ -48,6 +48,7 @@ def merge(job: JobContext) -> JobResult:
                 program, target, rows() if kept is None else kept
             ),
             source=spec.source,
+            shape=source,
             partitions=reach,
         ),
     )

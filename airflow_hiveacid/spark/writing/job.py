@@ -154,14 +154,16 @@ class Change:
     """A checked statement.
 
     `operations` is what it does to the table; they decide the lock. `make_events` turns the target
-    (its files under the snapshot) and the source into events. `partitions` answers the only
-    partitions that it can touch, as they are now, where that is known.
+    (its files under the snapshot) and the source into events. `shape` is the frame that the source
+    was checked by. `partitions` answers the only partitions that it can touch, as they are now,
+    where that is known.
     """
 
     table: TableInfo
     operations: frozenset[DataOperation]
     make_events: MakeEvents
     source: SourceSpec | None = None
+    shape: DataFrame | None = None
     partitions: Callable[[], tuple[PartitionName, ...] | None] = _unknown
 
 
@@ -212,7 +214,7 @@ def _run(
     target = resolve_target(job.spark, job.client, table, txn.snapshot, partitions)
     write.check_locations(list(target.locations.values()))
     plan = _write_plan(job, write, target, change)
-    events = change.make_events(target, partial(_source_frame, job, txn, change.source))
+    events = change.make_events(target, partial(_source_frame, job, txn, change))
     files = _write(plan, events)
     write.stage(_assemble(plan, files, partitions))
     write.register()
@@ -282,13 +284,19 @@ def _write_plan(job: JobContext, write: Write, target: Target, change: Change) -
     )
 
 
-def _source_frame(job: JobContext, txn: Transaction, source: SourceSpec | None) -> DataFrame:
-    """Read the source; an ACID table under the job's own snapshot."""
-    if source is None:
+def _source_frame(job: JobContext, txn: Transaction, change: Change) -> DataFrame:
+    """Read the source; an ACID table under the job's own snapshot.
+
+    Others are as they were found when the statement was checked: to list their files and to find
+    out their columns once more would cost as much again, and find other files.
+    """
+    if change.source is None:
         raise TypeError("this statement has no source")
-    table = job.source_table(source)
+    table = job.source_table(change.source)
+    if table is None and change.shape is not None:
+        return change.shape
     rows = resolve_target(job.spark, job.client, table, txn.snapshot).rows() if table else None
-    return load_source(job.spark, source, rows)
+    return load_source(job.spark, change.source, rows)
 
 
 def _write(plan: WritePlan, events: Events) -> tuple[StagedFile, ...]:

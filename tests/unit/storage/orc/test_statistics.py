@@ -11,9 +11,11 @@ from pyarrow import orc
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.statistics import (
     LONGEST_BOUND_BYTES,
+    as_dates,
     length_sum,
     merge_statistics,
     merge_stripes,
+    plain_bounds,
     shorten_bounds,
 )
 from airflow_hiveacid.storage.orc.tail import parse_tail
@@ -229,3 +231,46 @@ def test_the_sum_of_lengths_is_known_or_unknown(
     statistics: pb.ColumnStatistics, expected: int | None
 ) -> None:
     assert length_sum(statistics) == expected
+
+
+def java_texts(**bounds: bytes) -> pb.ColumnStatistics:
+    return pb.ColumnStatistics(values=2, strings=pb.StringStatistics(sum=9, **bounds))
+
+
+def test_java_s_bounds_of_long_texts_stand_where_every_reader_looks() -> None:
+    column = java_texts(lower_bound=b"aa", upper_bound="zé".encode())
+    assert plain_bounds(column)
+    assert (column.strings.minimum, column.strings.maximum) == (b"aa", "zé".encode())
+    assert not column.strings.HasField("lower_bound")
+    assert not column.strings.HasField("upper_bound")
+    column = java_texts(minimum=b"a", upper_bound=b"zz")
+    assert plain_bounds(column)
+    assert (column.strings.minimum, column.strings.maximum) == (b"a", b"zz")
+
+
+def test_short_texts_keep_their_bounds() -> None:
+    column = java_texts(minimum=b"a", maximum=b"z")
+    before = column.SerializeToString()
+    assert not plain_bounds(column)
+    assert column.SerializeToString() == before
+
+
+@pytest.mark.parametrize("upper", ["a\U00010000", "a?", b"a\xff"])
+def test_what_java_counts_up_wrongly_bounds_nothing(upper: str | bytes) -> None:
+    column = java_texts(
+        minimum=b"a", upper_bound=upper.encode() if isinstance(upper, str) else upper
+    )
+    assert plain_bounds(column)
+    assert not column.HasField("strings")
+    assert column.binaries.sum == 9
+
+
+def test_days_counted_as_integers_become_dates() -> None:
+    column = integers(-5, 9, 4)
+    assert as_dates(column)
+    assert not column.HasField("integers")
+    assert (column.dates.minimum, column.dates.maximum) == (-5, 9)
+    nothing = pb.ColumnStatistics(values=0, integers=pb.IntegerStatistics())
+    as_dates(nothing)
+    assert nothing.HasField("dates")
+    assert not nothing.dates.HasField("minimum")
