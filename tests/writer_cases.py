@@ -134,7 +134,7 @@ def _split(text: str) -> list[str]:
     return [*parts, text[start:]]
 
 
-def _case(
+def case_of(
     name: str,
     *columns: tuple[str, str, tuple[Any, ...]],
     timestamps: pa.DataType = NANOSECONDS,
@@ -161,7 +161,7 @@ _PRINTERS: Final[Mapping[str, Callable[[Any, str], object]]] = {
 }
 
 D: Final = decimal.Decimal
-NUMBERS: Final = _case(
+NUMBERS: Final = case_of(
     "numbers",
     ("b", "boolean", (True, False, None, True, False)),
     ("t", "tinyint", (-128, 127, None, 0, 1)),
@@ -184,14 +184,14 @@ NUMBERS: Final = _case(
     ("n", "decimal(5,2)", (D("999.99"), D("-999.99"), None, D("-0.50"), D("10.00"))),
     ("o", "decimal(18,0)", (D(10**18 - 1), D(1 - 10**18), None, D(0), D(-1))),
 )
-TEXT: Final = _case(
+TEXT: Final = case_of(
     "text",
     ("s", "string", ("", "äöü €𝄞", None, "blank at end ", "x" * 3000)),
     ("c", "char(4)", ("", "ä", None, "abcd", "a b")),
     ("v", "varchar(5)", ("", "äöü€𝄞", None, "ab   ", "v")),
     ("x", "binary", (b"", b"\x00\xff\x80", None, b"a", bytes(range(256)))),
 )
-DATES: Final = _case(
+DATES: Final = case_of(
     "dates",
     (
         "d",
@@ -211,7 +211,7 @@ DATES: Final = _case(
         ),
     ),
 )
-LATE_TIMESTAMPS: Final = _case(
+LATE_TIMESTAMPS: Final = case_of(
     "timestamps from 1970 on",
     (
         "t",
@@ -231,7 +231,7 @@ LATE_TIMESTAMPS: Final = _case(
         ),
     ),
 )
-WHOLE_EARLY_TIMESTAMPS: Final = _case(
+WHOLE_EARLY_TIMESTAMPS: Final = case_of(
     "whole seconds before 1970",
     (
         "t",
@@ -248,7 +248,7 @@ WHOLE_EARLY_TIMESTAMPS: Final = _case(
         ),
     ),
 )
-EARLY_FRACTIONS: Final = _case(
+EARLY_FRACTIONS: Final = case_of(
     "fractions before 1970",
     ("i", "bigint", (1, 2, 3, 4, 5, 6, 7)),
     (
@@ -290,7 +290,7 @@ EARLY_FRACTIONS: Final = _case(
     ("f", "float", (0.1, math.nan, None, math.inf, -1.5, 0.0, 3.0)),
     ("b", "boolean", (True, None, False, True, False, True, False)),
 )
-FAR_MICROSECONDS: Final = _case(
+FAR_MICROSECONDS: Final = case_of(
     "microseconds from year 1 to 9999",
     (
         "t",
@@ -311,7 +311,7 @@ FAR_MICROSECONDS: Final = _case(
     ),
     timestamps=pa.timestamp("us"),
 )
-FAR_PAIRS: Final = _case(
+FAR_PAIRS: Final = case_of(
     "nanoseconds from year 1 to 9999",
     (
         "t",
@@ -330,7 +330,7 @@ FAR_PAIRS: Final = _case(
     ),
     timestamps=PAIR_TYPE,
 )
-NEAR_PAIRS: Final = _case(
+NEAR_PAIRS: Final = case_of(
     "pairs that fit nanoseconds",
     (
         "t",
@@ -347,7 +347,7 @@ NEAR_PAIRS: Final = _case(
     ),
     timestamps=PAIR_TYPE,
 )
-NESTED: Final = _case(
+NESTED: Final = case_of(
     "nested",
     ("a", "array<string>", ([], ["x", None, ""], None, ["y"], [None], ["z"])),
     ("m", "map<string,int>", ([], [("k", 1), ("l", None)], None, [("", 0)], [("n", -1)], [])),
@@ -402,7 +402,7 @@ NESTED: Final = _case(
     ("r", "array<array<int>>", ([[1], [], None, [2, None]], None, [], [None], [[]], [[3]])),
     ("c", "array<char(3)>", (["a"], [None, "bcd"], None, [], ["ä"], ["x "])),
 )
-NESTED_EARLY_FRACTIONS: Final = _case(
+NESTED_EARLY_FRACTIONS: Final = case_of(
     "nested fractions before 1970",
     (
         "a",

@@ -51,6 +51,9 @@ _SETTINGS: Final = {
     # Arrow is how rows reach the other writers; a batch is the unit of memory in a Python worker.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
+    # Spark 3.5 knows no bound in bytes, so the rows are few.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",
 }
 # Settings of these kinds change what an expression means; Spark's defaults are what we test.
 _MEANINGS: Final = (

@@ -107,12 +107,11 @@ def new_row_events(program: InsertProgram, source: DataFrame) -> Events:
     rows = kept.select(
         key.alias("_partition"), row_struct(table, values).alias("row"), F.lit(0).alias("_clause")
     )
-    writers = _writers(kept)
-    flat = flat_rows(table, kept, values, key if table.partition_columns else None, writers)
+    flat = flat_rows(table, kept, values, key if table.partition_columns else None)
     given = (frozenset(c.name for c in table.columns),)
     if not table.partition_columns and not table.num_buckets:
         return Events(frame=insert_events(_in_place(rows)), given=given, flat=flat)
-    routed = spread(table, with_no_old_row(rows), writers, row_hash(table))
+    routed = spread(table, with_no_old_row(rows), _writers(kept), row_hash(table))
     return Events(frame=grouped(insert_events(routed)), given=given, flat=flat)
 
 

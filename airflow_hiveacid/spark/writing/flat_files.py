@@ -28,7 +28,7 @@ from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import bucket_file
 from airflow_hiveacid.spark.failures import SPARK_ERRORS, beneath, reason_of, typed_failures
 from airflow_hiveacid.spark.tasks import run_tasks
-from airflow_hiveacid.spark.writing.flat_rows import GROUP, WRITER_BITS
+from airflow_hiveacid.spark.writing.flat_rows import GROUP
 from airflow_hiveacid.spark.writing.writers import WRITTEN_SCHEMA, Written
 from airflow_hiveacid.storage.acid.write.flat_copy import FlatCopy, copy_flat
 from airflow_hiveacid.storage.orc.encoders import DICTIONARY_THRESHOLD
@@ -174,7 +174,7 @@ def committed_files(place: str) -> list[FlatFile]:
 def bucket_copies(files: Sequence[FlatFile]) -> list[BucketCopy]:
     """Which flat files become one bucket file: neighbours of one partition, until it is large."""
     copies: list[BucketCopy] = []
-    for _, group in itertools.groupby(files, key=_partition_number):
+    for _, group in itertools.groupby(files, key=lambda file: file.group):
         members = list(group)
         total = sum(file.size_bytes for file in members)
         least = max(_LEAST_BYTES, -(-total // (_MOST_BUCKETS - 1)))
@@ -188,10 +188,6 @@ def bucket_copies(files: Sequence[FlatFile]) -> list[BucketCopy]:
                 )
                 bucket, size, sources = bucket + 1, 0, []
     return copies
-
-
-def _partition_number(file: FlatFile) -> int:
-    return 0 if file.group is None else file.group >> WRITER_BITS
 
 
 def copy_tasks(plan: WritePlan, copies: Sequence[BucketCopy]) -> list[CopyTask]:

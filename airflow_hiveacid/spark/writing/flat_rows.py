@@ -2,8 +2,8 @@
 
 Takes a source and the table's columns over it; gives a frame of plain columns `c0`, `c1` and so on:
 dates as numbers of days, char padded, timestamps as the wall clock shows them, every text seen to
-fit. In a table with partitions there are two more: the partition, and a number that groups rows
-into files. `flat_files` has them written.
+fit. In a table with partitions there are two more: the partition, and a number for it. `flat_files`
+has them written.
 
 Where Spark or Java would store something else, there is no such frame, or its tasks fail with an
 `UnsupportedFileError`: then the rows go the other way, through `writers`.
@@ -40,9 +40,7 @@ KEY: Final = "key"
 """The `_partition` value."""
 
 GROUP: Final = "g"
-"""Which file of a task a row goes to: the partition's number, and in the lowest bits a writer's."""
-
-WRITER_BITS: Final = 12
+"""A number for the partition: a task writes the rows of each number to a file of its own."""
 
 # What UTF-8 that is none becomes in Java.
 _REPLACED: Final = "\ufffd"
@@ -51,20 +49,18 @@ _LOST_FROM, _LOST_TO = "1969-12-31 23:59:59.001", "1970-01-01 00:00:00"
 
 
 def flat_rows(
-    table: TableInfo,
-    source: DataFrame,
-    values: Mapping[str, Column],
-    key: Column | None,
-    writers: int,
+    table: TableInfo, source: DataFrame, values: Mapping[str, Column], key: Column | None
 ) -> DataFrame | None:
     """New rows as Spark is to write them; None if its files would not hold what ours would.
 
+    Rows of a partition come together in as many tasks as their bytes deserve: Spark sees to that
+    when it knows the bytes. A row's way depends on nothing but the values in it.
+
     Args:
         table: the target.
-        source: the rows.
+        source: the rows; whenever a task of theirs runs again, it has the same.
         values: the table's data columns over them, cast to their types; NULL where none is given.
         key: the `_partition` value; None in a table without partitions.
-        writers: files that a partition is written to at the same time.
     """
     spark = source.sparkSession
     if table.num_buckets or not can_be_flat(table.columns):
@@ -82,10 +78,7 @@ def flat_rows(
     flat = [_flat(type_, F.col(name)).alias(name) for type_, name in zip(types, names, strict=True)]
     if key is None:
         return rows.select(*flat)
-    place = F.xxhash64(KEY)
-    writer = F.pmod(F.xxhash64(*names), F.lit(writers)) if writers > 1 else F.lit(0).cast("bigint")
-    group = F.shiftleft(place, WRITER_BITS).bitwiseOR(writer)
-    return rows.select(*flat, KEY, group.alias(GROUP)).repartition(GROUP)
+    return rows.select(*flat, KEY, F.xxhash64(KEY).alias(GROUP)).hint("rebalance", GROUP)
 
 
 def _runs_in_utc(spark: SparkSession) -> bool:

@@ -1,0 +1,196 @@
+"""Rows that Spark writes itself: what is in the files, what is refused, what goes the other way."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow.fs import LocalFileSystem
+from pyspark.errors import PySparkException
+
+from airflow_hiveacid.format.errors import TypeMismatchError
+from airflow_hiveacid.jobs.specs import InsertMode, InsertSpec, SourceSpec
+from airflow_hiveacid.storage.orc.tail import read_tail
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spark_lab import Lab
+
+FS = LocalFileSystem()
+JAVA, CPP = 0, 1
+
+
+def insert(
+    lab: Lab,
+    folder: Path,
+    rows: pa.Table,
+    *,
+    mode: InsertMode = InsertMode.APPEND,
+    query: str | None = None,
+) -> None:
+    pq.write_table(rows, folder / "source.parquet", row_group_size=2_000)
+    source = SourceSpec(format="parquet", location=str(folder / "source.parquet"), query=query)
+    lab.run(InsertSpec(target=f"{lab.db}.t", source=source, mode=mode))
+
+
+def files(lab: Lab, name: str = "t") -> list[Path]:
+    return sorted(p for p in lab.root(name).rglob("bucket_*") if not p.name.startswith("."))
+
+
+def writers(lab: Lab) -> set[int]:
+    return {read_tail(FS, str(file)).footer.writer for file in files(lab)}
+
+
+def test_settings_of_a_cluster_change_neither_layout_nor_number_of_files(
+    lab4: Lab, tmp_path: Path
+) -> None:
+    lab4.table("t", {"id": "bigint", "t": "string"}, parameters={"orc.compress": "SNAPPY"})
+    hadoop = lab4.spark.sparkContext._jsc.hadoopConfiguration()
+    odd = {
+        "orc.compress": "ZLIB",
+        "orc.row.index.stride": "1000",
+        "orc.bloom.filter.columns": "c0",
+        "orc.write.format": "0.11",
+        "mapreduce.fileoutputcommitter.marksuccessfuljobs": "true",
+        "mapreduce.fileoutputcommitter.algorithm.version": "2",
+    }
+    session = {"spark.sql.files.maxRecordsPerFile": "7", "spark.sql.orc.compression.codec": "lz4"}
+    for key, value in odd.items():
+        hadoop.set(key, value)
+    for key, value in session.items():
+        lab4.spark.conf.set(key, value)
+    try:
+        ids = list(range(25_000))
+        insert(lab4, tmp_path, pa.table({"id": ids, "t": [f"{i:09}" for i in ids]}))
+    finally:
+        for key in odd:
+            hadoop.unset(key)
+        for key in session:
+            lab4.spark.conf.unset(key)
+    (file,) = files(lab4)
+    tail = read_tail(FS, str(file))
+    assert (tail.footer.writer, tail.compression.name, tail.row_index_stride) == (
+        JAVA,
+        "SNAPPY",
+        10_000,
+    )
+    assert lab4.rows("t") == [(i, f"{i:09}") for i in ids]
+    assert [p.name for p in lab4.root("t").iterdir() if p.name.startswith("_tmp")] == []
+    (delta,) = lab4.directories("t")
+    names = sorted(p.name for p in (lab4.root("t") / delta).iterdir() if p.suffix != ".crc")
+    assert names == ["_orc_acid_version", "bucket_00000"]
+
+
+def test_partitions_of_any_name_get_their_rows_and_no_more_files_than_they_need(
+    lab4: Lab, tmp_path: Path
+) -> None:
+    names = [
+        "a/b",
+        "x=y",
+        "%41",
+        "ä€",
+        " blank ",
+        "",
+        None,
+        "Z",
+        "z",
+        "q" * 120,
+        'quo"te',
+        "back\\",
+    ]
+    lab4.table("t", {"id": "bigint"}, partition={"p": "string", "n": "int"})
+    places = [names[i % len(names)] for i in range(600)]
+    rows = {"id": list(range(600)), "p": places, "n": [i % 2 for i in range(600)]}
+    insert(lab4, tmp_path, pa.table(rows))
+    assert writers(lab4) == {JAVA}
+    expected = sorted(((i, p or None, i % 2) for i, p in enumerate(places)), key=lambda row: row[0])
+    assert sorted(lab4.rows("t"), key=lambda row: row[0]) == expected
+    assert len(files(lab4)) == len({(p or None, n) for _, p, n in expected})
+    for file in files(lab4):
+        assert file.name == "bucket_00000"
+    insert(lab4, tmp_path, pa.table({"id": [7], "p": ["Z"], "n": [1]}), mode=InsertMode.OVERWRITE)
+    assert (7, "Z", 1) in lab4.rows("t")
+    assert len([r for r in lab4.rows("t") if r[1:] == ("Z", 1)]) == 1
+
+
+def test_what_cannot_be_stored_is_refused_in_the_same_words(lab4: Lab, tmp_path: Path) -> None:
+    lab4.table("t", {"v": "varchar(3)", "c": "char(2)", "t": "timestamp"})
+    good = {"v": "äöü", "c": "ä ", "t": dt.datetime.fromisoformat("1969-12-31 23:59:59")}
+    for name, value, words in (
+        ("v", "abcd", "column v .*varchar.3.*4 characters"),
+        ("c", "äöü", "column c .*char.2.*3 characters"),
+        ("t", dt.datetime.fromisoformat("1969-12-31 23:59:59.500"), "the one second"),
+    ):
+        rows = pa.Table.from_pylist([good, {**good, name: value}])
+        with pytest.raises(TypeMismatchError) as raised:
+            insert(lab4, tmp_path, rows)
+        assert re.search(words, str(raised.value)), str(raised.value)
+        assert lab4.directories("t") == []
+        assert not [p for p in lab4.root("t").iterdir() if p.name.startswith("_tmp")]
+    insert(lab4, tmp_path, pa.Table.from_pylist([good]))
+    assert lab4.rows("t") == [("äöü", "ä", good["t"])]
+    assert writers(lab4) == {JAVA}
+
+
+def test_text_that_is_no_utf_8_keeps_every_byte(lab4: Lab, tmp_path: Path) -> None:
+    texts = [b"\xff\xfe", b"ok", b"\x80" * 3_000, b"\xe4ab" * 700, b""]
+    lab4.table("t", {"id": "int", "s": "string"})
+    rows = pa.table({"id": range(len(texts)), "s": pa.array(texts, pa.binary())})
+    insert(lab4, tmp_path, rows, query="select id, cast(s as string) s from source")
+    found = lab4.frame("t").selectExpr("id", "cast(s as binary) s").collect()
+    assert {r.id: bytes(r.s) for r in found} == dict(enumerate(texts))
+
+
+def test_long_texts_are_found_by_a_filter_on_them(lab4: Lab, tmp_path: Path) -> None:
+    # Java keeps only bounds of these, in footers and in the row index; ORC 1.5 would see nothing.
+    texts = [chr(97 + i % 26) + "é" * 900 + str(i) for i in range(12_000)]
+    lab4.table("t", {"id": "int", "s": "string"})
+    insert(lab4, tmp_path, pa.table({"id": range(len(texts)), "s": texts}))
+    (file,) = files(lab4)
+    tail = read_tail(FS, str(file))
+    statistics = tail.statistics(8)
+    assert statistics is not None
+    least, greatest = statistics.strings.minimum.decode(), statistics.strings.maximum.decode()
+    assert least <= min(texts)
+    assert greatest >= max(texts)
+    assert len(greatest.encode()) <= 1024
+    found = lab4.frame("t").where(f"s = '{texts[11_999]}'").collect()
+    assert [r.id for r in found] == [11_999]
+
+
+def test_a_row_that_cannot_be_made_fails_in_spark_s_own_words(lab4: Lab, tmp_path: Path) -> None:
+    lab4.table("t", {"v": "int"})
+    rows = pa.table({"v": ["1", "x"]})
+    with pytest.raises(PySparkException) as raised:
+        insert(lab4, tmp_path, rows, query="select cast(v as int) v from source")
+    assert "CAST_INVALID_INPUT" in str(raised.value).partition("\n")[0]
+    assert lab4.directories("t") == []
+
+
+def test_a_source_is_read_as_it_was_when_the_statement_was_checked(
+    lab4: Lab, tmp_path: Path
+) -> None:
+    lab4.table("t", {"v": "string"})
+    (tmp_path / "1.json").write_text(json.dumps({"v": "1"}))
+
+    def on_step(step: str) -> None:
+        if step == "locked":
+            (tmp_path / "2.json").write_text(json.dumps({"w": 1}))
+
+    source = SourceSpec(format="json", location=str(tmp_path))
+    lab4.run(InsertSpec(target=f"{lab4.db}.t", source=source), on_step=on_step)
+    assert lab4.rows("t") == [("1",)]
+
+
+def test_maps_go_row_by_row(lab4: Lab) -> None:
+    lab4.table("t", {"m": "map<string,int>"})
+    source = SourceSpec(values=((1,),), query="select map('b', 1, 'a', 2) m from source")
+    lab4.run(InsertSpec(target=f"{lab4.db}.t", source=source))
+    assert writers(lab4) == {CPP}
+    assert lab4.rows("t") == [({"b": 1, "a": 2},)]
