@@ -15,7 +15,6 @@ from airflow_hiveacid.storage.acid.write.flat_copy import can_be_flat
 from airflow_hiveacid.storage.orc.tail import read_tail
 from writer_cases import (
     DATES,
-    FAR_MICROSECONDS,
     NUMBERS,
     TEXT,
     WHOLE_EARLY_TIMESTAMPS,
@@ -51,6 +50,9 @@ MICROSECONDS: Final = case_of(
                 "1970-01-01 00:00:00.000001",
                 "2024-03-10 02:30:00.5",
                 "2038-01-19 03:14:08.1234",
+                "1582-10-15 00:00:00",
+                "1883-11-18 12:03:57.9",
+                "9999-12-31 23:59:59.999999",
             )
         ),
     ),
@@ -91,7 +93,6 @@ CASES: Final = (
     DATES,
     WHOLE_EARLY_TIMESTAMPS,
     MICROSECONDS,
-    FAR_MICROSECONDS,
     LISTS_AND_STRUCTS,
 )
 

@@ -44,6 +44,8 @@ GROUP: Final = "g"
 
 # What UTF-8 that is none becomes in Java.
 _REPLACED: Final = "\ufffd"
+# Before this, Spark moves timestamps to another calendar, in which ten days are not.
+_OLD: Final = "1582-10-15 00:00:00"
 # From here on up to 1970 ORC loses the second: it adjusts by a sign, and zero has none.
 _LOST_FROM, _LOST_TO = "1969-12-31 23:59:59.001", "1970-01-01 00:00:00"
 
@@ -94,9 +96,11 @@ def _flat(hive_type: HiveType, value: Column) -> Column:
             # Spark moves old dates to another calendar, and ten days of 1582 to other days.
             return F.unix_date(value)
         case PrimitiveType(name=name) if name in ("timestamp", TIMESTAMP_LOCAL):
-            clock = value.cast("timestamp_ntz")
-            start, end = (F.lit(t).cast("timestamp_ntz") for t in (_LOST_FROM, _LOST_TO))
-            return _unless((clock >= start) & (clock < end), clock, "a fraction that ORC loses")
+            # As an instant, in UTC the wall clock; the other type is stored as a number.
+            clock = value.cast("timestamp")
+            moved, start, end = (F.lit(t).cast("timestamp") for t in (_OLD, _LOST_FROM, _LOST_TO))
+            is_wrong = (clock < moved) | ((clock >= start) & (clock < end))
+            return _unless(is_wrong, clock, "a timestamp")
         case CharType(length=length):
             text = F.rtrim(value)
             is_odd = (F.octet_length(text) != F.length(text)) & text.rlike(_REPLACED)
