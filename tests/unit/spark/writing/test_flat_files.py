@@ -109,6 +109,7 @@ def test_only_what_spark_has_committed_counts(tmp_path: Path) -> None:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"abc")
+    (tmp_path / "part-00005-x.c000.orc").mkdir()
     found = committed_files(f"file:{tmp_path}")
     assert [(f.uri.removeprefix(f"file:{tmp_path}/"), f.group, f.size_bytes) for f in found] == [
         (names[5], -4096, 3),

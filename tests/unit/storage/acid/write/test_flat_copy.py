@@ -31,7 +31,7 @@ from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WriterOpt
 from airflow_hiveacid.storage.orc.compression import decompress
 from airflow_hiveacid.storage.orc.footer import ACID_STATS, ACID_VERSION, KEY_INDEX, OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-from airflow_hiveacid.storage.orc.stripe_copy import stripe_content
+from airflow_hiveacid.storage.orc.stripe_copy import ROW_INDEX, stripe_content
 from airflow_hiveacid.storage.orc.tail import read_tail
 from writer_cases import (
     CASES,
@@ -246,7 +246,14 @@ def test_a_column_of_the_same_text_says_what_the_rows_belong_to(tmp_path: Path) 
     path, file = copied(tmp_path, tables, NUMBERS.columns, has_key=True)
     assert file is not None
     assert file.key == '["a"]'
-    assert len(read_tail(FS, path).types) == 7 + len(NUMBERS.columns)
+    tail = read_tail(FS, path)
+    assert len(tail.types) == 7 + len(NUMBERS.columns)
+    with FS.open_input_file(path) as source:
+        streams = stripe_content(source, tail, 0).streams
+    # An index for every column, `row` too, and nothing of the one that is left out.
+    indexes = [s.column for s in streams if s.kind == ROW_INDEX]
+    assert indexes == list(range(len(tail.types)))
+    assert max(s.column for s in streams) < len(tail.types)
     rows = read(path, NUMBERS.columns)["row"].to_pylist()
     assert repr(rows) == repr(NUMBERS.batch().to_pylist() * 2)
 
@@ -255,10 +262,41 @@ def test_rows_that_belong_to_several_are_refused(tmp_path: Path) -> None:
     rows = NUMBERS.batch().to_struct_array()
     one, two = (flat_table(rows, NUMBERS.columns, key) for key in ("a", "b"))
     long = flat_table(rows, NUMBERS.columns).append_column("k", pa.nulls(len(rows), pa.string()))
-    for tables in ([one, two], [pa.concat_tables([one, two])], [long]):
+    some = pa.concat_tables(
+        [
+            one,
+            flat_table(rows, NUMBERS.columns, None)
+            .append_column("k", pa.nulls(len(rows), pa.string()))
+            .rename_columns(one.column_names),
+        ]
+    )
+    for tables in ([one, two], [pa.concat_tables([one, two])], [long], [some]):
         with pytest.raises(UnsupportedFileError, match=r"belong"):
             copied(tmp_path, tables, NUMBERS.columns, has_key=True)
         assert not (tmp_path / "bucket_00003").exists()
+
+
+def test_the_largest_compression_block_of_all_files_is_the_file_s(tmp_path: Path) -> None:
+    for number, block_bytes in enumerate([64 << 10, 256 << 10, 128 << 10]):
+        orc.write_table(
+            numbers(number * 50_000, 50_000),
+            str(tmp_path / f"flat-{number}.orc"),
+            compression="zlib",
+            compression_block_size=block_bytes,
+        )
+    work = FlatCopy(
+        columns=WIDE,
+        sources=tuple(str(tmp_path / f"flat-{number}.orc") for number in range(3)),
+        write_id=WriteId(7),
+        bucket_property=BUCKET,
+        row_index_stride=10_000,
+        has_key=False,
+    )
+    path = str(tmp_path / "bucket_00003")
+    copy_flat(work, lambda _key: path)
+    assert read_tail(FS, path).compression_block_bytes == 256 << 10
+    rows = read(path, WIDE)["row"].combine_chunks()
+    assert rows.field("id").to_pylist() == list(range(150_000))
 
 
 def test_without_rows_there_is_no_file(tmp_path: Path) -> None:

@@ -1,0 +1,141 @@
+"""Stripes taken apart and written again, whole, without a stream, and from damaged files."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import orc
+from pyarrow.fs import LocalFileSystem
+
+from airflow_hiveacid.format.errors import CorruptFileError
+from airflow_hiveacid.storage.orc import stripe_copy
+from airflow_hiveacid.storage.orc.compression import decompress
+from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
+from airflow_hiveacid.storage.orc.stripe_copy import (
+    ROW_INDEX,
+    StripeContent,
+    StripeWriter,
+    stripe_content,
+    with_row_index,
+)
+from airflow_hiveacid.storage.orc.tail import read_tail, serialize_tail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from airflow_hiveacid.storage.orc.footer import OrcTail
+
+FS = LocalFileSystem()
+NOISE = np.random.default_rng(1).integers(0, 1 << 40, 30_000)
+ROWS = pa.table({"a": np.arange(30_000), "b": NOISE, "c": np.arange(30_000) % 5})
+
+
+@pytest.fixture
+def tail(tmp_path: Path) -> OrcTail:
+    path = str(tmp_path / "t.orc")
+    orc.write_table(ROWS, path, compression="zlib", stripe_size=1, batch_size=1024)
+    return read_tail(FS, path)
+
+
+def rewritten(
+    tail: OrcTail, target: Path, change: Callable[[StripeContent], StripeContent] = lambda c: c
+) -> str:
+    """The file again, with its stripes changed."""
+    footer = pb.Footer()
+    footer.CopyFrom(tail.footer)
+    del footer.stripes[:]
+    with FS.open_input_file(tail.path) as source, target.open("wb") as out:
+        writer = StripeWriter(out.write, tail.compression)
+        for number in range(len(tail.stripes)):
+            content = change(stripe_content(source, tail, number))
+            footer.stripes.append(writer.add(source, tail, content))
+        writer.finish(serialize_tail(dataclasses.replace(tail, footer=footer)))
+    return str(target)
+
+
+def test_a_stripe_written_again_is_the_same(
+    tail: OrcTail, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert len(tail.stripes) > 2
+    monkeypatch.setattr(stripe_copy, "_WINDOW_BYTES", 100)
+    path = rewritten(tail, tmp_path / "u.orc")
+    assert orc.read_table(path).equals(ROWS)
+    again = read_tail(FS, path)
+    places = [(s.offset, s.index_length, s.data_length, s.rows) for s in tail.stripes]
+    assert [(s.offset, s.index_length, s.data_length, s.rows) for s in again.stripes] == places
+
+
+def test_indexes_lie_before_the_data_whatever_order_they_are_named_in(
+    tail: OrcTail, tmp_path: Path
+) -> None:
+    def by_column(content: StripeContent) -> StripeContent:
+        streams = tuple(sorted(content.streams, key=lambda s: (s.column, not s.is_index)))
+        return dataclasses.replace(content, streams=streams)
+
+    path = rewritten(tail, tmp_path / "u.orc", by_column)
+    assert orc.read_table(path).equals(ROWS)
+    again = read_tail(FS, path)
+    with FS.open_input_file(path) as source:
+        kinds = [s.is_index for s in stripe_content(source, again, 0).streams]
+    assert kinds == sorted(kinds, reverse=True)
+
+
+def test_what_lies_behind_a_stream_that_is_left_out_stays_whole(
+    tail: OrcTail, tmp_path: Path
+) -> None:
+    def without_b(content: StripeContent) -> StripeContent:
+        streams = tuple(s for s in content.streams if s.column != 2 or s.kind == ROW_INDEX)
+        return dataclasses.replace(content, streams=streams)
+
+    path = rewritten(tail, tmp_path / "u.orc", without_b)
+    assert orc.read_table(path, columns=["a", "c"]).equals(ROWS.select(["a", "c"]))
+
+
+def test_a_stripe_that_its_streams_do_not_fill_is_refused(tail: OrcTail) -> None:
+    for change in (1, -1):
+        stripe = tail.footer.stripes[0]
+        stripe.index_length += change
+        stripe.data_length -= change
+        with FS.open_input_file(tail.path) as source, pytest.raises(CorruptFileError, match="fill"):
+            stripe_content(source, tail, 0)
+        stripe.index_length -= change
+        stripe.data_length += change
+
+
+def test_a_file_that_ends_too_early_is_never_copied(tail: OrcTail) -> None:
+    with FS.open_input_file(tail.path) as source:
+        content = stripe_content(source, tail, 0)
+    cut = pa.BufferReader(b"ORC" + b"\0" * 10)
+    with pytest.raises(CorruptFileError, match="ends before"):
+        StripeWriter(lambda _: None, tail.compression).add(cut, tail, content)
+
+
+def test_every_entry_of_a_row_index_is_asked(tmp_path: Path) -> None:
+    path = str(tmp_path / "t.orc")
+    orc.write_table(ROWS, path, compression="zlib")
+    tail = read_tail(FS, path)
+    asked: list[int] = []
+
+    def look(statistics: pb.ColumnStatistics) -> bool:
+        asked.append(statistics.integers.minimum)
+        return False
+
+    def forget(statistics: pb.ColumnStatistics) -> bool:
+        statistics.ClearField("integers")
+        return True
+
+    with FS.open_input_file(path) as source:
+        content = stripe_content(source, tail, 0)
+        (index,) = [s for s in content.streams if s.kind == ROW_INDEX and s.column == 1]
+        assert with_row_index(source, tail, index, look) is index
+        assert asked == [0, 10_000, 20_000]
+        changed = with_row_index(source, tail, index, forget).content
+    assert isinstance(changed, bytes)
+    plain = decompress(changed, tail.compression, tail.compression_block_bytes)
+    entries = pb.RowIndex.FromString(plain).entries
+    assert [e.statistics.HasField("integers") for e in entries] == [False] * 3
