@@ -235,6 +235,16 @@ def cast_in_utc(spark: SparkSession, value: Column, data_type: DataType) -> Colu
     return _column(spark, sql.catalyst.expressions.Cast(child, wanted, zone))
 
 
+def rebalanced(frame: DataFrame, column: str) -> DataFrame:
+    """Rows of one value of a column together, in as many tasks as their bytes deserve.
+
+    Where Spark does not adapt its plans, in one task.
+    """
+    # PySpark 3.5 hands on names only, which Spark 3.5 does not take for columns.
+    wish = frame._jseq([F.col(column)._jc])  # type: ignore[operator]  # noqa: SLF001
+    return DataFrame(frame._jdf.hint("rebalance", wish), frame.sparkSession)  # noqa: SLF001
+
+
 def _resolved(
     frame: DataFrame, expression: JavaObject, data_type: DataType, ids: Mapping[int, int]
 ) -> Resolved:

@@ -30,7 +30,7 @@ from airflow_hiveacid.format.table import NULL_PARTITION
 from airflow_hiveacid.format.types import CharType, DecimalType, parse_type
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
@@ -52,10 +52,10 @@ class Events:
 
     `given[clause]` names the columns that the clause's insert events bring; the others come from
     the old row, in one of `old_files`. `flat` are the same events, where they are new rows only and
-    Spark can write them itself.
+    Spark can write them itself: then `frame` may never be asked for, and is made when it is.
     """
 
-    frame: DataFrame
+    frame: Callable[[], DataFrame]
     given: tuple[frozenset[str], ...] = ()
     old_files: Mapping[int, AcidFile] = field(default_factory=dict)
     flat: DataFrame | None = None

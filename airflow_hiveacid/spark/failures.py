@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.captured import convert_exception
 
 from airflow_hiveacid.format.errors import CorruptFileError, HiveAcidError, StorageError, rebuild
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from py4j.java_gateway import JavaObject
 
 _MARK: Final = "HIVEACID-ERROR "
 _LINE: Final = re.compile(re.escape(_MARK) + r"(\{.*\})")
@@ -26,7 +29,7 @@ _UNREAD: Final = re.compile(
     r"\[FAILED_READ_FILE\.(?P<why>\w+)\] Encountered error while reading file (?P<path>.+?)\.\s"
 )
 
-_WRITE_FAILED: Final = "TASK_WRITE_FAILED"
+_WRITE_FAILED: Final = "[TASK_WRITE_FAILED]"
 # How Spark's errors begin that PySpark does not know by type.
 _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] ")
 
@@ -74,12 +77,18 @@ def beneath(error: BaseException) -> BaseException:
 
     The error itself, if none of them is in it.
     """
-    found = error
-    while (cause := getattr(found, "_cause", None)) is not None:
-        if condition_of(found) == _WRITE_FAILED:
-            return cause if isinstance(cause, PySparkException) else error
+    # Errors that PySpark 3.5 does not know have no Python form; what is below them may have.
+    found = error.java_exception if isinstance(error, Py4JJavaError) else _origin(error)
+    while found is not None:
+        cause = found.getCause()
+        if cause is not None and str(found.getMessage()).startswith(_WRITE_FAILED):
+            return convert_exception(cause)
         found = cause
     return error
+
+
+def _origin(error: BaseException) -> JavaObject | None:
+    return getattr(error, "_origin", None)
 
 
 def _cause(text: str) -> str:

@@ -231,7 +231,7 @@ def make_events(change: Change) -> Callable[[Any, object], Events]:
         del source
         is_blind = change.kind in ("insert", "overwrite")
         done = edit(change, () if is_blind else target.rows())
-        return Events(frame=Frame(target=target, edit=done))  # type: ignore[arg-type]
+        return Events(frame=lambda: Frame(target=target, edit=done))  # type: ignore[arg-type]
 
     return make
 

@@ -278,7 +278,7 @@ def bucket_of(spark: SparkSession, source: DataFrame) -> dict[int, int]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("airflow_hiveacid.spark.statements.insert._WRITER_BYTES", 1)
         events = new_row_events(program, source)
-    return {r[0]: r[1] for r in events.frame.select("row.id", "_bucket").collect()}
+    return {r[0]: r[1] for r in events.frame().select("row.id", "_bucket").collect()}
 
 
 def test_a_row_finds_its_writer_by_its_values_wherever_it_stands(spark: SparkSession) -> None:
@@ -315,7 +315,7 @@ def test_a_column_of_the_source_may_have_any_name(spark: SparkSession) -> None:
     source = spark.createDataFrame([(7,)], ["a.b `c` D"])
     spec = InsertSpec(target="d.t", source=SourceSpec(), columns=("N",))
     events = new_row_events(plan_insert(spark, table, spec, source), source)
-    assert [r.row.n for r in events.frame.collect()] == [7]
+    assert [r.row.n for r in events.frame().collect()] == [7]
 
 
 def test_a_condition_that_is_null_is_one(spark: SparkSession) -> None:

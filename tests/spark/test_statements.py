@@ -226,8 +226,13 @@ def test_a_result_counts_the_rows_files_and_bytes_that_are_on_the_disk(lab4: Lab
 
 
 @pytest.mark.promise("F2")
-def test_row_ids_of_every_writer_count_from_zero_in_the_order_of_its_file(lab4: Lab) -> None:
-    lab4.table("t", COLUMNS)
+@pytest.mark.parametrize(
+    ("buckets", "count"), [(None, 1), (("id", 2), 2)], ids=["by Spark", "by us"]
+)
+def test_row_ids_of_every_writer_count_from_zero_in_the_order_of_its_file(
+    lab4: Lab, buckets: tuple[str, int] | None, count: int
+) -> None:
+    lab4.table("t", COLUMNS, buckets=buckets)
     lab4.insert("t", [(i, 0) for i in range(100)], ["id", "v"])
     lab4.update("t", {"v": "1"}, "id % 3 = 0")
     writers: dict[str, list[int]] = {}
@@ -244,4 +249,4 @@ def test_row_ids_of_every_writer_count_from_zero_in_the_order_of_its_file(lab4: 
         writers.setdefault(directory, []).append(events.num_rows)
     first, second = writers.values()
     assert (sum(first), sum(second)) == (100, 34)
-    assert len(first) == 2, "one writer alone proves little"
+    assert len(first) == count

@@ -126,7 +126,7 @@ def as_events(parts: Sequence[DataFrame], target: Target, clauses: Sequence[Clau
     for part in parts[1:]:
         frame = frame.unionByName(part)
     return Events(
-        frame=grouped(frame),
+        frame=lambda: grouped(frame),
         given=given,
         old_files={f.number: f.data for f in target.files} if leaves else {},
     )

@@ -48,7 +48,8 @@ def stored(
     wanted = spark_type(parse_type(hive_type))
     found, ordered = _by_name(table, column, value.type, wanted)
     is_text = from_text and isinstance(found, StringType)
-    if not (isinstance(found, NullType) or is_text or fits(spark, found, wanted)):
+    is_same = found == wanted
+    if not (is_same or isinstance(found, NullType) or is_text or fits(spark, found, wanted)):
         raise TypeMismatchError(
             table=table.ref,
             column=column,
@@ -56,7 +57,7 @@ def stored(
             value_type=value.type.simpleString(),
         )
     if found == value.type:
-        return value.column.cast(wanted)
+        return value.column if is_same else value.column.cast(wanted)
     # Putting fields in order names the value once for each of them; as a parameter it is made once.
     return F.transform(F.array(value.column), ordered).getItem(0).cast(wanted)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
@@ -104,15 +105,25 @@ def new_row_events(program: InsertProgram, source: DataFrame) -> Events:
         kept = kept.localCheckpoint()
     values = program.values(kept)
     key = partition_key(table, [values[c.name] for c in table.partition_columns])
-    rows = kept.select(
+    return Events(
+        frame=partial(_row_events, table, kept, values, key),
+        given=(frozenset(c.name for c in table.columns),),
+        flat=flat_rows(table, kept, values, key if table.partition_columns else None),
+    )
+
+
+def _row_events(
+    table: TableInfo, source: DataFrame, values: Mapping[str, Column], key: Column
+) -> DataFrame:
+    """The same rows for our own writers."""
+    rows = source.select(
         key.alias("_partition"), row_struct(table, values).alias("row"), F.lit(0).alias("_clause")
     )
-    flat = flat_rows(table, kept, values, key if table.partition_columns else None)
-    given = (frozenset(c.name for c in table.columns),)
     if not table.partition_columns and not table.num_buckets:
-        return Events(frame=insert_events(_in_place(rows)), given=given, flat=flat)
-    routed = spread(table, with_no_old_row(rows), _writers(kept), row_hash(table))
-    return Events(frame=grouped(insert_events(routed)), given=given, flat=flat)
+        return insert_events(_in_place(rows))
+    return grouped(
+        insert_events(spread(table, with_no_old_row(rows), _writers(source), row_hash(table)))
+    )
 
 
 def row_hash(table: TableInfo) -> Column:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyarrow import fs as pafs
-from pyspark.errors import IllegalArgumentException
+from pyspark.errors import IllegalArgumentException, NumberFormatException
 
 from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.errors import UnsupportedFileError
@@ -151,7 +151,8 @@ def _write(rows: DataFrame, place: str, options: WriterOptions) -> None:
     except SPARK_ERRORS as error:
         reason = beneath(error)
         # Java's writer of ORC on what it has not expected, such as a long text that is no text.
-        if type(reason) is IllegalArgumentException:
+        is_odd = isinstance(reason, IllegalArgumentException)
+        if is_odd and not isinstance(reason, NumberFormatException):
             raise UnsupportedFileError(path="what is inserted", reason=reason_of(reason)) from error
         raise reason from error
 

@@ -24,7 +24,7 @@ from airflow_hiveacid.format.types import (
     VarcharType,
     parse_type,
 )
-from airflow_hiveacid.spark.catalyst import jvm_of
+from airflow_hiveacid.spark.catalyst import jvm_of, rebalanced
 from airflow_hiveacid.spark.failures import carried
 from airflow_hiveacid.spark.types import spark_type
 from airflow_hiveacid.storage.acid.write.flat_copy import UTC_ZONES, can_be_flat, has_times
@@ -69,18 +69,23 @@ def flat_rows(
         return None
     if has_times(table.columns) and not _runs_in_utc(spark):
         return None
-    # Twice, so that what is checked is made once.
-    names = [f"c{i}" for i in range(len(table.columns))]
-    types = [parse_type(column.type) for column in table.columns]
+    types = {f"c{i}": parse_type(column.type) for i, column in enumerate(table.columns)}
     chosen = [
-        values.get(column.name, F.lit(None).cast(spark_type(type_))).alias(name)
-        for column, type_, name in zip(table.columns, types, names, strict=True)
+        (values[column.name] if column.name in values else _nothing(type_)).alias(name)
+        for column, (name, type_) in zip(table.columns, types.items(), strict=True)
     ]
-    rows = source.select(*chosen, *([] if key is None else [key.alias(KEY)]))
-    flat = [_flat(type_, F.col(name)).alias(name) for type_, name in zip(types, names, strict=True)]
+    more = [] if key is None else [key.alias(KEY)]
+    # Two steps, so that what is looked at, and then stored, is made once.
+    rows = source.select(*chosen, *more).withColumns(
+        {name: flat for name, type_ in types.items() if (flat := _flat(type_, name)) is not None}
+    )
     if key is None:
-        return rows.select(*flat)
-    return rows.select(*flat, KEY, F.xxhash64(KEY).alias(GROUP)).hint("rebalance", GROUP)
+        return rows
+    return rebalanced(rows.withColumn(GROUP, F.xxhash64(KEY)), GROUP)
+
+
+def _nothing(hive_type: HiveType) -> Column:
+    return F.lit(None).cast(spark_type(hive_type))
 
 
 def _runs_in_utc(spark: SparkSession) -> bool:
@@ -89,29 +94,32 @@ def _runs_in_utc(spark: SparkSession) -> bool:
     return {jvm_zone, str(spark.conf.get("spark.sql.session.timeZone"))} <= UTC_ZONES
 
 
-def _flat(hive_type: HiveType, value: Column) -> Column:
-    """A value as it is to be stored; a task fails where the other way has to decide."""
+def _flat(hive_type: HiveType, name: str) -> Column | None:
+    """The column of this name as it is to be stored; None if it is so already.
+
+    A task fails where the other way has to decide.
+    """
     match hive_type:
         case PrimitiveType(name="date"):
             # Spark moves old dates to another calendar, and ten days of 1582 to other days.
-            return F.unix_date(value)
-        case PrimitiveType(name=name) if name in ("timestamp", TIMESTAMP_LOCAL):
+            return F.unix_date(name)
+        case PrimitiveType(name=kind) if kind in ("timestamp", TIMESTAMP_LOCAL):
             # As an instant, in UTC the wall clock; the other type is stored as a number.
-            clock = value.cast("timestamp")
+            clock = F.col(name).cast("timestamp")
             moved, start, end = (F.lit(t).cast("timestamp") for t in (_OLD, _LOST_FROM, _LOST_TO))
             is_wrong = (clock < moved) | ((clock >= start) & (clock < end))
             return _unless(is_wrong, clock, "a timestamp")
         case CharType(length=length):
-            text = F.rtrim(value)
+            text = F.rtrim(name)
             is_odd = (F.octet_length(text) != F.length(text)) & text.rlike(_REPLACED)
             padded = F.rpad(text, length, " ")
             return _unless((F.length(text) > length) | is_odd, padded, f"text for {hive_type}")
         case VarcharType(length=length):
-            is_odd = (F.length(value) > length) | value.rlike(_REPLACED)
-            is_long = F.octet_length(value) > length
-            return _unless(is_long & is_odd, value, f"text for {hive_type}")
+            is_odd = (F.length(name) > length) | F.col(name).rlike(_REPLACED)
+            is_long = F.octet_length(name) > length
+            return _unless(is_long & is_odd, F.col(name), f"text for {hive_type}")
         case _:
-            return value
+            return None
 
 
 def _unless(is_wrong: Column, value: Column, what: str) -> Column:

@@ -304,7 +304,7 @@ def _write(plan: WritePlan, events: Events) -> tuple[StagedFile, ...]:
     plan = dataclasses.replace(plan, given=events.given, old_files=events.old_files)
     written = _written_flat(plan, events.flat)
     if written is None:
-        frame = events.frame.mapInArrow(partial(write_events, plan=plan), WRITTEN_SCHEMA)
+        frame = events.frame().mapInArrow(partial(write_events, plan=plan), WRITTEN_SCHEMA)
         written = [Written.of(row) for row in frame.collect()]
     log.info("staged files=%d table=%s", len(written), plan.table.ref)
     return tuple(

@@ -123,7 +123,7 @@ class Statement:
         change = Change(
             table=client.get_table(self.table.ref),
             operations=frozenset({self.operation}),
-            make_events=lambda _target, _source: Events(frame=rows),
+            make_events=lambda _target, _source: Events(frame=lambda: rows),
         )
         return run_change(
             JobContext(spark=spark, spec=spec, client=client, on_step=on_step), change
