@@ -277,8 +277,8 @@ def bucket_of(spark: SparkSession, source: DataFrame) -> dict[int, int]:
     program = plan_insert(spark, table, spec, source)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("airflow_hiveacid.spark.statements.insert._WRITER_BYTES", 1)
-        events = new_row_events(program, source)
-    return {r[0]: r[1] for r in events.frame().select("row.id", "_bucket").collect()}
+        frame = new_row_events(program, source).frame()
+    return {r[0]: r[1] for r in frame.select("row.id", "_bucket").collect()}
 
 
 def test_a_row_finds_its_writer_by_its_values_wherever_it_stands(spark: SparkSession) -> None:
