@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from py4j.java_gateway import JavaClass
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -238,11 +239,13 @@ def cast_in_utc(spark: SparkSession, value: Column, data_type: DataType) -> Colu
 def rebalanced(frame: DataFrame, column: str) -> DataFrame:
     """Rows of one value of a column together, in as many tasks as their bytes deserve.
 
-    Where Spark does not adapt its plans, in one task.
+    In one task, where Spark does not adapt its plans, and in Spark 3.5.
     """
-    # PySpark 3.5 hands on names only, which Spark 3.5 does not take for columns.
     wish = frame._jseq([F.col(column)._jc])  # type: ignore[operator]  # noqa: SLF001
-    return DataFrame(frame._jdf.hint("rebalance", wish), frame.sparkSession)  # noqa: SLF001
+    try:
+        return DataFrame(frame._jdf.hint("rebalance", wish), frame.sparkSession)  # noqa: SLF001
+    except AnalysisException:  # 3.5 takes it for no column
+        return frame.repartition(column)
 
 
 def _resolved(
