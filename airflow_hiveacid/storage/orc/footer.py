@@ -6,21 +6,29 @@ Values only; `tail` makes them of bytes, and bytes of them. Must not know where 
 from __future__ import annotations
 
 import enum
+import functools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from airflow_hiveacid.format.types import TIMESTAMP_LOCAL
 from airflow_hiveacid.storage.orc.compression import DEFAULT_BLOCK_BYTES, Compression
+from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
+    from collections.abc import Callable, Mapping
 
 MAGIC: Final = b"ORC"
 KEY_INDEX: Final = "hive.acid.key.index"
 ACID_STATS: Final = "hive.acid.stats"
 ACID_VERSION: Final = "hive.acid.version"
+
+# A table has as many layouts as it had sets of columns; as values one takes forty times its bytes.
+_KEPT_LAYOUTS: Final = 8
+_LARGEST_KEPT_BYTES: Final = 256 << 10
+# What differs from file to file.
+_NO_LAYOUT: Final = ("header_length", "content_length", "stripes", "metadata", "rows", "statistics")
+
+_R = TypeVar("_R")
 
 
 class Calendar(enum.IntEnum):
@@ -121,7 +129,8 @@ class OrcTail:
 
     `file_length` is where the reader's file ends: less than its size when a streaming writer has
     committed only so much. `stripes` are in file order; `types` are by column ID, depth first. Both
-    are made once, since a plan asks for them by the thousand.
+    are made once, since a plan asks for them by the thousand. `layout` is the same, and then
+    `types` is the very same object, in every file with these types.
     """
 
     path: str
@@ -130,11 +139,14 @@ class OrcTail:
     footer: pb.Footer
     metadata: pb.Metadata
     stripes: tuple[StripeInfo, ...] = field(init=False, repr=False, compare=False)
+    layout: bytes = field(init=False, repr=False, compare=False)
     types: tuple[OrcType, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stripes", tuple(map(_stripe, self.footer.stripes)))
-        object.__setattr__(self, "types", tuple(map(_type, self.footer.types)))
+        layout = _layout(self.footer)
+        object.__setattr__(self, "layout", layout)
+        object.__setattr__(self, "types", types_of(layout))
 
     @property
     def rows(self) -> int:
@@ -211,6 +223,36 @@ def _stripe(stripe: pb.Stripe) -> StripeInfo:
         footer_length=stripe.footer_length,
         rows=stripe.rows,
     )
+
+
+def _layout(footer: pb.Footer) -> bytes:
+    """The types of a footer, with the little else in it that does not differ from file to file."""
+    layout = pb.Footer()
+    layout.CopyFrom(footer)
+    for name in _NO_LAYOUT:
+        layout.ClearField(name)
+    content: bytes = layout.SerializeToString()
+    return content
+
+
+def per_layout(function: Callable[[bytes], _R]) -> Callable[[bytes], _R]:
+    """Remember what a function makes of a layout: a plan reads thousands of footers that have one.
+
+    A layout that is very large is not remembered.
+    """
+    kept = functools.lru_cache(_KEPT_LAYOUTS)(function)
+
+    @functools.wraps(function)
+    def answer(layout: bytes) -> _R:
+        return (kept if len(layout) <= _LARGEST_KEPT_BYTES else function)(layout)
+
+    return answer
+
+
+@per_layout
+def types_of(layout: bytes) -> tuple[OrcType, ...]:
+    """The types of a layout, by column ID."""
+    return tuple(map(_type, pb.Footer.FromString(layout).types))
 
 
 def _type(type_: pb.Type) -> OrcType:

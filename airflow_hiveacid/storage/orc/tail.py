@@ -30,7 +30,15 @@ from airflow_hiveacid.storage.orc.compression import (
     compress,
     decompress,
 )
-from airflow_hiveacid.storage.orc.footer import ACID_STATS, MAGIC, OrcTail, OrcType, TypeKind
+from airflow_hiveacid.storage.orc.footer import (
+    ACID_STATS,
+    MAGIC,
+    OrcTail,
+    OrcType,
+    TypeKind,
+    per_layout,
+    types_of,
+)
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 
 if TYPE_CHECKING:
@@ -183,36 +191,53 @@ def _parse(path: str, message: Message, data: bytes) -> None:
 
 
 def _check_types(tail: OrcTail) -> None:
-    """Types are numbered depth first from a struct, so that each has one parent, before it."""
-    types, path = tail.types, tail.path
+    fault = _fault(tail.layout)
+    if fault is not None:
+        raise CorruptFileError(path=tail.path, reason=fault)
+    if _depth(tail.layout) > _DEEPEST:
+        raise UnsupportedFileError(
+            path=tail.path, reason=f"its types nest deeper than {_DEEPEST} levels"
+        )
+
+
+@per_layout
+def _fault(layout: bytes) -> str | None:
+    """What cannot be true of the types, or None.
+
+    Types are numbered depth first from a struct, so that each has one parent, before it.
+    """
+    types = types_of(layout)
     if not types:
-        raise CorruptFileError(path=path, reason="its footer names no types")
+        return "its footer names no types"
     if types[0].kind != TypeKind.STRUCT:
-        raise CorruptFileError(path=path, reason="its rows are no structs")
+        return "its rows are no structs"
     for column_id, type_ in enumerate(types):
         for reason in _contradictions(type_):
-            raise CorruptFileError(path=path, reason=f"type {column_id} {reason}")
-    _check_nesting(types, path)
+            return f"type {column_id} {reason}"
+    return _misplaced(types)
 
 
-def _check_nesting(types: Sequence[OrcType], path: str) -> None:
-    depths = [0] * len(types)
+def _misplaced(types: Sequence[OrcType]) -> str | None:
+    parents = [False] * len(types)
     for column_id, type_ in enumerate(types):
         for child in type_.children:
             if not column_id < child < len(types):
-                reason = f"type {column_id} refers to type {child}, which is not there"
-            elif depths[child]:
-                reason = f"type {child} belongs to two others"
-            else:
-                depths[child] = depths[column_id] + 1
-                continue
-            raise CorruptFileError(path=path, reason=reason)
-    if not all(depths[1:]):
-        raise CorruptFileError(path=path, reason="a type belongs to no other")
-    if max(depths) > _DEEPEST:
-        raise UnsupportedFileError(
-            path=path, reason=f"its types nest deeper than {_DEEPEST} levels"
-        )
+                return f"type {column_id} refers to type {child}, which is not there"
+            if parents[child]:
+                return f"type {child} belongs to two others"
+            parents[child] = True
+    return None if all(parents[1:]) else "a type belongs to no other"
+
+
+@per_layout
+def _depth(layout: bytes) -> int:
+    """How many levels of types are below the root; they must be without a fault."""
+    types = types_of(layout)
+    depths = [0] * len(types)
+    for column_id, type_ in enumerate(types):
+        for child in type_.children:
+            depths[child] = depths[column_id] + 1
+    return max(depths)
 
 
 def _contradictions(type_: OrcType) -> Iterator[str]:
