@@ -76,7 +76,7 @@ def read_tail(fs: pa.fs.FileSystem, path: str, size: int | None = None) -> OrcTa
     with fs.open_input_file(path) as source:
         end = source.size() if size is None else size
         data = _last_bytes(source, path, end, min(end, _FIRST_READ_BYTES))
-        wanted = _tail_length(path, data)
+        wanted = _tail_length(path, *_postscript(path, data), len(data))
         if len(MAGIC) + wanted > end:
             raise CorruptFileError(path=path, reason="its tail is longer than the file")
         if wanted > len(data):
@@ -103,7 +103,7 @@ def parse_tail(path: str, data: bytes, file_length: int) -> OrcTail:
         UnsupportedFileError: it is compressed with LZO or something newer, or encrypted.
     """
     postscript, end = _postscript(path, data)
-    if _tail_length(path, data) > len(data):
+    if _tail_length(path, postscript, end, len(data)) > len(data):
         raise CorruptFileError(path=path, reason="its tail is cut off")
     footer_start = end - postscript.footer_length
     footer = pb.Footer()
@@ -173,13 +173,14 @@ def _postscript(path: str, data: bytes) -> tuple[pb.PostScript, int]:
     return postscript, start
 
 
-def _tail_length(path: str, data: bytes) -> int:
-    postscript, start = _postscript(path, data)
+def _tail_length(path: str, postscript: pb.PostScript, start: int, size: int) -> int:
+    """How long the tail is whose postscript begins at `start` of the `size` bytes read."""
     if postscript.stripe_statistics_length:  # only written beside encrypted columns
         raise UnsupportedFileError(path=path, reason="it holds encrypted columns")
     if max(postscript.footer_length, postscript.metadata_length) > MOST_SECTION_BYTES:
         raise CorruptFileError(path=path, reason="a part of its tail is longer than it may be")
-    return postscript.footer_length + postscript.metadata_length + len(data) - start
+    length: int = postscript.footer_length + postscript.metadata_length + size - start
+    return length
 
 
 def _parse(path: str, message: Message, data: bytes) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import posixpath
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -36,7 +35,7 @@ from airflow_hiveacid.storage.acid.read.acid_file import (
     SyntheticIdentity,
 )
 from airflow_hiveacid.storage.acid.read.dangling import require_rows
-from airflow_hiveacid.storage.acid.read.footer_facts import facts_of, footer_facts
+from airflow_hiveacid.storage.acid.read.footer_facts import Footers
 from airflow_hiveacid.storage.stores.filesystem import file_errors, read_bytes
 from airflow_hiveacid.storage.stores.locations import open_location
 
@@ -85,9 +84,7 @@ class BucketFiles:
 def bucket_files(
     state: AcidState, write_ids: ValidWriteIdList | None = None
 ) -> tuple[BucketFiles, ...]:
-    """The files of every bucket that has any, by bucket.
-
-    It costs a look at the footer of every delete file: whoever needs the answer again keeps it.
+    """The files of every bucket that has any, by bucket; see `buckets_of`.
 
     Args:
         state: what a reader reads of one table or partition.
@@ -101,8 +98,62 @@ def bucket_files(
         LocationPermissionError: a file may not be read.
         StorageError: a file is gone, or reading failed otherwise.
     """
-    first, rest, deletes = first_files(state), delta_files(state), delete_files(state)
-    facts = facts_of(deletes)
+    (found,) = buckets_of([state], write_ids)
+    return found
+
+
+def buckets_of(
+    states: Iterable[AcidState], write_ids: ValidWriteIdList | None = None
+) -> tuple[tuple[BucketFiles, ...], ...]:
+    """The files of every bucket of several partitions, in the partitions' order; by bucket in each.
+
+    It costs a look at the footer of every delete file, and of every file whose name does not say
+    what it is: each once, those of all partitions side by side. Whoever needs the answer again
+    keeps it.
+
+    Raises:
+        HiveAcidError: as `bucket_files`.
+    """
+    places = _places(states)
+    unclear: dict[int, tuple[Footers, list[tuple[str, int]]]] = {}
+    for place in places:
+        _, files = unclear.setdefault(id(place.footers), (place.footers, []))
+        files.extend(_unclear(place))
+    for footers, files in unclear.values():
+        footers.read(files)
+    return tuple(_buckets(place, write_ids) for place in places)
+
+
+def _places(states: Iterable[AcidState]) -> list[_Place]:
+    """One for each state; those on one file system share what is known of footers."""
+    shared: dict[int, Footers] = {}
+    places = []
+    for state in states:
+        fs, root = open_location(state.location)
+        places.append(_Place(state, root, shared.setdefault(id(fs), Footers(fs))))
+    return places
+
+
+def _unclear(place: _Place) -> Iterator[tuple[str, int]]:
+    """The files (path and length) that have to be looked into.
+
+    Not among them are those that will be refused for their names, and those that are streamed
+    into: how much of one counts is found out later.
+    """
+    for entry in place.state.originals:
+        if isinstance(parse_file_name(entry.name), OriginalFileName):
+            yield place.path(entry), entry.size_bytes
+    for directory in place.state.live:
+        for entry in () if directory.side_files else directory.files:
+            is_clear = isinstance(parse_file_name(entry.name), BucketFileName)
+            if directory.is_delete or not is_clear:
+                yield place.path(entry), entry.size_bytes
+
+
+def _buckets(place: _Place, write_ids: ValidWriteIdList | None) -> tuple[BucketFiles, ...]:
+    state, footers = place.state, place.footers
+    first, rest, deletes = place.first_files(), place.delta_files(), place.delete_files()
+    facts = {f.path: footers.of(f.path, f.length) for f in deletes}
     present = {f.bucket_id for f in (*first, *rest)}
     require_rows(state, present, [(f, facts[f.path]) for f in deletes], write_ids)
     deletes = tuple(_bounded(f, facts[f.path].write_ids) for f in deletes)
@@ -159,10 +210,7 @@ def first_files(state: AcidState) -> tuple[AcidFile, ...]:
         LocationPermissionError: a file may not be read.
         StorageError: a file is gone, or reading failed otherwise.
     """
-    fs, root = open_location(state.location)
-    if state.base is not None:
-        return tuple(_in_directory(fs, root, state.base, FileKind.DATA))
-    return tuple(_originals(fs, root, state.originals, _BEFORE_ALL, StatementId(0)))
+    return _Place.of(state).first_files()
 
 
 def delta_files(state: AcidState) -> tuple[AcidFile, ...]:
@@ -174,9 +222,7 @@ def delta_files(state: AcidState) -> tuple[AcidFile, ...]:
         LocationPermissionError: a file may not be read.
         StorageError: a file is gone, or reading failed otherwise.
     """
-    fs, root = open_location(state.location)
-    each = (_in_directory(fs, root, d, FileKind.DATA) for d in state.deltas)
-    return tuple(itertools.chain.from_iterable(each))
+    return _Place.of(state).delta_files()
 
 
 def delete_files(state: AcidState) -> tuple[AcidFile, ...]:
@@ -187,43 +233,76 @@ def delete_files(state: AcidState) -> tuple[AcidFile, ...]:
         LocationPermissionError: a file may not be read.
         StorageError: a file is gone, or reading failed otherwise.
     """
-    fs, root = open_location(state.location)
-    each = (_in_directory(fs, root, d, FileKind.DELETE) for d in state.delete_deltas)
-    return tuple(itertools.chain.from_iterable(each))
+    return _Place.of(state).delete_files()
 
 
 # ---- one directory -------------------------------------------------------------------------------
 
 
-def _in_directory(
-    fs: pafs.FileSystem, root: str, directory: AcidDirectory, kind: FileKind
-) -> Iterator[AcidFile]:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What a snapshot reads of one root, and what is known of the footers there."""
+
+    state: AcidState
+    root: str
+    footers: Footers
+
+    @classmethod
+    def of(cls, state: AcidState) -> _Place:
+        (place,) = _places([state])
+        return place
+
+    @property
+    def fs(self) -> pafs.FileSystem:
+        return self.footers.fs
+
+    def path(self, entry: FileEntry) -> str:
+        return f"{self.root}/{entry.path}"
+
+    def facts(self, entry: FileEntry, length: int) -> FooterFacts:
+        return self.footers.of(self.path(entry), length)
+
+    def first_files(self) -> tuple[AcidFile, ...]:
+        if self.state.base is not None:
+            return tuple(_in_directory(self, self.state.base, FileKind.DATA))
+        return tuple(_originals(self, self.state.originals, _BEFORE_ALL, StatementId(0)))
+
+    def delta_files(self) -> tuple[AcidFile, ...]:
+        each = (_in_directory(self, d, FileKind.DATA) for d in self.state.deltas)
+        return tuple(itertools.chain.from_iterable(each))
+
+    def delete_files(self) -> tuple[AcidFile, ...]:
+        each = (_in_directory(self, d, FileKind.DELETE) for d in self.state.delete_deltas)
+        return tuple(itertools.chain.from_iterable(each))
+
+
+def _in_directory(place: _Place, directory: AcidDirectory, kind: FileKind) -> Iterator[AcidFile]:
     raw: list[FileEntry] = []
     least, greatest = _bounds(directory, kind)
     for entry in directory.files:
         name = parse_file_name(entry.name)
-        length = committed_length(fs, root, directory, entry)
+        length = committed_length(place.fs, place.root, directory, entry)
         if not length:
             continue
         if (
             kind is FileKind.DATA
             and not isinstance(name, BucketFileName)
-            and not footer_facts(fs, f"{root}/{entry.path}", length).is_acid
+            and not place.facts(entry, length).is_acid
         ):
             raw.append(entry)
             continue
         yield AcidFile(
-            fs=fs,
-            path=f"{root}/{entry.path}",
+            fs=place.fs,
+            path=place.path(entry),
             key=entry.path,
             length=length,
             kind=kind,
-            bucket_id=_bucket_id(fs, f"{root}/{entry.path}", length),
+            bucket_id=_bucket_id(place, entry, length) if name is None else name.bucket_id,
             least_write_id=least,
             greatest_write_id=greatest,
         )
     if raw:
-        yield from _loaded(fs, root, directory, raw)
+        yield from _loaded(place, directory, raw)
 
 
 def _bounds(directory: AcidDirectory, kind: FileKind) -> tuple[WriteId, WriteId | None]:
@@ -234,15 +313,12 @@ def _bounds(directory: AcidDirectory, kind: FileKind) -> tuple[WriteId, WriteId 
     return _BEFORE_ALL, None
 
 
-def _bucket_id(fs: pafs.FileSystem, path: str, length: int) -> BucketId:
-    """The bucket of a file by its name, or by its rows if the name says none (in bases only)."""
-    name = parse_file_name(posixpath.basename(path))
-    if name is not None:
-        return name.bucket_id
-    found = footer_facts(fs, path, length).buckets
+def _bucket_id(place: _Place, entry: FileEntry, length: int) -> BucketId:
+    """The bucket of a file whose name says none (in bases only), by its rows."""
+    found = place.facts(entry, length).buckets
     if found is None or len(found) != 1:
         raise UnsupportedFileError(
-            path=path, reason="neither its name nor its rows say of which bucket it is"
+            path=place.path(entry), reason="neither its name nor its rows say of which bucket it is"
         )
     return next(iter(found))
 
@@ -282,23 +358,22 @@ def committed_length(
 
 
 def _loaded(
-    fs: pafs.FileSystem, root: str, directory: AcidDirectory, raw: Sequence[FileEntry]
+    place: _Place, directory: AcidDirectory, raw: Sequence[FileEntry]
 ) -> Iterator[AcidFile]:
     """Files that LOAD DATA put into a delta or base: their rows are of that one write ID."""
     name = directory.name
     is_single = isinstance(name, BaseName) or name.low == name.high
     if not is_single or directory.is_compacted or directory.high < _BEFORE_ALL:
         raise CorruptFileError(
-            path=f"{root}/{raw[0].path}",
+            path=place.path(raw[0]),
             reason="a compactor's directory holds a file without ACID columns",
         )
     statement = name.statement_id if isinstance(name, DeltaName) else None
-    return _originals(fs, root, raw, directory.high, statement or StatementId(0))
+    return _originals(place, raw, directory.high, statement or StatementId(0))
 
 
 def _originals(
-    fs: pafs.FileSystem,
-    root: str,
+    place: _Place,
     entries: Iterable[FileEntry],
     write_id: WriteId,
     statement_id: StatementId,
@@ -310,17 +385,17 @@ def _originals(
     """
     next_row: dict[BucketId, int] = {}
     for entry in sorted(entries, key=lambda e: e.path):
-        path = f"{root}/{entry.path}"
+        path = place.path(entry)
         name = parse_file_name(entry.name)
         if not isinstance(name, OriginalFileName):
             raise UnsupportedFileError(path=path, reason=why_no_original(entry))
-        facts = footer_facts(fs, path, entry.size_bytes)
+        facts = place.facts(entry, entry.size_bytes)
         if facts.is_acid:
             raise CorruptFileError(path=path, reason="it has ACID columns outside base and delta")
         first = next_row.get(name.bucket_id, 0)
         next_row[name.bucket_id] = first + facts.rows
         yield AcidFile(
-            fs=fs,
+            fs=place.fs,
             path=path,
             key=entry.path,
             length=entry.size_bytes,

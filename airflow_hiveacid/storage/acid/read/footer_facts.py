@@ -6,7 +6,8 @@ Takes files; gives a few facts of each, and lets the footer go. Must not know di
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID, decode
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
 
     from pyarrow import fs as pafs
 
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
     from airflow_hiveacid.storage.orc.footer import OrcTail
 
-_PARALLEL_READS: Final = 8
+_PARALLEL_READS: Final = 16
+# Handing a footer to a thread costs a third of what reading it from a disk does.
+_MOST_IN_A_ROW: Final = 64
 _WRITE_ID_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[0]
 _BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
 
@@ -89,12 +91,40 @@ def _between(least: int, most: int) -> frozenset[BucketId] | None:
     return frozenset(map(BucketId, range(first.bucket_id, last.bucket_id + 1)))
 
 
-def facts_of(files: Sequence[AcidFile]) -> dict[str, FooterFacts]:
-    """The facts of many files, by path; footers are small, far away and independent.
+@dataclass(frozen=True, slots=True)
+class Footers:
+    """The facts of the files of one plan on one file system; each footer is read once.
 
-    Raises:
-        HiveAcidError: as `footer_facts`.
+    Not to be kept for longer: a file's name may come back with another file.
     """
-    with ThreadPoolExecutor(_PARALLEL_READS) as pool:
-        facts = pool.map(lambda f: footer_facts(f.fs, f.path, f.length), files)
-        return {file.path: found for file, found in zip(files, facts, strict=True)}
+
+    fs: pafs.FileSystem
+    _known: dict[str, FooterFacts] = field(default_factory=dict)
+
+    def read(self, files: Sequence[tuple[str, int]]) -> None:
+        """Read many footers (path and length), side by side: they are small and may be far away.
+
+        Raises:
+            HiveAcidError: as `footer_facts`.
+        """
+
+        def facts(part: Sequence[tuple[str, int]]) -> list[FooterFacts]:
+            return [footer_facts(self.fs, path, length) for path, length in part]
+
+        missing = [(path, length) for path, length in files if path not in self._known]
+        step = max(1, min(_MOST_IN_A_ROW, len(missing) // _PARALLEL_READS))
+        parts = [missing[at : at + step] for at in range(0, len(missing), step)]
+        with ThreadPoolExecutor(_PARALLEL_READS) as pool:
+            found = pool.map(facts, parts) if len(parts) > 1 else map(facts, parts)
+            for (path, _), one in zip(missing, chain.from_iterable(found), strict=True):
+                self._known[path] = one
+
+    def of(self, path: str, length: int) -> FooterFacts:
+        """The facts of one file.
+
+        Raises:
+            HiveAcidError: as `footer_facts`.
+        """
+        if path not in self._known:
+            self._known[path] = footer_facts(self.fs, path, length)
+        return self._known[path]
