@@ -22,6 +22,7 @@ from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.files import (
     BucketFiles,
     bucket_files,
+    buckets_of,
     delete_files,
     delta_files,
     first_files,
@@ -30,6 +31,7 @@ from airflow_hiveacid.storage.acid.read.footer_facts import footer_facts
 from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.listing import list_table
+from unit.storage.counting import counting
 from unit.storage.orc_tables import (
     B0,
     B1,
@@ -446,3 +448,43 @@ def test_events_of_no_bucket_at_all_are_no_surprise(tmp_path: Path) -> None:
     write_acid(tmp_path / "delta_1_1_0/bucket_00000", [event(1, 0, {"id": 1, "name": "x"})])
     write_acid(tmp_path / "delete_delta_1_1_0/bucket_00007")
     assert list(buckets(tmp_path)) == [0, 7]
+
+
+def test_a_plan_of_many_partitions_reads_each_footer_once_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = []
+    for name in ("p=1", "p=2", "p=3"):
+        write_acid(tmp_path / name / "delta_3_3_0/bucket_00000", [event(3, 0, ROWS[0])])
+        for file in ("000000_0", "000000_0_copy_1", "delta_4_4_0/000000_0"):
+            write_plain(tmp_path / name / file, ROWS)
+            wanted.append(str(tmp_path / name / file))
+        write_acid(tmp_path / name / "delete_delta_5_5_0/bucket_00000", [tombstone(3, 0, 5)])
+        wanted.append(str(tmp_path / name / "delete_delta_5_5_0/bucket_00000"))
+    alone = [tuple(bucket_files(state(path), ids(9))) for path in sorted(tmp_path.iterdir())]
+    fs, asked = counting()
+    monkeypatch.setattr(locations, "_local", lambda: fs)
+    found = buckets_of([state(path) for path in sorted(tmp_path.iterdir())], ids(9))
+    assert sorted(asked.opened) == sorted(wanted)
+    places = [
+        [(f.key, f.synthetic, f.least_write_id) for b in one for f in b.inserts] for one in found
+    ]
+    assert places == [
+        [(f.key, f.synthetic, f.least_write_id) for b in one for f in b.inserts] for one in alone
+    ]
+    assert [len(b.deletes) for one in found for b in one] == [1, 1, 1]
+
+
+def test_files_of_one_path_on_two_stores_are_two_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for host, write_id in (("one", 3), ("two", 4)):
+        rows = [event(write_id, 0, ROWS[0])]
+        write_acid(tmp_path / host / f"t/delta_{write_id}_{write_id}_0/bucket_00000", rows)
+        deleted = [tombstone(write_id, 0, 5)]
+        write_acid(tmp_path / host / "t/delete_delta_5_5_0/bucket_00000", deleted)
+    stores = {h: pafs.SubTreeFileSystem(str(tmp_path / h), LOCAL) for h in ("one", "two")}
+    monkeypatch.setattr(locations, "_hadoop", lambda _, host: stores[host])
+    states = [resolve(list_table(f"hdfs://{host}/t"), ids(9), None) for host in stores]
+    found = [d.least_write_id for one in buckets_of(states, ids(9)) for b in one for d in b.deletes]
+    assert found == [3, 4]
