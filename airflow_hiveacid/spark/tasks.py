@@ -1,4 +1,4 @@
-"""How plain pieces of work run on executors: one Spark task each, rows back as Arrow.
+"""How plain pieces of work run on executors: some in each Spark task, rows back as Arrow.
 
 The function and its pieces must be importable and plain (no session, no client, no lambda):
 executors get them by pickle, and run the same snapshot again if a task is retried. Pieces are
@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_hiveacid.spark.failures import worker_errors
-from airflow_hiveacid.spark.pieces import Packed
+from airflow_hiveacid.spark.pieces import Packed, into_tasks, work_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -44,20 +44,31 @@ def run_tasks(
     function: Callable[[_T], Iterator[pa.RecordBatch]],
     pieces: Sequence[_T],
     schema: str | StructType,
+    *,
+    work: Callable[[_T], int] = work_of,
 ) -> DataFrame:
-    """A frame of what the function yields for each piece, one Spark task a piece."""
-    count = max(1, len(pieces))
-    ids = spark.range(0, len(pieces), 1, count)
-    return ids.mapInArrow(partial(_run, function=function, pieces=Packed.of(pieces)), schema)
+    """A frame of what the function yields for each piece, in their order.
+
+    Args:
+        spark: the session.
+        function: what is done to a piece.
+        pieces: the work.
+        schema: of the rows.
+        work: how much a piece is, in bytes that are read; small ones share a task.
+    """
+    tasks = into_tasks(pieces, spark.sparkContext.defaultParallelism, work)
+    ids = spark.range(0, len(tasks), 1, max(1, len(tasks)))
+    return ids.mapInArrow(partial(_run, function=function, tasks=Packed.of(tasks)), schema)
 
 
 def _run(
     batches: Iterator[pa.RecordBatch],
     *,
     function: Callable[[_T], Iterator[pa.RecordBatch]],
-    pieces: Packed[_T],
+    tasks: Packed[_T],
 ) -> Iterator[pa.RecordBatch]:
     with worker_errors():
         for batch in batches:
             for index in batch.column("id").to_pylist():
-                yield from function(pieces[index])
+                for piece in tasks[index]:
+                    yield from function(piece)

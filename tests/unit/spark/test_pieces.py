@@ -1,11 +1,15 @@
-"""What a task unpacks of the work of all tasks."""
+"""How pieces of work are put together into tasks, and what a task unpacks of all of them."""
 
 from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass
 
-from airflow_hiveacid.spark.pieces import Packed
+from pyarrow import fs as pafs
+
+from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.spark.pieces import TASK_BYTES, Packed, into_tasks
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 
 MADE: list[str] = []
 
@@ -35,28 +39,114 @@ def pieces(count: int, common: str = "same") -> list[Piece]:
     return [Piece(own=Part(f"own {i}"), same=same, number=1) for i in range(count)]
 
 
+def alone(count: int, common: str = "same") -> list[tuple[Piece]]:
+    return [(piece,) for piece in pieces(count, common)]
+
+
 def test_every_piece_comes_back() -> None:
-    packed: Packed[Piece] = pickle.loads(pickle.dumps(Packed.of(pieces(50))))  # noqa: S301
-    assert len(packed) == 50
-    assert [packed[i] for i in range(50)] == pieces(50)
+    tasks = [tuple(pieces(50)[at : at + 3]) for at in range(0, 50, 3)]
+    packed: Packed[Piece] = pickle.loads(pickle.dumps(Packed.of(tasks)))  # noqa: S301
+    assert [packed[i] for i in range(len(packed))] == tasks
 
 
 def test_a_task_makes_only_its_own_piece_and_what_is_common_once() -> None:
-    content = pickle.dumps(Packed.of(pieces(1000, "kept")))
+    content = pickle.dumps(Packed.of(alone(1000, "kept")))
     MADE.clear()
     for index in (7, 8):
         packed: Packed[Piece] = pickle.loads(content)  # noqa: S301
-        assert packed[index].same == (Part("kept"),)
+        assert packed[index][0].same == (Part("kept"),)
     assert sorted(MADE) == ["kept", "own 7", "own 8"]
 
 
 def test_what_is_common_is_held_once() -> None:
     large = tuple(Part(f"part {i}") for i in range(1000))
-    alone = len(pickle.dumps(large))
-    packed = Packed.of([Piece(own=Part("own"), same=large, number=i) for i in range(100)])
-    assert len(pickle.dumps(packed)) < 2 * alone
-    assert packed[99].same == large
+    one = len(pickle.dumps(large))
+    packed = Packed.of([(Piece(own=Part("own"), same=large, number=i),) for i in range(100)])
+    assert len(pickle.dumps(packed)) < 2 * one
+    assert packed[99][0].same == large
 
 
 def test_no_pieces_are_no_work() -> None:
     assert len(Packed.of([])) == 0
+    assert into_tasks([], 4) == []
+
+
+class Store(pafs.FSSpecHandler):  # type: ignore[misc] # pyarrow has no types
+    """A store whose client notes when it is made anew."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _store, ()
+
+
+def _store() -> Store:
+    MADE.append("client")
+    return Store(None)
+
+
+def files(sizes: list[int]) -> list[AcidFile]:
+    fs = pafs.PyFileSystem(Store(None))
+    return [
+        AcidFile(
+            fs=fs,
+            path=f"/t/p={i}/b",
+            key=f"p={i}/b",
+            length=size,
+            kind=FileKind.DATA,
+            bucket_id=BucketId(0),
+        )
+        for i, size in enumerate(sizes)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    data: AcidFile
+    deletes: tuple[AcidFile, ...] = ()
+
+
+def test_a_store_is_connected_to_once_however_many_pieces_have_files_there() -> None:
+    deletes = tuple(files([1, 2]))
+    work = [Reading(file, deletes) for file in files([1] * 100)]
+    packed: Packed[Reading] = pickle.loads(  # noqa: S301
+        pickle.dumps(Packed.of(into_tasks(work, cores=2)))
+    )
+    MADE.clear()
+    found = [piece for index in range(len(packed)) for piece in packed[index]]
+    assert [piece.data.path for piece in found] == [piece.data.path for piece in work]
+    assert len(MADE) == 1
+
+
+def test_small_files_share_a_task() -> None:
+    tasks = into_tasks([Reading(file) for file in files([1000] * 310)], cores=2)
+    assert [piece.data.path for task in tasks for piece in task] == [
+        f"/t/p={i}/b" for i in range(310)
+    ]
+    assert len(tasks) < 10
+    assert max(map(len, tasks)) <= 64
+
+
+def test_there_is_a_task_for_every_core() -> None:
+    small = [Reading(file) for file in files([1000] * 310)]
+    assert len(into_tasks(small, cores=40)) >= 80
+    assert len(into_tasks(small, cores=1000)) == 310
+    assert len(into_tasks(small[:3], cores=2)) == 3
+
+
+def test_a_large_piece_has_a_task_to_itself() -> None:
+    sizes = [1000, TASK_BYTES * 2, 1000, 1000]
+    tasks = into_tasks([Reading(file) for file in files(sizes)], cores=1)
+    assert [[piece.data.length for piece in task] for task in tasks] == [
+        [1000],
+        [TASK_BYTES * 2],
+        [1000, 1000],
+    ]
+
+
+def test_delete_files_are_work_too() -> None:
+    deletes = tuple(files([1000] * 100))
+    assert len(into_tasks([Reading(file, deletes) for file in files([1] * 9)], cores=1)) == 9
+
+
+def test_work_of_unknown_size_is_not_put_together() -> None:
+    assert into_tasks(pieces(20), cores=2) == alone(20)
+    assert len(into_tasks(pieces(20), cores=1, work=lambda _: 1000)) == 4
