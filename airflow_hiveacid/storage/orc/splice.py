@@ -12,7 +12,7 @@ import io
 import itertools
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
 
@@ -51,19 +51,53 @@ class Stretch:
 Piece = Stretch | bytes
 
 
-def splice(source: pa.NativeFile, pieces: Sequence[Piece]) -> pa.NativeFile:
+class Source(Protocol):
+    """What is needed of an open file."""
+
+    def read_at(self, size: int, offset: int, /) -> bytes:
+        """Bytes from an offset on; fewer where the file ends."""
+
+
+def splice(source: Source, pieces: Sequence[Piece], ahead: Source | None = None) -> pa.NativeFile:
     """Show these pieces as one file. The source must stay open.
+
+    Args:
+        source: the file.
+        pieces: what is shown of it.
+        ahead: the same file in another guise, that a large one is read through.
 
     Raises:
         EOFError: the source is shorter than its pieces; where it is large, reading fails later.
     """
     lengths = [len(p) if isinstance(p, bytes) else p.length for p in pieces]
     if sum(lengths) <= _WHOLE_BYTES:
-        return pa.BufferReader(b"".join(_content(source, piece) for piece in pieces))
-    return pa.PythonFile(_SplicedFile(source, pieces, lengths), mode="r")
+        whole = _in_memory(source, pieces)
+        return pa.BufferReader(b"".join(_content(whole, piece) for piece in pieces))
+    return pa.PythonFile(_SplicedFile(ahead or source, pieces, lengths), mode="r")
 
 
-def _content(source: pa.NativeFile, piece: Piece) -> bytes:
+def _in_memory(source: Source, pieces: Sequence[Piece]) -> Source:
+    """The part of a file that its stretches lie in, read at once if it is small."""
+    stretches = [piece for piece in pieces if isinstance(piece, Stretch)]
+    end = max((stretch.offset + stretch.length for stretch in stretches), default=0)
+    start = min((stretch.offset for stretch in stretches), default=0)
+    if end - start > _WHOLE_BYTES:
+        return source
+    return _Part(start, source.read_at(end - start, start))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of a file, that begins at an offset."""
+
+    offset: int
+    content: bytes
+
+    def read_at(self, size: int, offset: int, /) -> bytes:
+        return self.content[offset - self.offset : offset - self.offset + size]
+
+
+def _content(source: Source, piece: Piece) -> bytes:
     if isinstance(piece, bytes):
         return piece
     content: bytes = source.read_at(piece.length, piece.offset)
@@ -75,9 +109,7 @@ def _content(source: pa.NativeFile, piece: Piece) -> bytes:
 class _SplicedFile(io.RawIOBase):
     """The pieces as a file. Mutable: it has a position."""
 
-    def __init__(
-        self, source: pa.NativeFile, pieces: Sequence[Piece], lengths: Sequence[int]
-    ) -> None:
+    def __init__(self, source: Source, pieces: Sequence[Piece], lengths: Sequence[int]) -> None:
         super().__init__()
         self._source = source
         self._pieces = pieces
@@ -123,16 +155,25 @@ def _cut(piece: Piece, start: int, stop: int) -> Piece:
 # ---- stripes -------------------------------------------------------------------------------------
 
 
-def stripe_footer(source: pa.NativeFile, tail: OrcTail, stripe: pb.Stripe) -> pb.StripeFooter:
+def stripe_footer(source: Source, tail: OrcTail, stripe: pb.Stripe) -> pb.StripeFooter:
     """Read the footer of one stripe.
 
     Raises:
         CorruptFileError: it is damaged.
     """
     start = stripe.offset + stripe.index_length + stripe.data_length
-    found = source.read_at(stripe.footer_length, start)
+    return parse_stripe_footer(tail, source.read_at(stripe.footer_length, start))
+
+
+def parse_stripe_footer(tail: OrcTail, section: bytes) -> pb.StripeFooter:
+    """The footer of a stripe from its bytes.
+
+    Raises:
+        CorruptFileError: it is damaged.
+        UnsupportedFileError: the compression of the file is not known.
+    """
     plain = decompress(
-        found, tail.postscript.compression, tail.compression_block_bytes, path=tail.path
+        section, tail.postscript.compression, tail.compression_block_bytes, path=tail.path
     )
     footer = pb.StripeFooter()
     try:
@@ -143,7 +184,7 @@ def stripe_footer(source: pa.NativeFile, tail: OrcTail, stripe: pb.Stripe) -> pb
 
 
 def without_seconds(
-    source: pa.NativeFile,
+    source: Source,
     tail: OrcTail,
     timestamps: Collection[int],
     values: Callable[[int, int], int],

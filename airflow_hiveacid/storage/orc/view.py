@@ -29,6 +29,7 @@ from pyarrow import fs as pafs
 from airflow_hiveacid.format.errors import ConfigurationError, CorruptFileError
 from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
+from airflow_hiveacid.storage.orc.read_ahead import ReadAhead
 from airflow_hiveacid.storage.orc.splice import (
     Piece,
     Stretch,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 DEFAULT_BATCH_ROWS: Final = 16 * 1024
 # Where ORC looks for time zones; it wants the rules of UTC as well.
 _TIME_ZONES: Final = "/usr/share/zoneinfo"
+_TAIL_GUESS_BYTES: Final = 16 * 1024
 TIMESTAMP_KINDS: Final = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
 
 
@@ -92,7 +94,8 @@ def read_view(
     with file_errors("read", tail.path), fs.open_input_file(tail.path) as source:
         pieces, shown = _pieces(source, tail, shown, view)
         try:
-            fragment = pads.OrcFileFormat().make_fragment(splice(source, pieces))
+            ahead = ReadAhead(source, tail, view.columns)
+            fragment = pads.OrcFileFormat().make_fragment(splice(source, pieces, ahead))
             # One thread for one file: whoever reads many files decides how many at a time.
             scanner = fragment.scanner(
                 columns=names, batch_size=batch_rows, batch_readahead=1, use_threads=False
@@ -182,4 +185,7 @@ def _pieces(
     else:
         end = max(stripe.offset + stripe.length for stripe in shown.stripes)
         pieces = [Stretch(offset=0, length=end)]
-    return [*pieces, serialize_tail(shown)], shown
+    end_bytes = serialize_tail(shown)
+    # ORC looks for the tail in a stretch of this length, which else would reach into a stripe.
+    gap = bytes(max(0, _TAIL_GUESS_BYTES - len(end_bytes)))
+    return [*pieces, gap, end_bytes], shown

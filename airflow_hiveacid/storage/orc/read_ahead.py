@@ -1,0 +1,162 @@
+"""A file that is read in large windows, of those streams only that somebody will decode.
+
+Arrow asks for 128 KiB of one stream, then of the next; of a file far away each request costs a
+journey. What it will ask for is known once a stripe's footer is: the streams of the wanted columns.
+Takes an open file, its tail and column IDs; gives what looks like the file to `splice`. Must not
+know what the columns mean. What is wrong with a stripe is left to the decoder to say: where a
+stripe footer makes no sense, nothing is read ahead.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.storage.orc.splice import parse_stripe_footer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType, StripeInfo
+
+HELD_BYTES: Final = 32 << 20
+"""How much of a stripe is held, about: as much as a batch of rows may take."""
+
+LARGEST_READ_BYTES: Final = 8 << 20
+
+# Reading over such a gap takes as long as another journey.
+_GAP_BYTES: Final = 128 << 10
+_LEAST_READ_BYTES: Final = 128 << 10
+_SMALL_STRIPE_BYTES: Final = 256 << 10
+# Row indexes and Bloom filters, which Arrow does not look at.
+_INDEX_KINDS: Final = frozenset({6, 7, 8})
+
+
+class ReadAhead:
+    """An open file, read in windows. Mutable: it holds what it has read of one stripe."""
+
+    def __init__(self, source: pa.NativeFile, tail: OrcTail, columns: Iterable[int]) -> None:
+        self._source = source
+        self._tail = tail
+        self._columns = _with_relatives(tail.types, columns)
+        self._offsets = [stripe.offset for stripe in tail.stripes]
+        self._stripe: StripeInfo | None = None
+        self._windows: list[_Window] = []
+
+    def read_at(self, size: int, offset: int) -> bytes:
+        """What the file's own `read_at` gives; less than asked for where the file ends."""
+        parts = list(self._parts(offset, offset + size))
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _parts(self, at: int, stop: int) -> Iterator[bytes]:
+        while at < stop:
+            self._enter(at)
+            number = bisect_right(self._windows, at, key=lambda window: window.start)
+            window = self._windows[number - 1] if number else None
+            if window is not None and at < window.stop:
+                part = window.read(self._source, at, stop)
+            else:
+                later = self._windows[number].start if number < len(self._windows) else stop
+                part = self._source.read_at(min(stop, later) - at, at)
+            if not part:
+                return
+            yield part
+            at += len(part)
+
+    def _enter(self, at: int) -> None:
+        """Find out what will be read of the stripe that a byte lies in."""
+        here = self._stripe
+        if here is not None and here.offset <= at < here.offset + here.length:
+            return
+        number = bisect_right(self._offsets, at) - 1
+        stripe = self._tail.stripes[number] if number >= 0 else None
+        if stripe is None or at >= stripe.offset + stripe.length:
+            return
+        self._stripe, self._windows = stripe, []
+        self._windows = self._plan(stripe)
+
+    def _plan(self, stripe: StripeInfo) -> list[_Window]:
+        end = stripe.offset + stripe.length
+        if stripe.length <= _SMALL_STRIPE_BYTES:
+            return [_Window(stripe.offset, end, stripe.length)]
+        start = end - stripe.footer_length
+        footer = _Window(start, end, stripe.footer_length)
+        try:
+            inside = parse_stripe_footer(self._tail, footer.read(self._source, start, end))
+        except (CorruptFileError, UnsupportedFileError):
+            return []
+        streams: list[tuple[int, int]] = []
+        at = stripe.offset
+        for stream in inside.streams:
+            stop = min(at + stream.length, start)
+            if stream.kind not in _INDEX_KINDS and stream.column in self._columns and at < stop:
+                streams.append((at, stop))
+            at = stop
+        return [*_windows(streams), footer]
+
+
+@dataclass(slots=True)
+class _Window:
+    """A range of bytes that is read from its beginning on, `step` bytes at a time.
+
+    Mutable: it holds the bytes that were read last.
+    """
+
+    start: int
+    stop: int
+    step: int
+    _at: int = 0
+    _held: bytes = b""
+
+    def read(self, source: pa.NativeFile, at: int, stop: int) -> bytes:
+        """Some of the bytes at..stop-1, from the first on; none where the file has ended."""
+        if not self._at <= at < self._at + len(self._held):
+            self._held = source.read_at(min(self.step, self.stop - at), at)
+            self._at = at
+        return self._held[at - self._at : stop - self._at]
+
+
+def _windows(streams: Sequence[tuple[int, int]]) -> Iterator[_Window]:
+    """Windows over streams, which come in the file's order."""
+    total = sum(stop - start for start, stop in streams)
+    if total <= HELD_BYTES:
+        for start, stop in _joined(streams):
+            for at in range(start, stop, LARGEST_READ_BYTES):
+                yield _Window(at, min(at + LARGEST_READ_BYTES, stop), LARGEST_READ_BYTES)
+        return
+    # Streams are decoded side by side, so each has a window that moves along.
+    step = max(_LEAST_READ_BYTES, min(LARGEST_READ_BYTES, HELD_BYTES // len(streams)))
+    for start, stop in _joined(streams, step):
+        yield _Window(start, stop, step)
+
+
+def _joined(
+    streams: Sequence[tuple[int, int]], most: int | None = None
+) -> Iterator[tuple[int, int]]:
+    """Streams with little between them as one, as long as that is at most so large."""
+    if not streams:
+        return
+    start, reached = streams[0]
+    for begin, stop in streams[1:]:
+        if begin - reached <= _GAP_BYTES and (most is None or stop - start <= most):
+            reached = stop
+            continue
+        yield start, reached
+        start, reached = begin, stop
+    yield start, reached
+
+
+def _with_relatives(types: Sequence[OrcType], columns: Iterable[int]) -> frozenset[int]:
+    """Columns, what is below them, and the structs above them: those say where there is NULL."""
+    chosen = set(columns)
+    for column_id, type_ in enumerate(types):
+        if column_id in chosen:
+            chosen.update(type_.children)
+    for column_id in reversed(range(len(types))):
+        if chosen.intersection(types[column_id].children):
+            chosen.add(column_id)
+    return frozenset(chosen)
