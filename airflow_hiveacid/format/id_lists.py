@@ -54,11 +54,6 @@ def count_within(ids: tuple[int, ...], low: int, high: int) -> int:
     return max(0, bisect_right(ids, high) - bisect_left(ids, low))
 
 
-def within(ids: tuple[_Id, ...], low: int, high: int) -> tuple[_Id, ...]:
-    """Those of sorted IDs that lie within low..high, both inclusive."""
-    return ids[bisect_left(ids, low) : bisect_right(ids, high)]
-
-
 def fields_of(text: str, *, at_least: int, at_most: int, what: str) -> list[str]:
     """The fields of a text between colons, filled up with empty ones.
 

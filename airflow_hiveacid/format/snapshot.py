@@ -28,7 +28,6 @@ from airflow_hiveacid.format.id_lists import (
     numbers_in,
     printed_minimum,
     sorted_disjoint,
-    within,
 )
 from airflow_hiveacid.format.ids import LONG_MAX, TxnId, WriteId
 from airflow_hiveacid.format.table import TableRef
@@ -172,13 +171,6 @@ class ValidWriteIdList:
         name = _NO_TABLE if self.table is None else str(self.table)
         minimum = printed_minimum(self.min_open_write_id)
         return f"{name}:{self.high_watermark}:{minimum}:{joined(self.open, self.aborted)}"
-
-    def exceptions_within(self, low: int, high: int) -> tuple[WriteId, ...]:
-        """Open and aborted write IDs of low..high (inclusive), in no order.
-
-        There may be a million of either in all; what is asked for lies close together.
-        """
-        return (*within(self.open, low, high), *within(self.aborted, low, high))
 
     def is_visible(self, write_id: WriteId) -> bool:
         """Whether a row whose current write ID is this one is visible (isWriteIdValid)."""

@@ -105,7 +105,9 @@ class Keys:
         for start, stop in self.runs():
             run = runs.get(self.at(start)[:2])
             if run is not None:
-                found[start:stop] = _among(self.row[start:stop], others.row[run[0] : run[1]])
+                found[start:stop] = found_in_sorted(
+                    self.row[start:stop], others.row[run[0] : run[1]]
+                )
         return found
 
     def repeats(self) -> Mask:
@@ -144,7 +146,8 @@ def _step(column: _Ints) -> npt.NDArray[np.int8]:
     return up - (column[1:] < column[:-1]).astype(np.int8)
 
 
-def _among(rows: _Ints, others: _Ints) -> Mask:
+def found_in_sorted(rows: _Ints, others: _Ints) -> Mask:
+    """Which numbers are among others, at least one, that are in order."""
     at = np.searchsorted(others, rows)
     inside = at < len(others)
     found: Mask = inside & (others[np.where(inside, at, 0)] == rows)

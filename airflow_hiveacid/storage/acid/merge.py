@@ -7,6 +7,7 @@ ones as make a batch of four thousand rows. Must not know files.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,7 @@ from airflow_hiveacid.storage.acid.identity import (
     Keys,
     Mask,
     current_write_ids,
+    found_in_sorted,
     least_key,
 )
 from airflow_hiveacid.storage.acid.row_schema import CURRENT_WRITE_ID
@@ -197,11 +199,40 @@ def visible_events(stream: Iterable[pa.RecordBatch], write_ids: ValidWriteIdList
 def visible_mask(ids: npt.NDArray[np.integer], write_ids: ValidWriteIdList) -> Mask:
     """Which of these write IDs the reader may see."""
     visible: Mask = ids <= write_ids.high_watermark
-    if len(ids):
-        hidden = write_ids.exceptions_within(int(ids.min()), int(ids.max()))
-        if hidden:
-            visible &= ~np.isin(ids, np.array(hidden, dtype=np.int64))
+    hidden = exceptions(write_ids)
+    if len(ids) and len(hidden):
+        start = np.searchsorted(hidden, ids.min(), "left")
+        stop = np.searchsorted(hidden, ids.max(), "right")
+        if start < stop:
+            visible &= ~found_in_sorted(ids, hidden[start:stop])
     return visible
+
+
+def exceptions(write_ids: ValidWriteIdList) -> npt.NDArray[np.int64]:
+    """The open and aborted write IDs, ascending. Made once for a list: there may be a million."""
+    return _exceptions(_Same(write_ids))
+
+
+class _Same:
+    """A list as a key, equal to no other; to compare two takes as long as they are."""
+
+    def __init__(self, write_ids: ValidWriteIdList) -> None:
+        self.write_ids = write_ids
+
+    def __hash__(self) -> int:
+        return id(self.write_ids)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.write_ids is self.write_ids
+
+
+@functools.lru_cache(maxsize=2)
+def _exceptions(key: _Same) -> npt.NDArray[np.int64]:
+    opened, aborted = key.write_ids.open, key.write_ids.aborted
+    found = np.empty(len(opened) + len(aborted), dtype=np.int64)
+    found[: len(opened)], found[len(opened) :] = opened, aborted
+    found.sort()
+    return found
 
 
 def unique_deletes(stream: Batches) -> Batches:

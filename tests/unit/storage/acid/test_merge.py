@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.storage.acid import merge
 from airflow_hiveacid.storage.acid.merge import (
+    exceptions,
     merge_sorted,
     subtract_deletes,
     unique_deletes,
     visible_events,
+    visible_mask,
 )
 from unit.storage.orc_tables import B0, B1, ids
 
@@ -205,3 +209,23 @@ def test_a_batch_that_is_visible_throughout_stays_as_it_is() -> None:
     (seen,) = visible_events(iter([alone]), ids(1))
     assert seen is alone
     assert list(visible_events(iter([alone]), ids(0))) == []
+
+
+def test_whether_a_write_is_visible_does_not_depend_on_the_others_asked_about() -> None:
+    lists = ids(90, opened="7,50", aborted=",".join(map(str, range(10, 40, 3))))
+    numbers = np.arange(100)
+    expected = [lists.is_visible(WriteId(number)) for number in range(100)]
+    assert visible_mask(numbers, lists).tolist() == expected
+    for start, stop in ((0, 0), (8, 9), (8, 10), (41, 49), (60, 100), (0, 11)):
+        assert visible_mask(numbers[start:stop], lists).tolist() == expected[start:stop]
+    backwards = visible_mask(numbers[::-1], lists)
+    assert backwards.tolist() == expected[::-1]
+
+
+def test_a_million_aborted_writes_are_counted_out_once_for_all_batches() -> None:
+    lists = ids(9, aborted="3,5")
+    assert exceptions(lists).tolist() == [3, 5]
+    assert exceptions(lists) is exceptions(lists)
+    # Not by how the list looks, which would take as long.
+    assert exceptions(ids(9, aborted="3,5")) is not exceptions(lists)
+    assert exceptions(ids(9, opened="4", aborted="3,5")).tolist() == [3, 4, 5]
