@@ -31,14 +31,35 @@ _OF_ANY_LENGTH: Final = frozenset(
 
 
 def fitting_rows(tail: OrcTail, column_ids: Sequence[int], most: int) -> int:
-    """At most `most` rows, and so few that a batch of these columns takes about `BATCH_BYTES`."""
-    if not tail.rows:
+    """At most `most` rows, and so few that a batch of these columns takes about `BATCH_BYTES`.
+
+    Long values may lie close together, so the stripe counts, too, that has the most bytes a row.
+    """
+    columns = list(_below(tail, column_ids))
+    heaviest = max(
+        (number for number, stripe in enumerate(tail.stripes) if stripe.rows),
+        key=lambda number: tail.stripes[number].data_length / tail.stripes[number].rows,
+        default=None,
+    )
+    if heaviest is None:
         return most
-    sizes = [_bytes_of(tail, column_id) for column_id in _below(tail, column_ids)]
+    return min(
+        most,
+        _fitting(tail, columns, None, range(len(tail.stripes))),
+        _fitting(tail, columns, heaviest, [heaviest]),
+    )
+
+
+def _fitting(
+    tail: OrcTail, columns: Sequence[int], stripe: int | None, stripes: Sequence[int]
+) -> int:
+    """How many rows of one stripe, or of the whole file, make a batch."""
+    rows = sum(tail.stripes[number].rows for number in stripes)
+    sizes = [_bytes_of(tail, column_id, stripe, rows) for column_id in columns]
     size = sum(found for found in sizes if found is not None)
     if None in sizes:
-        size = max(size, _EXPANSION * sum(stripe.data_length for stripe in tail.stripes))
-    return min(most, max(_FEWEST_ROWS, BATCH_BYTES * tail.rows // max(size, 1)))
+        size = max(size, _EXPANSION * sum(tail.stripes[number].data_length for number in stripes))
+    return max(_FEWEST_ROWS, BATCH_BYTES * rows // max(size, 1))
 
 
 def _below(tail: OrcTail, column_ids: Sequence[int]) -> Iterator[int]:
@@ -47,14 +68,14 @@ def _below(tail: OrcTail, column_ids: Sequence[int]) -> Iterator[int]:
         yield from _below(tail, tail.types[column_id].children)
 
 
-def _bytes_of(tail: OrcTail, column_id: int) -> int | None:
-    """Bytes of a column in memory; None if the statistics do not tell.
+def _bytes_of(tail: OrcTail, column_id: int, stripe: int | None, count: int) -> int | None:
+    """Bytes of a column in memory, in a stripe or the file; None if the statistics do not tell.
 
     They do not where they miscount the rows themselves: a minor compaction of Hive 3.1 writes
     zeros.
     """
-    rows, statistics = tail.statistics(0), tail.statistics(column_id)
-    if rows is None or rows.values != tail.rows or statistics is None:
+    rows, statistics = tail.statistics(0, stripe), tail.statistics(column_id, stripe)
+    if rows is None or rows.values != count or statistics is None:
         return None
     fixed = int(statistics.values) * _VALUE_BYTES
     if tail.types[column_id].kind not in _OF_ANY_LENGTH:

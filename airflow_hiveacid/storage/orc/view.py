@@ -41,7 +41,7 @@ from airflow_hiveacid.storage.orc.tail import serialize_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
 DEFAULT_BATCH_ROWS: Final = 16 * 1024
 # Where ORC looks for time zones; it wants the rules of UTC as well.
@@ -115,8 +115,8 @@ def read_view(
             ) from error
 
 
-def writer_time_zones(fs: pafs.FileSystem, tail: OrcTail) -> frozenset[str]:
-    """The time zones that the stripes of a file say their timestamps were written in; "" for none.
+def writer_time_zones(fs: pafs.FileSystem, tail: OrcTail, stripes: Iterable[int]) -> frozenset[str]:
+    """The time zones that some stripes say their timestamps were written in; "" for none.
 
     Raises:
         CorruptFileError: a stripe footer is damaged.
@@ -124,7 +124,7 @@ def writer_time_zones(fs: pafs.FileSystem, tail: OrcTail) -> frozenset[str]:
         StorageError: it is gone, or reading failed otherwise.
     """
     with file_errors("read", tail.path), fs.open_input_file(tail.path) as source:
-        footers = (stripe_footer(source, tail, stripe) for stripe in tail.footer.stripes)
+        footers = (stripe_footer(source, tail, tail.footer.stripes[number]) for number in stripes)
         return frozenset(footer.writer_time_zone for footer in footers)
 
 

@@ -96,6 +96,7 @@ class OldRows:
                 stripes=self._stripes.following(keys),
                 timestamps=TimestampForm.PAIR,
                 matching=Matching.UNAMBIGUOUS,
+                tail=self._stripes.tail,
             )
             batch = next(self._batches, None)
         if batch is None:
@@ -110,13 +111,13 @@ class Stripes:
 
     def __init__(self, file: AcidFile) -> None:
         self._file = file
-        self._tail = file.tail()
-        self._ends = list(itertools.accumulate(stripe.rows for stripe in self._tail.stripes))
+        self.tail = file.tail()
+        self._ends = list(itertools.accumulate(stripe.rows for stripe in self.tail.stripes))
         self._next = 0
 
     def following(self, keys: Keys) -> list[int]:
         """The stripes behind those given before that these rows can be in."""
-        found = [s for s in range(self._next, len(self._tail.stripes)) if self._may_hold(s, keys)]
+        found = [s for s in range(self._next, len(self.tail.stripes)) if self._may_hold(s, keys)]
         if found:
             self._next = found[-1] + 1
         return found
@@ -134,9 +135,9 @@ class Stripes:
         """Least and greatest value of each identity column; None if unknown."""
         made = self._file.synthetic
         if made is None:
-            return [self._tail.integer_range(c, stripe) for c in IDENTITY_COLUMN_IDS]
+            return [self.tail.integer_range(c, stripe) for c in IDENTITY_COLUMN_IDS]
         end = made.first_row_id + self._ends[stripe]
-        return [None, None, (end - self._tail.stripes[stripe].rows, end - 1)]
+        return [None, None, (end - self.tail.stripes[stripe].rows, end - 1)]
 
 
 def _run_length(numbers: pa.Array, start: int) -> int:

@@ -71,6 +71,7 @@ def read_events(  # noqa: PLR0913 - which rows, which columns, in which form: ea
     batch_rows: int = DEFAULT_BATCH_ROWS,
     timestamps: TimestampForm = TimestampForm.NANOSECONDS,
     matching: Matching = Matching.NAME,
+    tail: OrcTail | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read the events of one file, in file order, which is ascending by identity.
 
@@ -82,6 +83,7 @@ def read_events(  # noqa: PLR0913 - which rows, which columns, in which form: ea
         batch_rows: the most rows of a batch.
         timestamps: the form of timestamp columns.
         matching: how the table's columns are found in the file.
+        tail: the file's own, where it is known already.
 
     Returns:
         Batches of `read_schema(...)`; `row` is NULL in delete events and in no other.
@@ -96,7 +98,7 @@ def read_events(  # noqa: PLR0913 - which rows, which columns, in which form: ea
     """
     wanted = chosen_columns(columns, data_columns)
     schema = read_schema(wanted, timestamps)
-    source = _source(file, stripes, batch_rows)
+    source = _source(file, stripes, batch_rows, tail)
     if file.kind is FileKind.DELETE:
         for root in source.identities():
             none = pa.nulls(root.num_rows, schema.field(ROW).type)
@@ -165,8 +167,10 @@ def read_schema(
     )
 
 
-def _source(file: AcidFile, stripes: Sequence[int] | None, batch_rows: int) -> _Source:
-    tail = file.tail()
+def _source(
+    file: AcidFile, stripes: Sequence[int] | None, batch_rows: int, tail: OrcTail | None = None
+) -> _Source:
+    tail = file.tail() if tail is None else tail
     is_original = file.kind is FileKind.ORIGINAL
     if has_acid_columns(tail) == is_original:
         what = "the ACID columns" if is_original else "no ACID columns"
@@ -323,7 +327,7 @@ def _column_ids(fields: Sequence[FieldPlan]) -> tuple[int, ...]:
 def _in_one_part(source: _Source, fields: Sequence[FieldPlan]) -> tuple[FieldPlan, ...]:
     """Reading in parts understands writers in UTC only; other files are left to Arrow."""
     if any(f.is_split for f in fields):
-        zones = writer_time_zones(source.file.fs, source.tail)
+        zones = writer_time_zones(source.file.fs, source.tail, source.stripes)
         if not zones <= _UTC_ZONES:
             return tuple(replace(field, is_split=False) for field in fields)
     return tuple(fields)

@@ -16,6 +16,7 @@ from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.orc import batch_size
 from airflow_hiveacid.storage.orc.batch_size import fitting_rows
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
+from airflow_hiveacid.storage.orc.statistics import merge_stripes
 from airflow_hiveacid.storage.orc.tail import read_tail
 from unit.storage.orc_tables import event, write_acid
 
@@ -88,6 +89,26 @@ def test_statistics_that_tell_nothing_are_not_taken_for_those_of_nothing(
         change(statistics)
     # 10 KB a row; that it is one value says nothing.
     assert fitting_rows(tail, [8], 16384) < 100
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_long_values_that_lie_close_together_do_not_hide_among_short_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, known: bool
+) -> None:
+    monkeypatch.setattr(batch_size, "BATCH_BYTES", 1_000_000)
+    dice = random.Random(7)  # noqa: S311 - no secret
+    short = [event(1, i, {"id": i, "deep": ["x"]}) for i in range(20_000)]
+    long = [event(2, i, {"id": i, "deep": [dice.randbytes(5_000).hex()]}) for i in range(100)]
+    tails = [
+        read_tail(LOCAL, str(write_acid(tmp_path / f"b{i}", rows, row=ROW)))
+        for i, rows in enumerate((short, long))
+    ]
+    tail = read_tail(LOCAL, str(write_acid(tmp_path / "b", short, long, row=ROW)))
+    if known:
+        tail.footer.statistics.extend(merge_stripes([t.metadata.stripes[0] for t in tails]))
+        tail.metadata.stripes.extend(t.metadata.stripes[0] for t in tails)
+    assert fitting_rows(tail, [8], 16384) < 110
+    assert fitting_rows(tails[0], [8], 16384) == 16384
 
 
 def test_a_batch_never_shrinks_to_nothing(wide: Path, monkeypatch: pytest.MonkeyPatch) -> None:

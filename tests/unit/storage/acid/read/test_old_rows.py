@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from airflow_hiveacid.storage.acid.read.old_rows import OldRows
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import PIECE_ROWS, WriterOptions
 from airflow_hiveacid.storage.orc.footer import OrcTail
+from unit.storage.counting import counting
 from unit.storage.orc_tables import write_plain
 
 if TYPE_CHECKING:
@@ -136,3 +138,11 @@ def test_a_row_that_is_not_there_is_an_error(file: AcidFile, row: int) -> None:
         fetched(OldRows({"f": file}, COLUMNS, ["v"]), row)
     with pytest.raises(CorruptFileError, match=r"not in it"):
         fetched(OldRows({"f": file}, COLUMNS, ["v"]), 0, write_id=2)
+
+
+def test_the_tail_of_a_file_is_read_once_however_often_its_rows_are_fetched(file: AcidFile) -> None:
+    fs, asked = counting()
+    cursor = OldRows({"f": replace(file, fs=fs)}, COLUMNS, ["v"])
+    wanted = [3, 2 * PIECE_ROWS + 1, 4 * PIECE_ROWS + 5]
+    assert [fetched(cursor, row_id) for row_id in wanted] == [[10 * row_id] for row_id in wanted]
+    assert len(asked.opened) == 1 + len(wanted)
