@@ -10,6 +10,7 @@ Example:
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -167,6 +168,8 @@ _WORD: Final = re.compile(r"[a-z_][a-z0-9_]*(?: +[a-z]+)*")
 _NUMBER: Final = re.compile(r"[0-9]{1,6}")
 
 
+# Asked for every column of every file; a table has few texts, and the types are values.
+@functools.lru_cache(maxsize=1024)
 def parse_type(text: str) -> HiveType:
     """Read a type text; case and blanks do not matter, aliases are those of Hive's grammar.
 
