@@ -27,7 +27,7 @@ from airflow_hiveacid.metastore.gen.tables.ttypes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from airflow_hiveacid.format.ids import WriteId
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
@@ -131,7 +131,7 @@ class CatalogCalls:
         """See CatalogPort."""
         if not table.is_partitioned:
             return catalog.whole_table(table)
-        raw = self._raw_partitions(table.ref, self._partition_names(table.ref))
+        raw = self._places(table.ref, self._partition_names(table.ref))
         return catalog.by_name(tuple(catalog.partition_info(table, p) for p in raw))
 
     def get_partitions(
@@ -140,7 +140,7 @@ class CatalogCalls:
         """See CatalogPort."""
         if not table.is_partitioned:
             return catalog.whole_table(table)
-        raw = self._raw_partitions(table.ref, [str(name) for name in names])
+        raw = self._places(table.ref, [str(name) for name in names])
         return catalog.by_name(tuple(catalog.partition_info(table, p) for p in raw))
 
     def add_partitions(
@@ -167,7 +167,7 @@ class CatalogCalls:
         """See CatalogPort."""
         context = _WriteContext(write_id, write_ids.with_own(write_id).text())
         if table.is_partitioned:
-            return self._forget_partitions(table.ref, partitions, context)
+            return self._forget_partitions(table, partitions, context)
         raw = self._raw_table(table.ref)
         kept = catalog.without_statistics(raw.parameters)
         if kept is None:
@@ -177,16 +177,21 @@ class CatalogCalls:
         return 1
 
     def _forget_partitions(
-        self, ref: TableRef, names: Sequence[PartitionName], context: _WriteContext
+        self, table: TableInfo, names: Sequence[PartitionName], context: _WriteContext
     ) -> int:
+        marked = [
+            str(catalog.partition_info(table, place).name)
+            for place in self._places(table.ref, [str(name) for name in names])
+            if catalog.without_statistics(place.parameters) is not None
+        ]
         changed = []
-        for partition in self._raw_partitions(ref, [str(name) for name in names]):
+        for partition in self._raw_partitions(table.ref, marked):
             kept = catalog.without_statistics(partition.parameters)
             if kept is not None:
                 partition.parameters = kept
                 changed.append(partition)
         for chunk in _chunks(changed):
-            self._send_partitions(ref, chunk, context)
+            self._send_partitions(table.ref, chunk, context)
         return len(changed)
 
     def _partition_names(self, ref: TableRef) -> list[str]:
@@ -207,16 +212,12 @@ class CatalogCalls:
         ).table
 
     def _raw_partitions(self, ref: TableRef, names: Sequence[str]) -> Iterator[Struct]:
-        faults: Faults = {NoSuchObjectException: lambda _: TableNotFoundError(table=ref)}
-        for chunk in _chunks(names):
-            yield from self._connection.call(
-                "get_partitions_by_names",
-                ref.db,
-                ref.name,
-                list(chunk),
-                repeat=Repeat.SAFE,
-                faults=faults,
-            )
+        """Whole definitions, such as can be sent back."""
+        return _by_chunks(self._connection.call, ref, names)
+
+    def _places(self, ref: TableRef, names: Sequence[str]) -> Iterator[Struct]:
+        """Values, locations and parameters; a column list for each would take most of the time."""
+        return _by_chunks(self._connection.places_call, ref, names)
 
     def _add(self, table: TableInfo, names: Sequence[PartitionName]) -> None:
         # A megabyte of stubs, which most connections never need.
@@ -297,6 +298,22 @@ class CatalogCalls:
             validWriteIdList=context.write_ids,
         )
         self._connection.call("alter_partitions_req", request, repeat=Repeat.SAFE)
+
+
+def _by_chunks(
+    call: Callable[..., Struct], ref: TableRef, names: Sequence[str]
+) -> Iterator[Struct]:
+    """The partitions of these names that there are."""
+    faults: Faults = {NoSuchObjectException: lambda _: TableNotFoundError(table=ref)}
+    for chunk in _chunks(names):
+        yield from call(
+            "get_partitions_by_names",
+            ref.db,
+            ref.name,
+            list(chunk),
+            repeat=Repeat.SAFE,
+            faults=faults,
+        )
 
 
 def _chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:

@@ -32,7 +32,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.metastore import settings
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException
-from airflow_hiveacid.metastore.gen.service import Metastore
+from airflow_hiveacid.metastore.gen.service import Metastore, Places
 from airflow_hiveacid.metastore.gen.transactions.ttypes import (
     GetOpenTxnsRequest,
     GetValidWriteIdsRequest,
@@ -101,6 +101,7 @@ class Connection:
         self._first = 0
         self._protocol: TProtocolBase | None = None
         self._stubs: Struct = None
+        self._places: Struct = None
         self._hms: HMSClient | None = None
         self._generation: MetastoreGeneration | None = None
         self._patience_s: Callable[[], float] = _impatient
@@ -127,6 +128,15 @@ class Connection:
         for argument in arguments:
             _validate(argument)
         return self._call(self._own_stubs, _Call(method, arguments, repeat, faults))
+
+    def places_call(
+        self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS
+    ) -> Struct:
+        """Make one call of whose answer only names and places are read (see idl/places.thrift).
+
+        Raises as `call` does.
+        """
+        return self._call(self._place_stubs, _Call(method, arguments, repeat, faults))
 
     def catalog_call(
         self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS
@@ -173,7 +183,7 @@ class Connection:
     def close(self) -> None:
         """Close the socket; the next call opens it again."""
         protocol, self._protocol = self._protocol, None
-        self._stubs = self._hms = self._generation = None
+        self._stubs = self._places = self._hms = self._generation = None
         if protocol is not None:
             try:
                 protocol.trans.close()
@@ -264,6 +274,12 @@ class Connection:
         if self._stubs is None:
             self._stubs = Metastore.Client(protocol)
         return self._stubs
+
+    def _place_stubs(self) -> Struct:
+        protocol = self._connected()
+        if self._places is None:
+            self._places = Places.Client(protocol)
+        return self._places
 
     def _connected(self) -> TProtocolBase:
         if self._protocol is not None and not self._protocol.trans.isOpen():

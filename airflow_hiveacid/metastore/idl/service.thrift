@@ -4,6 +4,7 @@
 include "compaction.thrift"
 include "faults.thrift"
 include "locks.thrift"
+include "places.thrift"
 include "tables.thrift"
 include "transactions.thrift"
 
@@ -101,4 +102,11 @@ service Metastore {
   void mark_cleaned(1: compaction.CompactionInfoStruct cr) throws (1: faults.MetaException o1)
   void mark_failed(1: compaction.CompactionInfoStruct cr) throws (1: faults.MetaException o1)
   void mark_refused(1: compaction.CompactionInfoStruct cr) throws (1: faults.MetaException o1)
+}
+
+/* The same server; of its answers only a part is read. */
+service Places {
+  list<places.Partition> get_partitions_by_names(
+      1: string db_name, 2: string tbl_name, 3: list<string> names)
+      throws (1: faults.MetaException o1, 2: faults.NoSuchObjectException o2)
 }

@@ -18,7 +18,8 @@ import airflow_hiveacid.metastore
 from airflow_hiveacid.metastore.gen.compaction import ttypes as compaction
 from airflow_hiveacid.metastore.gen.faults import ttypes as faults
 from airflow_hiveacid.metastore.gen.locks import ttypes as locks
-from airflow_hiveacid.metastore.gen.service import Metastore
+from airflow_hiveacid.metastore.gen.places import ttypes as places
+from airflow_hiveacid.metastore.gen.service import Metastore, Places
 from airflow_hiveacid.metastore.gen.tables import ttypes as tables
 from airflow_hiveacid.metastore.gen.transactions import ttypes as transactions
 
@@ -64,7 +65,7 @@ _COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 _STRUCT: Final = re.compile(r"(?:struct|exception) (\w+) \{(.*?)\}", re.DOTALL)
 _FIELD: Final = re.compile(r"(\d+): .*?(\w+)(?: = \w+)?\n")
 _METHOD: Final = re.compile(r"^  \S.*? (\w+)\(", re.MULTILINE)
-_MODULES: Final = (compaction, faults, locks, tables, transactions)
+_MODULES: Final = (compaction, faults, locks, places, tables, transactions)
 
 
 def _is_struct(candidate: object) -> bool:
@@ -77,7 +78,12 @@ def _is_enum(candidate: object) -> bool:
 
 STRUCTS: Final = [c for m in _MODULES for c in vars(m).values() if _is_struct(c)]
 ENUMS: Final = [c for m in _MODULES for c in vars(m).values() if _is_enum(c)]
-METHODS: Final = [name for name in vars(Metastore.Iface) if not name.startswith("_")]
+METHODS: Final = [
+    (service, name)
+    for service in (Metastore, Places)
+    for name in vars(service.Iface)
+    if not name.startswith("_")
+]
 
 
 def fields(struct: Stub) -> dict[str, tuple[int, str]]:
@@ -131,14 +137,14 @@ def test_every_enum_member_has_the_number_that_an_independent_client_has(enum: S
         assert number == expected, name
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("service", "method"), METHODS)
 def test_every_method_has_the_arguments_and_faults_that_an_independent_client_has(
-    method: str,
+    service: Stub, method: str
 ) -> None:
     if method in YOUNGER_METHODS:
         assert not hasattr(ThriftHiveMetastore, f"{method}_args")
         return
-    ours = {kind: _spec(Metastore, method, kind) for kind in ("args", "result")}
+    ours = {kind: _spec(service, method, kind) for kind in ("args", "result")}
     theirs = {kind: _spec(ThriftHiveMetastore, method, kind) for kind in ("args", "result")}
     assert ours == theirs
 
@@ -158,14 +164,16 @@ def test_the_list_of_younger_fields_names_tests_that_exist() -> None:
 
 def test_the_generated_stubs_are_those_of_the_idl() -> None:
     written = {
-        struct: {name: int(number) for number, name in _FIELD.findall(body)}
+        (file.stem, struct): {name: int(number) for number, name in _FIELD.findall(body)}
         for file in _IDL.glob("*.thrift")
         for struct, body in _STRUCT.findall(_COMMENT.sub("", file.read_text()))
     }
     generated = {
-        struct.__name__: {name: number for name, (number, _) in fields(struct).items()}
+        (struct.__module__.split(".")[-2], struct.__name__): {
+            name: number for name, (number, _) in fields(struct).items()
+        }
         for struct in STRUCTS
     }
     assert written == generated
     service = _COMMENT.sub("", (_IDL / "service.thrift").read_text())
-    assert sorted(_METHOD.findall(service)) == sorted(METHODS)
+    assert sorted(_METHOD.findall(service)) == sorted(name for _, name in METHODS)

@@ -1,1 +1,1 @@
-__all__ = ['ttypes', 'constants', 'Metastore']
+__all__ = ['ttypes', 'constants', 'Metastore', 'Places']

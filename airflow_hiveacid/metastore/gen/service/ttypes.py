@@ -14,6 +14,7 @@ import sys
 import airflow_hiveacid.metastore.gen.compaction.ttypes
 import airflow_hiveacid.metastore.gen.faults.ttypes
 import airflow_hiveacid.metastore.gen.locks.ttypes
+import airflow_hiveacid.metastore.gen.places.ttypes
 import airflow_hiveacid.metastore.gen.tables.ttypes
 import airflow_hiveacid.metastore.gen.transactions.ttypes
 
