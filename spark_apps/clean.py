@@ -8,6 +8,7 @@ from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs import CleanSpec
 from airflow_hiveacid.spark.maintenance.clean import Cleaner, CleaningOutcome
+from airflow_hiveacid.spark.maintenance.overview import Overview
 from airflow_hiveacid.spark.maintenance.side_by_side import each_partition
 from airflow_hiveacid.spark.reading.target import partitions_of
 from spark_apps.runtime import main
@@ -24,10 +25,14 @@ def clean(job: JobContext) -> JobResult:
     spec = job.job_of(CleanSpec)
     table = job.changeable_table(spec.target, "cleaning")
 
-    def cleaner(client: MetastorePort) -> Cleaner:
-        return Cleaner(client=client, table=table, spec=spec, on_step=job.on_step)
-
     partitions = partitions_of(job.client, table, spec.partition)
+    overview = Overview.of(job.client, table)
+
+    def cleaner(client: MetastorePort) -> Cleaner:
+        return Cleaner(
+            client=client, table=table, spec=spec, on_step=job.on_step, overview=overview
+        )
+
     outcomes = each_partition(
         job.client, table, partitions, lambda c, p: cleaner(c).clean(p), at_once=len(partitions)
     )

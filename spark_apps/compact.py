@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs import CompactSpec
@@ -30,6 +31,8 @@ def compact(job: JobContext) -> JobResult:
     spec = job.job_of(CompactSpec)
     table = job.changeable_table(spec.target, "compaction")
     partitions = partitions_of(job.client, table, spec.partition)
+    txns = job.client.valid_txns()
+    known = Snapshot(txn_id=None, txns=txns, tables=job.client.valid_write_ids([table.ref], txns))
 
     def compact_one(client: MetastorePort, partition: PartitionInfo) -> CompactionOutcome:
         return Compactor(
@@ -42,6 +45,7 @@ def compact(job: JobContext) -> JobResult:
             lock_timeout_s=job.spec.lock_timeout_s,
             heartbeat_s=job.spec.heartbeat_s,
             on_step=job.on_step,
+            known=known,
         ).compact(partition)
 
     at_once = job.spark.sparkContext.defaultParallelism

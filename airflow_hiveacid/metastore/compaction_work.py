@@ -235,7 +235,7 @@ class _QueueWorker:
     def _at_work(self) -> list[CompactionEntry]:
         return [
             entry
-            for entry in self.client.show_compactions(self.ref)
+            for entry in self.client.show_compactions(self.ref, self.partition)
             if entry.partition == self.partition and entry.state in _AT_WORK
         ]
 

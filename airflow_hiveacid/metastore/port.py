@@ -219,8 +219,10 @@ class QueuePort(Protocol):
     ) -> CompactionResponse:
         """Put an entry into the queue unless one waits there. Pools exist on 4.x."""
 
-    def show_compactions(self, ref: TableRef | None = None) -> tuple[CompactionEntry, ...]:
-        """The queue and its history, of one table or of all, in the server's order.
+    def show_compactions(
+        self, ref: TableRef | None = None, partition: PartitionName | None = None
+    ) -> tuple[CompactionEntry, ...]:
+        """The queue and its history, of all or one table or partition, in the server's order.
 
         Tables whose names only a quoted identifier can spell are left out.
         """

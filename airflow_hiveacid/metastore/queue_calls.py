@@ -72,14 +72,20 @@ class QueueCalls:
             message=answer.errormessage,
         )
 
-    def show_compactions(self, ref: TableRef | None = None) -> tuple[CompactionEntry, ...]:
+    def show_compactions(
+        self, ref: TableRef | None = None, partition: PartitionName | None = None
+    ) -> tuple[CompactionEntry, ...]:
         """See QueuePort."""
         wire = ttypes.ShowCompactRequest()
         if ref is not None:  # fields that 3.1 skips
-            wire.dbName, wire.tbName = ref.db, ref.name
+            wire.dbName, wire.tbName, wire.partName = ref.db, ref.name, _text(partition)
         answer = self._connection.call("show_compact", wire, repeat=Repeat.SAFE)
         entries = (_entry(item) for item in answer.compacts)
-        return tuple(e for e in entries if e is not None and ref in (None, e.table))
+        return tuple(
+            e
+            for e in entries
+            if e is not None and ref in (None, e.table) and partition in (None, e.partition)
+        )
 
     def find_next_compaction(
         self, worker_id: str, *, worker_version: str, pool: str | None = None

@@ -420,9 +420,13 @@ class FakeClient:
         return entry.state in (CompactionState.INITIATED, CompactionState.WORKING)
 
     @served
-    def show_compactions(self, ref: TableRef | None = None) -> tuple[CompactionEntry, ...]:
+    def show_compactions(
+        self, ref: TableRef | None = None, partition: PartitionName | None = None
+    ) -> tuple[CompactionEntry, ...]:
         return tuple(
-            entry for entry in reversed(self.server.queue.values()) if ref in (None, entry.table)
+            entry
+            for entry in reversed(self.server.queue.values())
+            if ref in (None, entry.table) and partition in (None, entry.partition)
         )
 
     @served

@@ -38,6 +38,7 @@ struct CompactionResponse {
 struct ShowCompactRequest {
   3: optional string dbName
   4: optional string tbName
+  5: optional string partName
 }
 
 struct ShowCompactResponseElement {

@@ -16,7 +16,11 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import MetastoreCallError, TableChangedError
+from airflow_hiveacid.format.errors import (
+    MetastoreCallError,
+    NotEnoughHistoryError,
+    TableChangedError,
+)
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.names import STAGING_PREFIX, BaseName, parse_directory_name
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
@@ -42,7 +46,7 @@ from airflow_hiveacid.storage.stores.listing import (
     tree_size,
 )
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.table_notes import TableNotes, note_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -52,6 +56,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.specs import CleanSpec
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.spark.maintenance.overview import Overview
 
 log = logging.getLogger("hiveacid")
 
@@ -70,13 +75,17 @@ class CleaningOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaner:
-    """Cleans partitions of one table. Not thread-safe."""
+    """Cleans partitions of one table. Not thread-safe.
+
+    With an `overview` of the table, nobody is asked about a partition that needs no cleaning.
+    """
 
     client: MetastorePort
     table: TableInfo
     spec: CleanSpec
     on_step: Callable[[str], None]
     now_s: Callable[[], float] = time.time
+    overview: Overview | None = None
 
     def clean(self, partition: PartitionInfo) -> CleaningOutcome:
         """Clean one partition.
@@ -85,7 +94,10 @@ class Cleaner:
             TableChangedError: the table was dropped meanwhile and made again.
         """
         notes = TableNotes(location=self.table.location)
-        state, listing = self._state(partition, self.client.valid_txns())
+        state, listing = self._first_look(partition)
+        names = [path for path in listing.directories if "/" not in path]
+        if self._is_untouched(partition) and is_clean(state) and not any(map(_is_staging, names)):
+            return CleaningOutcome(partition=str(partition.name), removed=(), kept=())
         # Asked after listing: whoever listed the directory before us is among these, so nobody can
         # have seen what we are about to replace and be taken for younger than the replacement.
         txns = self.client.valid_txns()
@@ -93,7 +105,7 @@ class Cleaner:
         self._check_table()
         plan = plan_cleaning(
             state,
-            _staging(partition, [path for path in listing.directories if "/" not in path]),
+            _staging(partition, names),
             seen,
             txns,
             now_s=self.now_s(),
@@ -108,6 +120,8 @@ class Cleaner:
         self.on_step("noted")
         plan = _remove(partition, plan, listing)
         self.on_step("removed")
+        # Before the directory is looked at: what becomes ready later may have left something there.
+        ready = self._ready(partition)
         left, _ = self._state(partition, self.client.valid_txns())
         still = {d.superseded_by for d in left.obsolete_directories}
         if left.obsolete_originals and left.base:
@@ -115,7 +129,7 @@ class Cleaner:
         notes.note_first_seen(
             partition.name, {name: s for name, s in seen.items() if name in still}
         )
-        marked = self._mark_cleaned(partition, notes) if is_clean(left) else ()
+        marked = self._mark_cleaned(ready, notes) if is_clean(left) else ()
         return dataclasses.replace(_outcome(partition, plan), marked_entries=marked)
 
     def clean_staging(self) -> CleaningOutcome:
@@ -132,6 +146,23 @@ class Cleaner:
             plan = _remove(whole, plan, None)
         return _outcome(whole, plan)
 
+    def _is_untouched(self, partition: PartitionInfo) -> bool:
+        """Whether neither the queue nor a note of ours says anything of a partition."""
+        return (
+            self.overview is not None
+            and _in_queue(partition) not in self.overview.waiting
+            and note_of(partition.name) not in self.overview.noted
+        )
+
+    def _first_look(self, partition: PartitionInfo) -> tuple[AcidState, Listing]:
+        if self.overview is not None:
+            listing = list_table(partition.location)
+            try:
+                return resolve(listing, self.overview.write_ids, self.overview.txns), listing
+            except NotEnoughHistoryError:
+                pass  # somebody has compacted and cleaned since
+        return self._state(partition, self.client.valid_txns())
+
     def _state(self, partition: PartitionInfo, txns: ValidTxnList) -> tuple[AcidState, Listing]:
         ref = self.table.ref
         write_ids = self.client.valid_write_ids([ref], txns)[ref]
@@ -147,22 +178,29 @@ class Cleaner:
         if self.client.get_table(self.table.ref).table_id != self.table.table_id:
             raise TableChangedError(table=self.table.ref, what="table_id")
 
-    def _mark_cleaned(self, partition: PartitionInfo, notes: TableNotes) -> tuple[int, ...]:
+    def _ready(self, partition: PartitionInfo) -> list[CompactionEntry]:
+        """The entries of the queue that wait for this partition to be cleaned."""
+        if self.client.generation is MetastoreGeneration.V3:
+            return []
+        name = _in_queue(partition)
+        return [
+            entry
+            for entry in self.client.show_compactions(self.table.ref, name)
+            if entry.state is CompactionState.READY_FOR_CLEANING and entry.partition == name
+        ]
+
+    def _mark_cleaned(self, ready: Iterable[CompactionEntry], notes: TableNotes) -> tuple[int, ...]:
         """Tell the queue which of our compactions are done for good.
 
         Entries of other workers are left to the server's own cleaner: the queue does not say up to
         which write ID they went, and without that number the server would forget too much.
         """
-        if self.client.generation is MetastoreGeneration.V3:
-            return ()
         marked: list[int] = []
-        for entry in self.client.show_compactions(self.table.ref):
-            highest = (
-                notes.highest_write_id(entry.entry_id)
-                if entry.entry_id is not None and _waits_here(entry, partition)
-                else None
-            )
-            if entry.entry_id is None or highest is None:
+        for entry in ready:
+            if entry.entry_id is None:
+                continue
+            highest = notes.highest_write_id(entry.entry_id)
+            if highest is None:
                 continue
             try:
                 self.client.mark_cleaned(
@@ -186,16 +224,20 @@ class Cleaner:
         return tuple(marked)
 
 
-def _waits_here(entry: CompactionEntry, partition: PartitionInfo) -> bool:
-    name = partition.name if partition.name.columns else None
-    return entry.state is CompactionState.READY_FOR_CLEANING and entry.partition == name
+def _in_queue(partition: PartitionInfo) -> PartitionName | None:
+    """What the queue calls a partition, or the whole table."""
+    return partition.name if partition.name.columns else None
+
+
+def _is_staging(name: str) -> bool:
+    return name.startswith(STAGING_PREFIX)
 
 
 def _staging(partition: PartitionInfo, names: Iterable[str]) -> tuple[StagingDirectory, ...]:
     """The staging directories among those at a location, with their size and newest change."""
     found = []
     for name in names:
-        if not name.startswith(STAGING_PREFIX):
+        if not _is_staging(name):
             continue
         number = name.removeprefix(STAGING_PREFIX).partition("-")[0]
         size, newest = tree_size(*open_location(f"{partition.location.rstrip('/')}/{name}"))
@@ -222,7 +264,7 @@ def _remove(partition: PartitionInfo, plan: CleaningPlan, listing: Listing | Non
 
     def remove(removal: Removal) -> bool:
         fs, path = open_location(f"{partition.location.rstrip('/')}/{removal.path}")
-        if not removal.path.startswith(STAGING_PREFIX):
+        if not _is_staging(removal.path):
             now = files_below(partition.location, removal.path)
             if now and now != tuple(judged.get(removal.path, ())):
                 log.warning("left alone, since it is another one by now: %s", path)
@@ -250,7 +292,7 @@ def _bases_first(removals: Iterable[Removal]) -> tuple[list[Removal], list[Remov
 
 
 def _is_directory_name(name: str) -> bool:
-    return name.startswith(STAGING_PREFIX) or parse_directory_name(name) is not None
+    return _is_staging(name) or parse_directory_name(name) is not None
 
 
 def _outcome(partition: PartitionInfo, plan: CleaningPlan) -> CleaningOutcome:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -21,7 +22,7 @@ import pyarrow as pa
 
 from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import DirectoryExistsError
+from airflow_hiveacid.format.errors import DirectoryExistsError, NotEnoughHistoryError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot
 from airflow_hiveacid.jobs.specs import CompactionChoice, CompactSpec
@@ -101,7 +102,11 @@ class CompactionOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compactor:
-    """Compacts partitions of one table. Not thread-safe: one per thread, with its own client."""
+    """Compacts partitions of one table. Not thread-safe: one per thread, with its own client.
+
+    `known` is a snapshot that the run took when it began. It tells which partitions need nothing;
+    what is compacted is decided anew under the snapshot of its own transaction.
+    """
 
     spark: SparkSession
     client: MetastorePort
@@ -112,9 +117,13 @@ class Compactor:
     lock_timeout_s: float
     heartbeat_s: float | None
     on_step: Callable[[str], None]
+    known: Snapshot | None = None
 
     def plan(self, partition: PartitionInfo) -> CompactionPlan | NoCompaction:
         """What would be done now, without claiming anything."""
+        if self.known is not None:
+            with suppress(NotEnoughHistoryError):  # of the older one
+                return self._decide(self._state(partition, self.known), self.spec.choice)
         txns = self.client.valid_txns()
         snapshot = Snapshot(
             txn_id=None, txns=txns, tables=self.client.valid_write_ids([self.table.ref], txns)
@@ -199,12 +208,12 @@ class Compactor:
         return resolve(list_table(partition.location), write_ids, snapshot.txns)
 
     def _decide(self, state: AcidState, choice: CompactionChoice) -> CompactionPlan | NoCompaction:
-        knows_suffix = self.client.generation is not MetastoreGeneration.V3
         return plan_compaction(
             state,
             choice,
             CompactionPolicy(delta_count=self.spec.delta_count, delta_ratio=self.spec.delta_ratio),
-            can_hide_until_commit=knows_suffix and only_hive_4_reads(self.table.parameters),
+            can_hide_until_commit=only_hive_4_reads(self.table.parameters)
+            and self.client.generation is not MetastoreGeneration.V3,
         )
 
     def _write(

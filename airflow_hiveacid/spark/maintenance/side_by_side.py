@@ -1,19 +1,22 @@
 """How the partitions of a table are worked on side by side, none hiding what became of another.
 
-Each partition gets a connection of its own. A failure ends that partition's work alone; when all
-are through, it is raised with what the others came to.
+Each has a connection to itself while it is worked on, and the next one takes it over unless
+something went wrong on it. A failure ends that partition's work alone; when all are through, it is
+raised with what the others came to.
 """
 
 from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from airflow_hiveacid.format.errors import FencedError, HiveAcidError, PartitionsFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -41,17 +44,21 @@ def each_partition(
         HiveAcidError: the only partition failed.
         PartitionsFailedError: some of several failed; the others are done.
     """
+    connections = _Connections(client)
 
     def one(partition: PartitionInfo) -> _R | HiveAcidError:
-        with client.clone() as own:
-            try:
+        try:
+            with connections.one() as own:
                 return work(own, partition)
-            except HiveAcidError as error:
-                log.warning("partition %s failed: %s", partition.name, error)
-                return error
+        except HiveAcidError as error:
+            log.warning("partition %s failed: %s", partition.name, error)
+            return error
 
-    with ThreadPoolExecutor(max(1, min(at_once, _MOST_AT_ONCE))) as pool:
-        found = list(pool.map(one, partitions))
+    try:
+        with ThreadPoolExecutor(max(1, min(at_once, _MOST_AT_ONCE))) as pool:
+            found = list(pool.map(one, partitions))
+    finally:
+        connections.close()
     failed = {
         str(partition.name): result
         for partition, result in zip(partitions, found, strict=True)
@@ -65,3 +72,30 @@ def each_partition(
             table=table.ref, failed={n: str(e) for n, e in failed.items()}, of=len(partitions)
         )
     return [result for result in found if not isinstance(result, HiveAcidError)]
+
+
+class _Connections:
+    """Connections that wait for work. Mutable, and shared by threads."""
+
+    def __init__(self, client: MetastorePort) -> None:
+        self._client = client
+        self._free: SimpleQueue[MetastorePort] = SimpleQueue()
+
+    @contextmanager
+    def one(self) -> Iterator[MetastorePort]:
+        """One for the block alone, closed if the block raises."""
+        try:
+            own = self._free.get_nowait()
+        except Empty:
+            own = self._client.clone()
+        try:
+            yield own
+        except BaseException:
+            own.close()
+            raise
+        self._free.put(own)
+
+    def close(self) -> None:
+        """Close those that wait."""
+        while not self._free.empty():
+            self._free.get().close()

@@ -15,6 +15,7 @@ from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.plan.cleaning import FirstSeen
 from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_bytes
 from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
+from airflow_hiveacid.storage.stores.listing import list_files
 from airflow_hiveacid.storage.stores.locations import open_location
 
 if TYPE_CHECKING:
@@ -29,10 +30,15 @@ class TableNotes:
 
     location: str
 
+    def noted(self) -> frozenset[str]:
+        """Which partitions have notes of replacements, in the words of `note_of`."""
+        files = list_files(*open_location(f"{self.location.rstrip('/')}/{HIDDEN_DIRECTORY}"))
+        return frozenset(file.name for file in files)
+
     def first_seen(self, partition: PartitionName) -> dict[str, FirstSeen]:
         """When each replacement of a partition was first seen, by directory name."""
         found = {}
-        for name, note in self._read(_seen_name(partition)).items():
+        for name, note in self._read(note_of(partition)).items():
             match note:
                 case {"high_watermark": int(watermark), "at_s": int(at_s) | float(at_s)}:
                     found[name] = FirstSeen(high_watermark=TxnId(watermark), at_s=at_s)
@@ -43,10 +49,10 @@ class TableNotes:
     def note_first_seen(self, partition: PartitionName, seen: Mapping[str, FirstSeen]) -> None:
         """Replace the notes of a partition; no notes, no file."""
         if not seen:
-            delete_file(*open_location(self._uri(_seen_name(partition))))
+            delete_file(*open_location(self._uri(note_of(partition))))
             return
         self._write(
-            _seen_name(partition),
+            note_of(partition),
             {n: {"high_watermark": s.high_watermark, "at_s": s.at_s} for n, s in seen.items()},
         )
 
@@ -78,7 +84,8 @@ class TableNotes:
         return f"{self.location.rstrip('/')}/{HIDDEN_DIRECTORY}/{name}"
 
 
-def _seen_name(partition: PartitionName) -> str:
+def note_of(partition: PartitionName) -> str:
+    """What the note of a partition's replacements is called."""
     return f"_seen_{hashlib.sha256(str(partition).encode()).hexdigest()[:32]}.json"
 
 

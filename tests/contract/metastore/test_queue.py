@@ -79,6 +79,21 @@ def test_the_server_filters_what_it_shows(
     request = ShowCompactRequest(dbName=bench.db, tbName="other")
     answer = client._connection.call("show_compact", request, repeat=Repeat.SAFE)
     assert [(e.dbname, e.tablename) for e in answer.compacts] == [(bench.db, "other")]
+    client.request_compaction(table.ref, month("2"), MINOR)
+    request = ShowCompactRequest(dbName=bench.db, tbName=table.ref.name, partName="month=2")
+    answer = client._connection.call("show_compact", request, repeat=Repeat.SAFE)
+    assert [e.partitionname for e in answer.compacts] == ["month=2"]
+
+
+@pytest.mark.parametrize("value", ["2", "a/b=c", "50% {off}", "été"])
+def test_the_queue_of_one_partition_is_shown(
+    client: MetastorePort, table: TableInfo, value: str
+) -> None:
+    for name in (month("1"), month(value)):
+        client.request_compaction(table.ref, name, MINOR)
+    (entry,) = client.show_compactions(table.ref, month(value))
+    assert entry.partition == month(value)
+    assert client.show_compactions(table.ref, month("3")) == ()
 
 
 def test_an_unpartitioned_table_is_queued_as_a_whole(bench: Bench, client: MetastorePort) -> None:

@@ -34,6 +34,7 @@ YOUNGER_FIELDS: Final = {
     ("CompactionInfoStruct", "poolname"): "test_a_worker_claims_from_its_own_pool_only",
     ("ShowCompactRequest", "dbName"): "test_the_server_filters_what_it_shows",
     ("ShowCompactRequest", "tbName"): "test_the_server_filters_what_it_shows",
+    ("ShowCompactRequest", "partName"): "test_the_server_filters_what_it_shows",
     ("ShowCompactResponseElement", "poolName"): "test_a_worker_claims_from_its_own_pool_only",
     ("ShowCompactResponseElement", "txnId"): "test_a_compaction_goes_from_claim_to_cleaned",
     ("ShowCompactResponseElement", "nextTxnId"): "test_a_compaction_goes_from_claim_to_cleaned",

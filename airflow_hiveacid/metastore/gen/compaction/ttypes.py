@@ -332,18 +332,21 @@ class ShowCompactRequest(object):
     Attributes:
      - dbName
      - tbName
+     - partName
 
     """
 
     __slots__ = (
         'dbName',
         'tbName',
+        'partName',
     )
 
 
-    def __init__(self, dbName=None, tbName=None,):
+    def __init__(self, dbName=None, tbName=None, partName=None,):
         self.dbName = dbName
         self.tbName = tbName
+        self.partName = partName
 
     def read(self, iprot):
         if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
@@ -364,6 +367,11 @@ class ShowCompactRequest(object):
                     self.tbName = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
                 else:
                     iprot.skip(ftype)
+            elif fid == 5:
+                if ftype == TType.STRING:
+                    self.partName = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
+                else:
+                    iprot.skip(ftype)
             else:
                 iprot.skip(ftype)
             iprot.readFieldEnd()
@@ -381,6 +389,10 @@ class ShowCompactRequest(object):
         if self.tbName is not None:
             oprot.writeFieldBegin('tbName', TType.STRING, 4)
             oprot.writeString(self.tbName.encode('utf-8') if sys.version_info[0] == 2 else self.tbName)
+            oprot.writeFieldEnd()
+        if self.partName is not None:
+            oprot.writeFieldBegin('partName', TType.STRING, 5)
+            oprot.writeString(self.partName.encode('utf-8') if sys.version_info[0] == 2 else self.partName)
             oprot.writeFieldEnd()
         oprot.writeFieldStop()
         oprot.writeStructEnd()
@@ -1293,6 +1305,7 @@ ShowCompactRequest.thrift_spec = (
     None,  # 2
     (3, TType.STRING, 'dbName', 'UTF8', None, ),  # 3
     (4, TType.STRING, 'tbName', 'UTF8', None, ),  # 4
+    (5, TType.STRING, 'partName', 'UTF8', None, ),  # 5
 )
 all_structs.append(ShowCompactResponseElement)
 ShowCompactResponseElement.thrift_spec = (

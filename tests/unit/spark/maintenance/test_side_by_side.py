@@ -66,6 +66,30 @@ def test_a_newer_copy_of_the_job_is_said_before_all_else(
         outcome(client, table, {"day=1": StorageError("no disk"), "day=3": fenced})
 
 
+def test_a_connection_serves_the_next_partition_unless_something_went_wrong_on_it(
+    client: FakeClient, table: TableInfo
+) -> None:
+    served: list[tuple[MetastorePort, str]] = []
+    closed: list[MetastorePort] = []
+
+    class Own(type(client)):  # type: ignore[misc] # only known as the fixture's
+        def close(self) -> None:
+            closed.append(self)
+
+    def work(own: MetastorePort, partition: PartitionInfo) -> None:
+        served.append((own, str(partition.name)))
+        if str(partition.name) == "day=2":
+            raise StorageError("no disk")
+
+    with pytest.raises(PartitionsFailedError):
+        each_partition(Own(client.server), table, DAYS * 2, work, at_once=1)
+    one, two, three, four, five, six = (own for own, _ in served)
+    assert one is two
+    assert three is four is five
+    assert len({id(own) for own in (one, three, six)}) == 3
+    assert closed == [one, three, six]
+
+
 def test_a_thousand_partitions_take_a_few_connections_at_once(
     client: FakeClient, table: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
