@@ -18,6 +18,7 @@ import dataclasses
 import hashlib
 import json
 import logging
+import random
 import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
@@ -45,6 +46,8 @@ HIDDEN_DIRECTORY: Final = "_hiveacid"
 """Our own directory below a table's location."""
 
 _VERSION: Final = 2
+# A second or two of a job's time; every job adds two.
+_MOST_PRUNED: Final = 1000
 _PREPARED: Final = "prepared"
 _DONE: Final = "done"
 _NAME: Final = re.compile(
@@ -141,8 +144,8 @@ class Ledger:
         """
         found = []
         prefix = _prefix(job_key, self.table_id)
-        for file in list_files(*open_location(self._root)):
-            if _NAME.fullmatch(file.name) is None or not file.name.startswith(prefix):
+        for file in list_files(*open_location(self._root), prefix):
+            if _NAME.fullmatch(file.name) is None:
                 continue
             entry = self._read(file, job_key)
             if entry is not None:
@@ -165,19 +168,23 @@ class Ledger:
 
         Another job's memory may have to last longer than that of the one that prunes. Time is that
         of the newest file if that is earlier: a machine whose clock is a month ahead must not make
-        everybody forget. Gives the number of what is removed.
+        everybody forget. Of very many old ones some are looked at, the next time others: what each
+        one says of itself takes reading it. Gives the number of what is removed.
         """
         fs, root = open_location(self._root)
         gone = 0
         files = list_files(fs, root)
         now_s = min(now_s, max((f.modified_s for f in files if f.modified_s), default=now_s))
-        for file in files:
-            is_entry = _NAME.fullmatch(file.name) is not None
-            if not is_entry and not file.name.startswith(ASIDE_PREFIX):
-                continue
-            if (file.modified_s or now_s) >= now_s - retention_s:
-                continue
-            entry = self._read(file, "") if is_entry else None
+        old = [
+            file
+            for file in files
+            if (file.modified_s or now_s) < now_s - retention_s
+            and (file.name.startswith(ASIDE_PREFIX) or _NAME.fullmatch(file.name))
+        ]
+        if len(old) > _MOST_PRUNED:
+            old = random.sample(old, _MOST_PRUNED)
+        for file in old:
+            entry = None if file.name.startswith(ASIDE_PREFIX) else self._read(file, "")
             recorded_s = 0.0 if entry is None else max(entry.recorded_s, file.modified_s or 0.0)
             if entry is None or recorded_s + entry.retention_s < now_s:
                 delete_file(fs, f"{root}/{file.name}")

@@ -136,8 +136,8 @@ def metadata_text(data_format: str) -> bytes:
     return json.dumps(marker, separators=(",", ":")).encode()
 
 
-def list_files(fs: pafs.FileSystem, directory: str) -> tuple[FileEntry, ...]:
-    """The files directly in a directory, by name; none if it is not there.
+def list_files(fs: pafs.FileSystem, directory: str, prefix: str = "") -> tuple[FileEntry, ...]:
+    """The files directly in a directory whose names begin so, by name; none if it is not there.
 
     Raises:
         LocationPermissionError: it may not be read.
@@ -147,7 +147,12 @@ def list_files(fs: pafs.FileSystem, directory: str) -> tuple[FileEntry, ...]:
         found = fs.get_file_info(pafs.FileSelector(directory, allow_not_found=True))
         return tuple(
             sorted(
-                (_entry(i.base_name, i) for i in found if i.type == pafs.FileType.File),
+                (
+                    _entry(name, info)
+                    for info in found
+                    if (name := info.base_name).startswith(prefix)
+                    and info.type == pafs.FileType.File
+                ),
                 key=lambda f: f.path,
             )
         )

@@ -16,6 +16,7 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.spark.maintenance import clean
 from airflow_hiveacid.spark.maintenance.clean import Cleaner
+from airflow_hiveacid.spark.maintenance.overview import Overview
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
 from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from contract.fake_client import FakeClient
@@ -40,6 +41,7 @@ class Place:
     client: FakeClient
     table: TableInfo
     root: Path
+    with_overview: bool
 
     def clean(
         self,
@@ -55,6 +57,7 @@ class Place:
             spec=CleanSpec(target="default.t", retention_s=retention_s),
             on_step=on_step,
             now_s=lambda: at_s,
+            overview=Overview.of(self.client, self.table) if self.with_overview else None,
         )
         (whole,) = self.client.list_partitions(self.table)
         cleaner.clean(whole)
@@ -65,8 +68,8 @@ class Place:
         return sorted(p.name for p in self.root.iterdir() if not p.name.startswith("_"))
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
+@pytest.fixture(params=[False, True], ids=["alone", "in a run"])
+def place(tmp_path: Path, request: pytest.FixtureRequest) -> Place:
     client = FakeClient(FakeMetastore(MetastoreGeneration.V4, ManualClock()))
     root = tmp_path / "t"
     table = client.create_table(
@@ -84,7 +87,7 @@ def place(tmp_path: Path) -> Place:
         (root / name).mkdir(parents=True)
         (root / name / "bucket_00000").write_bytes(b"rows")
     (root / BASE / "_metadata_acid").write_bytes(metadata_text("compacted"))
-    return Place(client=client, table=table, root=root)
+    return Place(client=client, table=table, root=root, with_overview=request.param)
 
 
 @pytest.mark.promise("K5")

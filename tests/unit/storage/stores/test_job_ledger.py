@@ -269,3 +269,17 @@ def test_what_a_killed_writer_has_left_half_written_is_pruned(tmp_path: Path) ->
     assert ledger_of(tmp_path).prune(now_s=1050.0, retention_s=1000.0) == 0
     assert ledger_of(tmp_path).prune(now_s=1200.0, retention_s=1000.0) == 1
     assert not half.exists()
+
+
+def test_of_very_many_old_entries_each_job_prunes_a_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_ledger, "_MOST_PRUNED", 3)
+    ledger = ledger_of(tmp_path)
+    for number in range(7):
+        ledger.write(replace(entry(tmp_path), txn_id=TxnId(number), retention_s=0.0))
+    for file in (tmp_path / HIDDEN_DIRECTORY).iterdir():
+        os.utime(file, (1.0, 1.0))
+    ledger.write(replace(entry(tmp_path), txn_id=TxnId(99)))
+    assert [ledger.prune(time.time(), 10.0) for _ in range(4)] == [3, 3, 1, 0]
+    assert [found.txn_id for found in ledger.entries(KEY)] == [99]

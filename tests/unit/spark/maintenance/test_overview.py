@@ -1,0 +1,226 @@
+"""A run over many partitions asks about those alone that need something, and passes none over."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.names import METADATA_FILE
+from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableRef
+from airflow_hiveacid.jobs.specs import CleanSpec, CompactSpec
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
+from airflow_hiveacid.plan.cleaning import FirstSeen
+from airflow_hiveacid.spark.maintenance.clean import Cleaner, CleaningOutcome
+from airflow_hiveacid.spark.maintenance.compact import Compactor
+from airflow_hiveacid.spark.maintenance.overview import Overview
+from airflow_hiveacid.storage.stores.listing import metadata_text
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
+from contract.fake_client import FakeClient
+from contract.fake_metastore import FakeMetastore
+from contract.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_hiveacid.format.table import TableInfo
+
+REF: Final = TableRef("d", "t")
+QUIET: Final = ("1", "2", "3")
+
+
+class Watched(FakeClient):
+    """A client that notes what the metastore is asked."""
+
+    asked: list[str]
+
+    def __getattribute__(self, name: str) -> Any:  # noqa: ANN401
+        found = super().__getattribute__(name)
+        if callable(found) and not name.startswith("_") and name != "asked":
+            super().__getattribute__("asked").append(name)
+        return found
+
+
+@pytest.fixture
+def client() -> Watched:
+    return Watched(FakeMetastore(MetastoreGeneration.V4, ManualClock()))
+
+
+@pytest.fixture
+def table(client: Watched, tmp_path: Path) -> TableInfo:
+    """Four days of two inserts each; of the last one there is a base that holds both."""
+    client.asked = []
+    table = client.create_table(
+        NewTable(
+            ref=REF,
+            columns=(Column(name="id", type="int"),),
+            partition_columns=(Column(name="day", type="string"),),
+            location=f"file:{tmp_path}/t",
+        )
+    )
+    client.add_partitions(table, [day(n) for n in (*QUIET, "4")])
+    for write_id in (1, 2):
+        assert insert(client) == write_id
+        for n in (*QUIET, "4"):
+            put(tmp_path, n, f"delta_000000{write_id}_000000{write_id}_0000")
+    put_base(tmp_path, "4", 2)
+    return table
+
+
+def day(number: str) -> PartitionName:
+    return PartitionName(("day",), (number,))
+
+
+def insert(client: FakeClient, *, aborts: bool = False) -> WriteId:
+    txn_id = client.open_txn()
+    write_id = client.allocate_write_id(txn_id, REF)
+    client.add_dynamic_partitions(txn_id, write_id, REF, [day("1")], DataOperation.INSERT)
+    (client.abort_txn if aborts else client.commit_txn)(txn_id)
+    return write_id
+
+
+def put(root: Path, number: str, name: str) -> Path:
+    directory = root / "t" / f"day={number}" / name
+    directory.mkdir(parents=True)
+    (directory / "bucket_00000").write_text("rows")
+    return directory
+
+
+def put_base(root: Path, number: str, write_id: int) -> None:
+    base = put(root, number, f"base_{write_id:07d}")
+    (base / METADATA_FILE).write_bytes(metadata_text("compacted"))
+
+
+def there(root: Path, number: str) -> list[str]:
+    return sorted(p.name for p in (root / "t" / f"day={number}").iterdir())
+
+
+def clean(client: FakeClient, table: TableInfo, overview: Overview, n: str) -> CleaningOutcome:
+    cleaner = Cleaner(
+        client=client,
+        table=table,
+        spec=CleanSpec(target=str(REF), retention_s=0.0, orphan_age_s=0.0),
+        on_step=lambda _: None,
+        overview=overview,
+    )
+    return cleaner.clean(PartitionInfo(name=day(n), location=f"{table.location}/day={n}"))
+
+
+def ready_for_cleaning(client: FakeClient, table: TableInfo, n: str) -> int:
+    """A compaction of ours that is through with a partition, but for its cleaning."""
+    client.request_compaction(REF, day(n), CompactionType.MAJOR)
+    claim = client.find_next_compaction("worker", worker_version="1")
+    assert claim is not None
+    client.mark_compacted(claim)
+    TableNotes(location=table.location).note_highest_write_id(claim.entry_id, WriteId(2))
+    return claim.entry_id
+
+
+def test_nobody_is_asked_about_partitions_that_need_nothing(
+    client: Watched, table: TableInfo, tmp_path: Path
+) -> None:
+    overview = Overview.of(client, table)
+    client.asked.clear()
+    for n in QUIET:
+        assert clean(client, table, overview, n).removed == ()
+    assert client.asked == []
+    removed = [r.path for r in clean(client, table, overview, "4").removed]
+    assert len(removed) == 2
+    assert there(tmp_path, "4") == ["base_0000002"]
+    assert "show_compactions" in client.asked
+
+
+def test_what_is_aborted_goes_from_a_partition_with_nothing_else_to_clean(
+    client: Watched, table: TableInfo, tmp_path: Path
+) -> None:
+    assert insert(client, aborts=True) == 3
+    put(tmp_path, "1", "delta_0000003_0000003_0000")
+    overview = Overview.of(client, table)
+    assert insert(client, aborts=True) == 4
+    put(tmp_path, "1", "delta_0000004_0000004_0000")
+    clean(client, table, overview, "1")
+    kept = ["delta_0000001_0000001_0000", "delta_0000002_0000002_0000"]
+    # What was aborted since is left to the next run.
+    assert there(tmp_path, "1") == [*kept, "delta_0000004_0000004_0000"]
+    clean(client, table, Overview.of(client, table), "1")
+    assert there(tmp_path, "1") == kept
+
+
+def test_left_over_staging_goes_from_a_partition_with_nothing_else_to_clean(
+    client: Watched, table: TableInfo, tmp_path: Path
+) -> None:
+    put(tmp_path, "1", "_tmp_hiveacid_1-1-0123456789ab")
+    clean(client, table, Overview.of(client, table), "1")
+    assert len(there(tmp_path, "1")) == 2
+
+
+def test_the_queue_is_told_of_a_partition_that_somebody_else_has_cleaned(
+    client: Watched, table: TableInfo
+) -> None:
+    entry_id = ready_for_cleaning(client, table, "1")
+    assert clean(client, table, Overview.of(client, table), "1").marked_entries == (entry_id,)
+    (entry,) = client.show_compactions(REF)
+    assert entry.state is CompactionState.SUCCEEDED
+
+
+def test_a_compaction_that_is_ready_only_now_waits_for_a_look_that_begins_later(
+    client: Watched, table: TableInfo
+) -> None:
+    overview = Overview.of(client, table)
+    ready_for_cleaning(client, table, "1")
+    assert clean(client, table, overview, "1").marked_entries == ()
+    (entry,) = client.show_compactions(REF)
+    assert entry.state is CompactionState.READY_FOR_CLEANING
+
+
+def test_a_note_that_nothing_needs_any_more_does_not_outlast_the_next_run(
+    client: Watched, table: TableInfo
+) -> None:
+    """The name of its directory may come back, and would be taken for seen long ago."""
+    notes = TableNotes(location=table.location)
+    seen = FirstSeen(high_watermark=client.valid_txns().high_watermark, at_s=1.0)
+    notes.note_first_seen(day("1"), {"base_0000002": seen})
+    clean(client, table, Overview.of(client, table), "1")
+    assert notes.noted() == frozenset()
+
+
+def test_a_partition_compacted_and_cleaned_since_the_run_began_is_no_error(
+    client: Watched, table: TableInfo, tmp_path: Path
+) -> None:
+    overview = Overview.of(client, table)
+    assert insert(client) == 3
+    put_base(tmp_path, "1", 3)
+    for write_id in (1, 2):
+        shutil.rmtree(tmp_path / f"t/day=1/delta_000000{write_id}_000000{write_id}_0000")
+    assert clean(client, table, overview, "1").removed == ()
+    assert there(tmp_path, "1") == ["base_0000003"]
+
+
+def test_nobody_is_asked_about_partitions_that_are_not_due_for_compaction(
+    client: Watched, table: TableInfo
+) -> None:
+    txns = client.valid_txns()
+    known = Snapshot(txn_id=None, txns=txns, tables=client.valid_write_ids([REF], txns))
+    compactor = Compactor(
+        spark=None,  # type: ignore[arg-type] # nothing is compacted
+        client=client,
+        table=table,
+        spec=CompactSpec(target=str(REF)),
+        job_key="k",
+        attempt=AttemptId(1, "0123456789ab"),
+        lock_timeout_s=1.0,
+        heartbeat_s=None,
+        on_step=lambda _: None,
+        known=known,
+    )
+    client.asked.clear()
+    for n in QUIET:
+        info = PartitionInfo(name=day(n), location=f"{table.location}/day={n}")
+        assert not compactor.compact(info).done
+    assert client.asked == []
