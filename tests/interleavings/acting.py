@@ -17,6 +17,7 @@ from airflow_hiveacid.format.errors import (
     HiveAcidError,
 )
 from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.jobs.specs import (
     CleanSpec,
     CompactionChoice,
@@ -29,6 +30,7 @@ from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAc
 from airflow_hiveacid.metastore.transaction import begin
 from airflow_hiveacid.spark.maintenance.clean import Cleaner
 from airflow_hiveacid.spark.maintenance.compact import Compactor
+from airflow_hiveacid.spark.maintenance.overview import Overview
 from airflow_hiveacid.spark.writing import job as product
 from airflow_hiveacid.storage.stores.listing import list_table
 from interleavings import stand_ins
@@ -125,8 +127,11 @@ class Acting(Ground):
     def _compact(self, number: int, choice: CompactionChoice) -> object:
         client = self.world.client()
         table = client.get_table(REF)
+        partitions = client.list_partitions(table)
+        txns = client.valid_txns()
+        known = Snapshot(txn_id=None, txns=txns, tables=client.valid_write_ids([REF], txns))
         outcomes = []
-        for partition in client.list_partitions(table):
+        for partition in partitions:
             compactor = Compactor(
                 spark=stand_ins.SPARK,
                 client=client,
@@ -137,6 +142,7 @@ class Acting(Ground):
                 lock_timeout_s=30.0,
                 heartbeat_s=None,
                 on_step=lambda _: None,
+                known=known,
             )
             outcomes.append(compactor.compact(partition))
         return outcomes
@@ -145,14 +151,16 @@ class Acting(Ground):
         del number
         client = self.world.client()
         table = client.get_table(REF)
+        partitions = client.list_partitions(table)
         cleaner = Cleaner(
             client=client,
             table=table,
             spec=CleanSpec(target=str(REF), retention_s=0.0, orphan_age_s=0.0),
             on_step=lambda _: None,
             now_s=self.world.now_s,
+            overview=Overview.of(client, table),
         )
-        outcomes = [cleaner.clean(partition) for partition in client.list_partitions(table)]
+        outcomes = [cleaner.clean(partition) for partition in partitions]
         if table.is_partitioned:
             outcomes.append(cleaner.clean_staging())
         return outcomes

@@ -168,9 +168,9 @@ FAULTS: Final = (
             Edit(
                 module=clean,
                 where="Cleaner.clean",
-                old="    state, listing = self._state(partition, self.client.valid_txns())\n",
+                old="    state, listing = self._first_look(partition)\n",
                 new="    txns = self.client.valid_txns()\n"
-                "    state, listing = self._state(partition, self.client.valid_txns())\n",
+                "    state, listing = self._first_look(partition)\n",
             ),
             Edit(
                 module=clean,
