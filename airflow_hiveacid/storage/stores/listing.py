@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import posixpath
-from typing import Final
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
 
 from pyarrow import fs as pafs
 
@@ -25,7 +26,13 @@ from airflow_hiveacid.format.names import METADATA_FILE, is_hidden
 from airflow_hiveacid.storage.stores.filesystem import read_bytes, require_directory, storage_errors
 from airflow_hiveacid.storage.stores.locations import open_location
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
 _LISTING_ATTEMPTS: Final = 5
+# Most partitions hold fewer directories, and are themselves listed side by side.
+_FEW: Final = 32
+_PARALLEL: Final = 16
 _METADATA_VERSION: Final = "0"
 
 
@@ -92,20 +99,38 @@ def _walk(fs: pafs.FileSystem, root: str, start: str) -> tuple[list[FileEntry], 
     """Files and directories below one path, relative to the root; hidden ones are not entered."""
     files: list[FileEntry] = []
     directories: list[str] = []
-    pending = [start]
-    while pending:
-        parent = pending.pop()
-        for info in fs.get_file_info(pafs.FileSelector(posixpath.join(root, parent))):
-            path = f"{parent}/{info.base_name}" if parent else info.base_name
-            if info.type == pafs.FileType.Directory:
-                directories.append(path)
-                if not is_hidden(info.base_name):
-                    pending.append(path)
-            elif info.type == pafs.FileType.NotFound:
-                raise FileNotFoundError(info.path)
-            else:
-                files.append(_entry(path, info))
+    level = [start]
+    while level:
+        parents, level = level, []
+        for parent, found in zip(parents, _children(fs, root, parents), strict=True):
+            for info in found:
+                path = f"{parent}/{info.base_name}" if parent else info.base_name
+                if info.type == pafs.FileType.Directory:
+                    directories.append(path)
+                    if not is_hidden(info.base_name):
+                        level.append(path)
+                elif info.type == pafs.FileType.NotFound:
+                    raise FileNotFoundError(info.path)
+                else:
+                    files.append(_entry(path, info))
     return files, directories
+
+
+def _children(
+    fs: pafs.FileSystem, root: str, directories: Sequence[str]
+) -> Iterable[list[pafs.FileInfo]]:
+    """What lies directly in each; a thousand deltas far away are not asked one after another."""
+
+    def look(directory: str) -> list[pafs.FileInfo]:
+        found: list[pafs.FileInfo] = fs.get_file_info(
+            pafs.FileSelector(posixpath.join(root, directory))
+        )
+        return found
+
+    if len(directories) <= _FEW:
+        return map(look, directories)
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        return list(pool.map(look, directories))
 
 
 def _entry(path: str, info: pafs.FileInfo) -> FileEntry:

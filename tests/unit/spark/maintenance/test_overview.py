@@ -27,8 +27,10 @@ from contract.fake_metastore import FakeMetastore
 from contract.manual_clock import ManualClock
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
+    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo
 
 REF: Final = TableRef("d", "t")
@@ -177,6 +179,22 @@ def test_a_compaction_that_is_ready_only_now_waits_for_a_look_that_begins_later(
     assert clean(client, table, overview, "1").marked_entries == ()
     (entry,) = client.show_compactions(REF)
     assert entry.state is CompactionState.READY_FOR_CLEANING
+
+
+def test_what_becomes_ready_while_a_partition_is_looked_at_was_not_cleaned(
+    client: Watched, table: TableInfo, tmp_path: Path
+) -> None:
+    class Late(FakeClient):
+        def valid_write_ids(
+            self, refs: Iterable[TableRef], txns: ValidTxnList
+        ) -> dict[TableRef, ValidWriteIdList]:
+            if there(tmp_path, "4") == ["base_0000002"]:
+                ready_for_cleaning(client, table, "4")
+            return super().valid_write_ids(refs, txns)
+
+    outcome = clean(Late(client.server), table, Overview.of(client, table), "4")
+    assert len(outcome.removed) == 2
+    assert outcome.marked_entries == ()
 
 
 def test_a_note_that_nothing_needs_any_more_does_not_outlast_the_next_run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -145,6 +146,25 @@ def _going_wrong(monkeypatch: pytest.MonkeyPatch, before: Any) -> pafs.FileSyste
     fs = pafs.PyFileSystem(_Handler(before))
     monkeypatch.setattr(locations, "_local", lambda: fs)
     return fs
+
+
+def test_a_directory_among_a_hundred_that_vanishes_makes_the_listing_start_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"delta_{n:07d}_{n:07d}_0000" for n in range(100)]
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "bucket_00000").write_bytes(b"rows")
+
+    def clean_once(call: str, path: str) -> None:
+        if call == "list" and path.endswith(names[70]) and (tmp_path / names[70]).exists():
+            shutil.rmtree(tmp_path / names[70])
+
+    _going_wrong(monkeypatch, clean_once)
+    names.remove(names[70])
+    listing = list_table(str(tmp_path))
+    assert listing.directories == tuple(names)
+    assert [file.path for file in listing.files] == [f"{name}/bucket_00000" for name in names]
 
 
 def test_a_directory_that_vanishes_while_it_is_listed_makes_the_listing_start_anew(
