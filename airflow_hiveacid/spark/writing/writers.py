@@ -346,12 +346,13 @@ class _Group:
         fetched = self._old_rows.fetch(batch.filter(pa.array(needs_old)))
         place = np.cumsum(needs_old) - 1 + batch.num_rows
         fields = []
-        for i, column in enumerate(self._plan.columns):
-            values = new.field(i) if new.null_count == 0 else pc.struct_field(new, column.name)
+        # All at once: to take one field out costs as much as there are.
+        for column, values in zip(self._plan.columns, new.flatten(), strict=True):
             if column.name in kept:
                 pick = np.where(kept[column.name], place, np.arange(batch.num_rows))
                 old = fetched[column.name]
                 both = pa.concat_arrays([values.cast(old.type), old])
-                values = both.take(pa.array(pick))
-            fields.append(values)
+                fields.append(both.take(pa.array(pick)))
+            else:
+                fields.append(values)
         return pa.StructArray.from_arrays(fields, fields=list(new.type))
