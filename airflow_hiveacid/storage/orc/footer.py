@@ -130,7 +130,8 @@ class OrcTail:
     `file_length` is where the reader's file ends: less than its size when a streaming writer has
     committed only so much. `stripes` are in file order; `types` are by column ID, depth first. Both
     are made once, since a plan asks for them by the thousand. `layout` is the same, and then
-    `types` is the very same object, in every file with these types.
+    `types` is the very same object, in every file with these types. `content` is the whole file
+    where that came along when its end was read, as it does of a small one.
     """
 
     path: str
@@ -138,6 +139,7 @@ class OrcTail:
     postscript: pb.PostScript
     footer: pb.Footer
     metadata: pb.Metadata
+    content: bytes | None = field(default=None, repr=False, compare=False)
     stripes: tuple[StripeInfo, ...] = field(init=False, repr=False, compare=False)
     layout: bytes = field(init=False, repr=False, compare=False)
     types: tuple[OrcType, ...] = field(init=False, repr=False, compare=False)

@@ -128,6 +128,7 @@ def parse_tail(path: str, data: bytes, file_length: int) -> OrcTail:
         postscript=postscript,
         footer=footer,
         metadata=metadata,
+        content=data if len(data) == file_length else None,
     )
     _check_types(tail)
     _check_stripes(tail, file_length - (len(data) - metadata_start))

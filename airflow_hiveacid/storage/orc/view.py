@@ -91,7 +91,7 @@ def read_view(
     if not shown.footer.rows:
         return
     names = [f"c{column_id}" for column_id in view.columns]
-    with file_errors("read", tail.path), fs.open_input_file(tail.path) as source:
+    with file_errors("read", tail.path), _opened(fs, tail) as source:
         pieces, shown = _pieces(source, tail, shown, view)
         try:
             ahead = ReadAhead(source, tail, view.columns)
@@ -123,9 +123,15 @@ def writer_time_zones(fs: pafs.FileSystem, tail: OrcTail, stripes: Iterable[int]
         LocationPermissionError: the file may not be read.
         StorageError: it is gone, or reading failed otherwise.
     """
-    with file_errors("read", tail.path), fs.open_input_file(tail.path) as source:
+    with file_errors("read", tail.path), _opened(fs, tail) as source:
         footers = (stripe_footer(source, tail, tail.footer.stripes[number]) for number in stripes)
         return frozenset(footer.writer_time_zone for footer in footers)
+
+
+def _opened(fs: pafs.FileSystem, tail: OrcTail) -> pa.NativeFile:
+    if tail.content is not None:
+        return pa.BufferReader(tail.content)
+    return fs.open_input_file(tail.path)
 
 
 def _shown(tail: OrcTail, view: View) -> OrcTail:

@@ -111,3 +111,26 @@ def test_whatever_is_asked_for_is_what_is_there(
         at = dice.randrange(len(content))
         size = dice.choice([1, 100, 128 << 10, 3 << 20])
         assert ahead.read_at(size, at) == content[at : at + size]
+
+
+def test_a_small_file_is_asked_for_once(tmp_path: Path) -> None:
+    path = tmp_path / "t.orc"
+    table = pa.table({"n": range(1000), "t": [f"text {n}" for n in range(1000)]})
+    orc.write_table(table, str(path), compression="zlib")
+    fs, asked = counting()
+    tail = read_tail(fs, str(path))
+    for columns in ((1,), (1, 2)):
+        rows = pa.Table.from_batches(read_view(fs, tail, View(columns=columns)))
+        assert rows.columns == table.columns[: len(columns)]
+    assert asked.opened == [str(path)]
+    assert asked.reads == [(0, path.stat().st_size)]
+
+
+def test_of_a_file_that_is_streamed_into_only_what_is_committed_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / "t.orc"
+    orc.write_table(pa.table({"n": range(1000)}), str(path))
+    committed = path.stat().st_size
+    with path.open("ab") as file:
+        file.write(b"half a stripe of what comes next")
+    tail = read_tail(LOCAL, str(path), committed)
+    assert sum(batch.num_rows for batch in read_view(LOCAL, tail, View(columns=(1,)))) == 1000
