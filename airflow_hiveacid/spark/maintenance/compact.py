@@ -221,18 +221,21 @@ class Compactor:
     ) -> tuple[StagedDirectory, ...]:
         hides = plan.has_deletes and plan.has_inserts and not plan.is_major
         outputs = plan.outputs(work.txn.txn_id if hides else None)
+        # Once: there may be a million, and what several tasks have in common is sent once.
+        write_ids = work.write_ids
+        options = self._options(is_base=plan.is_major)
         works = [
             BucketCompaction(
                 columns=self.table.columns,
                 bucket_id=bucket.bucket_id,
                 inserts=bucket.inserts if plan.is_major else bucket.delta_inserts,
                 deletes=bucket.deletes,
-                write_ids=work.write_ids,
+                write_ids=write_ids,
                 outputs=outputs,
                 staging=staging,
-                options=self._options(is_base=plan.is_major),
+                options=options,
             )
-            for bucket in bucket_files(plan.state, work.write_ids)
+            for bucket in bucket_files(plan.state, write_ids)
         ]
         frame = run_tasks(self.spark, _compact_task, works, _COMPACTED_SCHEMA)
         files = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.plan.cleaning import FirstSeen
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import PartitionName
 
+_SEEN: Final = "_seen_"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableNotes:
@@ -32,7 +34,7 @@ class TableNotes:
 
     def noted(self) -> frozenset[str]:
         """Which partitions have notes of replacements, in the words of `note_of`."""
-        files = list_files(*open_location(f"{self.location.rstrip('/')}/{HIDDEN_DIRECTORY}"))
+        files = list_files(*open_location(self._uri("")), _SEEN)
         return frozenset(file.name for file in files)
 
     def first_seen(self, partition: PartitionName) -> dict[str, FirstSeen]:
@@ -86,7 +88,7 @@ class TableNotes:
 
 def note_of(partition: PartitionName) -> str:
     """What the note of a partition's replacements is called."""
-    return f"_seen_{hashlib.sha256(str(partition).encode()).hexdigest()[:32]}.json"
+    return f"{_SEEN}{hashlib.sha256(str(partition).encode()).hexdigest()[:32]}.json"
 
 
 def _compaction_name(entry_id: int) -> str:
