@@ -21,6 +21,11 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse, ShowLocksResponse
+from airflow_hiveacid.metastore.gen.tables.ttypes import (
+    FieldSchema,
+    Partition,
+    StorageDescriptor,
+)
 from airflow_hiveacid.metastore.gen.transactions.ttypes import (
     GetOpenTxnsResponse,
     GetValidWriteIdsResponse,
@@ -273,3 +278,20 @@ def test_a_request_that_lacks_a_required_field_is_not_sent() -> None:
         with pytest.raises(TypeError):
             client.lock(request)
         assert server.calls == []
+
+
+def test_the_columns_of_each_partition_are_passed_over_unless_it_is_sent_back() -> None:
+    columns = [FieldSchema(name=f"c{i}", type="int") for i in range(2000)]
+    place = StorageDescriptor(cols=columns, location="file:/t/day=1")
+    answer = [Partition(values=["1"], sd=place, parameters={"numRows": "7"})]
+    ref = TableRef("db", "t")
+    with (
+        v4(get_partitions_by_names=lambda *_: answer) as server,
+        client_of(server.uri) as client,
+    ):
+        (found,) = client._places(ref, ["day=1"])
+        (whole,) = client._raw_partitions(ref, ["day=1"])
+    assert (found.values, found.sd.location) == (["1"], "file:/t/day=1")
+    assert found.parameters == {"numRows": "7"}
+    assert not hasattr(found.sd, "cols")
+    assert whole.sd.cols == columns

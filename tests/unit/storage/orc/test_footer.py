@@ -350,3 +350,36 @@ def test_a_stripe_footer_that_is_said_to_be_gigabytes_long_is_refused(tmp_path: 
     data = serialize_tail(tail)
     with pytest.raises(CorruptFileError, match="stripe's footer"):
         parse_tail("f.orc", data, 1 << 42)
+
+
+def test_files_with_the_same_columns_share_their_types_and_others_do_not() -> None:
+    def tail_of(rows: int, **columns: pa.DataType) -> OrcTail:
+        table = pa.table({name: pa.nulls(rows, type_) for name, type_ in columns.items()})
+        sink = pa.BufferOutputStream()
+        orc.write_table(table, sink)
+        data = sink.getvalue().to_pybytes()
+        return parse_tail("f.orc", data, len(data))
+
+    one = tail_of(3, a=pa.int32(), b=pa.string())
+    assert tail_of(5000, a=pa.int32(), b=pa.string()).types is one.types
+    for other in (
+        tail_of(3, a=pa.int64(), b=pa.string()),
+        tail_of(3, A=pa.int32(), b=pa.string()),
+        tail_of(3, a=pa.int32()),
+        tail_of(3, a=pa.int32(), b=pa.struct([("c", pa.string())])),
+    ):
+        assert other.types != one.types
+    assert tail_of(3, a=pa.int32(), b=pa.string()).types is one.types
+
+
+def test_a_layout_that_cannot_be_is_refused_in_every_file_that_has_it() -> None:
+    sink = pa.BufferOutputStream()
+    orc.write_table(pa.table({"a": [1]}), sink)
+    data = sink.getvalue().to_pybytes()
+    tail = parse_tail("f.orc", data, len(data))
+    end = max(stripe.offset + stripe.length for stripe in tail.stripes)
+    tail.footer.types[0].children[0] = 0
+    again = data[:end] + serialize_tail(tail)
+    for path in ("one", "two"):
+        with pytest.raises(CorruptFileError, match=f"{path}.*refers to type 0"):
+            parse_tail(path, again, len(again))
