@@ -56,7 +56,7 @@ from airflow_hiveacid.spark.reading.pruning import partitions_meeting, partition
 from airflow_hiveacid.spark.tasks import run_tasks
 from airflow_hiveacid.spark.time_zones import runs_in_utc
 from airflow_hiveacid.spark.types import named, spark_type, struct_of, table_struct
-from airflow_hiveacid.storage.acid.read.files import bucket_files
+from airflow_hiveacid.storage.acid.read.files import buckets_of
 from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.values.partition_values import partition_texts
@@ -172,7 +172,7 @@ class Target:
     @cached_property
     def buckets(self) -> tuple[tuple[BucketFiles, ...], ...]:
         """The files of each partition, bucket by bucket; every delete file has been looked at."""
-        return tuple(bucket_files(state, self.write_ids) for state in self.states)
+        return buckets_of(self.states, self.write_ids)
 
     @property
     def locations(self) -> dict[PartitionName, str]:
