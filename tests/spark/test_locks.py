@@ -23,6 +23,7 @@ from airflow_hiveacid.jobs.specs import (
     SourceSpec,
     UpdateSpec,
 )
+from airflow_hiveacid.spark.reading.access import MOST_NAMED
 from airflow_hiveacid.spark.reading.tables import read_snapshot
 
 if TYPE_CHECKING:
@@ -171,3 +172,14 @@ def test_a_static_partition_that_is_no_value_of_its_column_is_refused(lab4: Lab)
     with pytest.raises(ConfigurationError, match=f"{name}.*'p': 'one'.*types"):
         lab4.run(job)
     assert lab4.rows("t") == ROWS
+
+
+def test_two_tables_of_as_many_partitions_as_are_named_are_locked_in_one_request(lab: Lab) -> None:
+    """Derby refuses queries that grow with the number of locks far sooner than other databases."""
+    for name in ("a", "b"):
+        table = lab.table(name, {"id": "bigint"}, partition={"p": "int"})
+        partitions = [table.partition_name([f"{i}"]) for i in range(MOST_NAMED)]
+        lab.client.add_partitions(table, partitions)
+    names = [f"{lab.db}.a", f"{lab.db}.b"]
+    with read_snapshot(lab.endpoint, names, job_key=f"{lab.db}/many"):
+        assert len(locks(lab, "a")) == len(locks(lab, "b")) == MOST_NAMED

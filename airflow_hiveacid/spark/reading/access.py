@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
 
-MOST_NAMED: Final = 1000
-"""Beyond that many, a lock on the whole table: the metastore keeps a row for each."""
+MOST_NAMED: Final = 200
+"""Beyond that many, a lock on the whole table: the metastore keeps a row for each.
+
+Hive 4.0.1 asks its database about all of them in one query, of all tables that a request names.
+Derby takes some 400 in one and refuses more.
+"""
 
 
 def reading(client: MetastorePort, table: TableInfo) -> TableAccess:
