@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
+import os
+import subprocess
+import sys
 from contextlib import contextmanager
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -198,3 +203,33 @@ def test_a_frame_of_an_ordinary_session_compares_chars_with_literals_without_bla
         other = tables.spark.createDataFrame([("k3",)], "flag string")
         assert frame.join(other, "flag").count() == 1
         assert frame.where("p = 'ab'").count() == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "driver", "executors"),
+    [
+        ("-Dkept=1", "UTC", "-Dkept=1 -Duser.timezone=UTC"),
+        ("-Duser.timezone=Asia/Tokyo", "Asia/Tokyo", "-Duser.timezone=Asia/Tokyo"),
+    ],
+)
+def test_applications_run_in_utc_unless_their_submitter_names_a_zone(
+    given: str, driver: str, executors: str
+) -> None:
+    options = " ".join(
+        f'--conf "spark.{side}.extraJavaOptions={given}"' for side in ("driver", "executor")
+    )
+    environment = {
+        **os.environ,
+        "TZ": "Europe/Berlin",
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_SUBMIT_ARGS": f"--master local[1] --name mine {options} pyspark-shell",
+    }
+    script = Path(__file__).parents[1] / "drivers" / "time_zones.py"
+    done = subprocess.run(
+        [sys.executable, str(script)], env=environment, capture_output=True, check=True, text=True
+    )
+    found = json.loads(done.stdout.splitlines()[-1])
+    # Spark puts options of its own before them.
+    assert found.pop("executors").endswith(f" {executors}")
+    assert found == {"driver": driver, "name": "mine", "is_utc": driver == "UTC"}
