@@ -11,13 +11,13 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.spark.catalyst import jvm_of
+from airflow_hiveacid.storage.acid.write.flat_copy import UTC_ZONES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 UTC_OPTION: Final = "-Duser.timezone=UTC"
 _ZONE_OPTION: Final = re.compile(r"-Duser\.timezone=[\"']?([^\s\"']*)")
-_UTC_NAMES: Final = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z", "Zulu", "Universal"})
 _OPTIONS: Final = ("spark.executor.defaultJavaOptions", "spark.executor.extraJavaOptions")
 
 
@@ -28,12 +28,12 @@ def names_a_zone(java_options: str) -> bool:
 
 def runs_in_utc(spark: SparkSession) -> bool:
     """Whether the JVMs of driver and executors do."""
-    zones = jvm_of(spark).java.util.TimeZone
-    if not zones.getDefault().hasSameRules(zones.getTimeZone("UTC")):
+    # By name: Java compares the rules of today, and there are zones whose clocks once differed.
+    if jvm_of(spark).java.util.TimeZone.getDefault().getID() not in UTC_ZONES:
         return False
     context = spark.sparkContext
     if context.master == "local" or context.master.startswith("local["):
         return True  # one JVM is both
     given = " ".join(context.getConf().get(key, "") or "" for key in _OPTIONS)
     found = _ZONE_OPTION.findall(given)
-    return bool(found) and found[-1] in _UTC_NAMES
+    return bool(found) and found[-1] in UTC_ZONES

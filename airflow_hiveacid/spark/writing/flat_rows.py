@@ -24,8 +24,9 @@ from airflow_hiveacid.format.types import (
     VarcharType,
     parse_type,
 )
-from airflow_hiveacid.spark.catalyst import jvm_of, rebalanced
+from airflow_hiveacid.spark.catalyst import rebalanced
 from airflow_hiveacid.spark.failures import carried
+from airflow_hiveacid.spark.time_zones import runs_in_utc
 from airflow_hiveacid.spark.types import spark_type
 from airflow_hiveacid.storage.acid.write.flat_copy import UTC_ZONES, can_be_flat, has_times
 
@@ -67,7 +68,7 @@ def flat_rows(
     spark = source.sparkSession
     if table.num_buckets or not can_be_flat(table.columns):
         return None
-    if has_times(table.columns) and not _runs_in_utc(spark):
+    if has_times(table.columns) and not _stores_clocks(spark):
         return None
     types = {f"c{i}": parse_type(column.type) for i, column in enumerate(table.columns)}
     chosen = [
@@ -88,10 +89,9 @@ def _nothing(hive_type: HiveType) -> Column:
     return F.lit(None).cast(spark_type(hive_type))
 
 
-def _runs_in_utc(spark: SparkSession) -> bool:
+def _stores_clocks(spark: SparkSession) -> bool:
     """Whether Spark stores a timestamp as the wall clock shows it; a file's footer says so, too."""
-    jvm_zone = str(jvm_of(spark).java.util.TimeZone.getDefault().getID())
-    return {jvm_zone, str(spark.conf.get("spark.sql.session.timeZone"))} <= UTC_ZONES
+    return runs_in_utc(spark) and spark.conf.get("spark.sql.session.timeZone") in UTC_ZONES
 
 
 def _flat(hive_type: HiveType, name: str) -> Column | None:
