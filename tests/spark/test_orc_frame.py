@@ -334,7 +334,7 @@ def test_a_session_that_reads_orc_otherwise_reads_these_files_as_ever(lab4: Lab)
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "Atlantic/Reykjavik"])
 def test_wall_clock_times_are_right_in_every_zone_of_session_and_jvm(lab4: Lab, zone: str) -> None:
     lab4.table("t", {"id": "int", "ts": "timestamp"})
-    # The first does not exist in Berlin, the second is there twice; Reykjavik had summers until 1967.
+    # The first does not exist in Berlin, the second is there twice; Reykjavik once had summers.
     times = [clock(2021, 3, 28, 2, 30), clock(2021, 10, 31, 2, 30), clock(1967, 7, 1, 12)]
     lab4.insert("t", [(i, f"{time}") for i, time in enumerate(times)], ["id", "ts"])
     zones = lab4.spark._jvm.java.util.TimeZone

@@ -98,11 +98,18 @@ def empty_target(spark: SparkSession, table: TableInfo) -> DataFrame:
     return spark.createDataFrame([], table_struct(table))
 
 
-def _or_null(rows: DataFrame, field: StructField) -> SparkColumn:
-    """A column of a table, NULL if rows do not have it."""
-    if field.name in rows.columns:
-        return F.col(quoted(field.name))
-    return F.lit(None).cast(field.dataType).alias(field.name, metadata=field.metadata)
+def whole_row(table: TableInfo, rows: DataFrame) -> list[SparkColumn]:
+    """Every column of a table, in its order; NULL where rows do not have it.
+
+    No expression uses those, but `t.*` and names must mean what they meant when it was checked.
+    """
+    there = set(rows.columns)
+    return [
+        F.col(quoted(field.name))
+        if field.name in there
+        else F.lit(None).cast(field.dataType).alias(field.name, metadata=field.metadata)
+        for field in table_struct(table)
+    ]
 
 
 def partitions_of(
@@ -232,7 +239,7 @@ class Target:
         checked_condition(self.table, where, found)
         used = [self.table.column_names[i] for i in found.uses]
         rows = self.where(where, moment).rows(list(dict.fromkeys((*names, *used))))
-        every = rows.select(*[_or_null(rows, f) for f in table_struct(self.table)]).alias("t")
+        every = rows.select(*whole_row(self.table, rows)).alias("t")
         (found,) = resolved(self.table, every, [where], moment)
         # Spark tells ORC nothing of a condition in this form; see `search_argument`.
         holds = F.coalesce(checked_condition(self.table, where, found), F.lit(False))

@@ -15,12 +15,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.jobs.specs import MergeAction
-from airflow_hiveacid.plan.statements import quoted
 from airflow_hiveacid.spark.checked import condition, resolved
 from airflow_hiveacid.spark.events import partition_key
 from airflow_hiveacid.spark.names import free_name
+from airflow_hiveacid.spark.reading.target import whole_row
 from airflow_hiveacid.spark.statements.expressions import row_struct, stored
-from airflow_hiveacid.spark.types import table_struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -112,20 +111,10 @@ def ready(
 def scanned(target: Target, needed: Sequence[str], names: Names) -> DataFrame:
     """A scan as `t`: every column of the table, in its order, and the place; only some are read.
 
-    The others are NULL here: no expression uses them, but `t.*` and names must mean what they meant
-    when the statement was checked.
+    The others are NULL here (`whole_row`).
     """
     rows = target.scan(needed, place=names.place)
-    there = set(rows.columns)
-    return rows.select(
-        names.place,
-        *[
-            F.col(quoted(f.name))
-            if f.name in there
-            else F.lit(None).cast(f.dataType).alias(f.name, metadata=f.metadata)
-            for f in table_struct(target.table).fields
-        ],
-    ).alias("t")
+    return rows.select(names.place, *whole_row(target.table, rows)).alias("t")
 
 
 def acted_on(
