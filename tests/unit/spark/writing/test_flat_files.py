@@ -73,11 +73,12 @@ def test_small_neighbours_become_one_file_and_large_ones_stay_alone() -> None:
     assert made_of(copies) == [(0, [0, 1, 2]), (1, [3]), (2, [4, 5])]
 
 
-def test_more_files_than_buckets_become_larger_ones() -> None:
-    copies = bucket_copies([flat(i, 64 * MB) for i in range(10_000)])
+@pytest.mark.parametrize("files", [4_097, 4_100, 10_000])
+def test_more_files_than_buckets_become_larger_ones(files: int) -> None:
+    copies = bucket_copies([flat(i, 64 * MB) for i in range(files)])
     assert len(copies) <= 4096
     assert [c.bucket for c in copies] == list(range(len(copies)))
-    assert [i for _, found in made_of(copies) for i in found] == list(range(10_000))
+    assert [i for _, found in made_of(copies) for i in found] == list(range(files))
 
 
 def test_each_partition_has_its_own_files_whoever_wrote_them() -> None:

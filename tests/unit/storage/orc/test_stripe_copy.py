@@ -11,7 +11,7 @@ import pytest
 from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.errors import CorruptFileError
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.storage.orc import stripe_copy
 from airflow_hiveacid.storage.orc.compression import decompress
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
@@ -105,6 +105,28 @@ def test_a_stripe_that_its_streams_do_not_fill_is_refused(tail: OrcTail) -> None
             stripe_content(source, tail, 0)
         stripe.index_length -= change
         stripe.data_length += change
+
+
+def test_a_stripe_that_names_too_few_columns_is_refused(tail: OrcTail, tmp_path: Path) -> None:
+    def cut(content: StripeContent) -> StripeContent:
+        return dataclasses.replace(content, encodings=content.encodings[:-1])
+
+    again = read_tail(FS, rewritten(tail, tmp_path / "u.orc", cut))
+    with FS.open_input_file(again.path) as source, pytest.raises(CorruptFileError, match="columns"):
+        stripe_content(source, again, 0)
+
+
+def test_streams_that_nobody_knows_are_not_copied(tail: OrcTail, tmp_path: Path) -> None:
+    def unknown(content: StripeContent) -> StripeContent:
+        *others, last = content.streams
+        return dataclasses.replace(content, streams=(*others, dataclasses.replace(last, kind=9)))
+
+    again = read_tail(FS, rewritten(tail, tmp_path / "u.orc", unknown))
+    with (
+        FS.open_input_file(again.path) as source,
+        pytest.raises(UnsupportedFileError, match="kind 9"),
+    ):
+        stripe_content(source, again, 0)
 
 
 def test_a_file_that_ends_too_early_is_never_copied(tail: OrcTail) -> None:

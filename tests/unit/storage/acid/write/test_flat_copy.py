@@ -299,6 +299,23 @@ def test_the_largest_compression_block_of_all_files_is_the_file_s(tmp_path: Path
     assert rows.field("id").to_pylist() == list(range(150_000))
 
 
+def test_files_that_are_packed_in_different_ways_are_refused(tmp_path: Path) -> None:
+    for number, compression in enumerate(["zlib", "zstd"]):
+        orc.write_table(
+            numbers(number, 10), str(tmp_path / f"flat-{number}.orc"), compression=compression
+        )
+    work = FlatCopy(
+        columns=WIDE,
+        sources=tuple(str(tmp_path / f"flat-{number}.orc") for number in range(2)),
+        write_id=WriteId(7),
+        bucket_property=BUCKET,
+        row_index_stride=10_000,
+        has_key=False,
+    )
+    with pytest.raises(UnsupportedFileError, match="packed"):
+        copy_flat(work, lambda _key: str(tmp_path / "bucket_00003"))
+
+
 def test_without_rows_there_is_no_file(tmp_path: Path) -> None:
     path, file = copied(tmp_path, [numbers(0, 0)], WIDE)
     assert file is None
