@@ -52,13 +52,15 @@ class Events:
 
     `given[clause]` names the columns that the clause's insert events bring; the others come from
     the old row, in one of `old_files`. `flat` are the same events, where they are new rows only and
-    Spark can write them itself: then `frame` may never be asked for, and is made when it is.
+    Spark can write them itself; `few` are they in no order, where they are few enough to come to
+    the driver. Then `frame` may never be asked for, and is made when it is.
     """
 
     frame: Callable[[], DataFrame]
     given: tuple[frozenset[str], ...] = ()
     old_files: Mapping[int, AcidFile] = field(default_factory=dict)
     flat: DataFrame | None = None
+    few: DataFrame | None = None
 
 
 def partition_key(table: TableInfo, value_of: Sequence[Column]) -> Column:

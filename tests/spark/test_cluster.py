@@ -15,7 +15,7 @@ import pytest
 
 from airflow_hiveacid.jobs.packager import build_archive
 from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs import CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.specs import CompactionChoice, CompactSpec, InsertSpec, SourceSpec
 from fault_cases import AFTER, BEFORE, COLUMNS, change
 from spark_submit import SPARK_HOME, submit
 
@@ -71,11 +71,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 process.wait(timeout=30)
 
 
-def test_merge_and_major_compaction_run_on_separate_worker_processes(
+def test_insert_merge_and_major_compaction_run_on_separate_worker_processes(
     lab4: Lab, cluster: str, tmp_path: Path
 ) -> None:
-    lab4.table("t", COLUMNS, partition={"p": "int"})
-    lab4.insert("t", BEFORE, ["id", "name", "p"])
+    lab4.table("t", COLUMNS, partition={"p": "int"}, buckets=("id", 2))
+    source = SourceSpec(values=tuple(BEFORE), columns=("id", "name", "p"))
+    rows = InsertSpec(target=f"{lab4.db}.t", source=source)
+    # Rows of a bucketed table are written by tasks in Python, however few they are.
+    inserted = submit(tmp_path, lab4.endpoint, rows, job_key=f"{lab4.db}/i", master=cluster)
+    assert inserted.code == 0, inserted.log[-3000:]
     merged = submit(tmp_path, lab4.endpoint, change(lab4), job_key=f"{lab4.db}/m", master=cluster)
     assert merged.code == 0, merged.log[-3000:]
     assert merged.result is not None

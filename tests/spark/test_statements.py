@@ -24,6 +24,7 @@ from airflow_hiveacid.jobs.specs import (
 )
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
+from airflow_hiveacid.spark.writing import small_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -199,7 +200,11 @@ def data_files(lab: Lab, name: str) -> dict[Path, int]:
 
 
 @pytest.mark.promise("A15")
-def test_a_result_counts_the_rows_files_and_bytes_that_are_on_the_disk(lab4: Lab) -> None:
+@pytest.mark.parametrize("few", [0, 50_000], ids=["by tasks", "by the driver"])
+def test_a_result_counts_the_rows_files_and_bytes_that_are_on_the_disk(
+    lab4: Lab, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr(small_changes, "MOST_EVENTS", few)
     lab4.table("t", COLUMNS, partition={"p": "int"}, buckets=("id", 3))
     known: dict[Path, int] = {}
 

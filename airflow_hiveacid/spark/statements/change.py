@@ -14,25 +14,37 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, cast
 
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.jobs.specs import DeleteSpec, MergeAction, MergeWhen, UpdateSpec
-from airflow_hiveacid.plan.statements import Clause, resolve_update
+from airflow_hiveacid.plan.statements import Clause, quoted, resolve_update
 from airflow_hiveacid.spark.catalyst import Moment
-from airflow_hiveacid.spark.events import IDENTITY, Events, delete_events, grouped, insert_events
+from airflow_hiveacid.spark.events import (
+    EVENT_COLUMNS,
+    IDENTITY,
+    Events,
+    delete_events,
+    grouped,
+    insert_events,
+)
 from airflow_hiveacid.spark.reading.target import empty_target
+from airflow_hiveacid.spark.row_sizes import bytes_of, least_bytes
 from airflow_hiveacid.spark.statements.clauses import Names, acted_on, ready, scanned
+from airflow_hiveacid.spark.writing.small_changes import are_few
 from airflow_hiveacid.spark.writing.writers import spread, writers_for
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
 
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.spark.reading.target import Target
+
+_EVENT: Final = least_bytes(len(EVENT_COLUMNS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,41 +92,71 @@ def change_events(program: ChangeProgram, target: Target) -> Events:
     # another part never lets it be asked.
     picked = rows.where(F.coalesce(checked.holds, F.lit(False)))
     always = dataclasses.replace(checked, holds=F.lit(True))
-    changed, updated = kept_changes(
+    changed = kept_changes(
         [clause], acted_on(table, picked, [always], names, reach.place_fields(names.place))
     )
-    return as_events(row_changes(table, [clause], changed, updated), reach, [clause])
+    return as_events(
+        row_changes(table, [clause], changed), reach, [clause], is_few=all_are_few([changed])
+    )
 
 
-def kept_changes(clauses: Sequence[Clause], rows: DataFrame) -> tuple[DataFrame, int]:
-    """Rows with their clause, decided and kept, and how many of them are updated.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """Rows with their clause, decided and kept.
+
+    `updated` counts those that a clause updates, `events` what becomes of all; `size_bytes` is
+    about what those take.
+    """
+
+    rows: DataFrame
+    events: int
+    updated: int
+    size_bytes: int
+
+
+def kept_changes(clauses: Sequence[Clause], rows: DataFrame) -> Kept:
+    """Keep rows of `acted_on`, and count them.
 
     Counted apart: what Spark observes on the way comes by an event, which it may drop.
     """
     kept = rows.localCheckpoint()
-    updating = _updating(clauses)
-    return kept, kept.where(F.col("_clause").isin(updating)).count() if updating else 0
+    updates = F.col("_clause").isin(_updating(clauses))
+    counts = [F.count(F.lit(1)), F.count_if(updates)]
+    if all(clause.action is MergeAction.DELETE for clause in clauses):
+        values: Mapping[str, DataType] = {}
+    else:
+        row = cast("StructType", kept.schema["row"].dataType)
+        values = {f"row.{quoted(field.name)}": field.dataType for field in row}
+    count, updated, size = kept.select(*counts, F.sum(bytes_of(values))).collect()[0]
+    events = count + updated
+    return Kept(rows=kept, events=events, updated=updated, size_bytes=(size or 0) + events * _EVENT)
+
+
+def all_are_few(parts: Sequence[Kept]) -> bool:
+    """Whether the events of all these come to the driver."""
+    return are_few(sum(part.events for part in parts), sum(part.size_bytes for part in parts))
 
 
 def _updating(clauses: Sequence[Clause]) -> list[int]:
     return [i for i, c in enumerate(clauses) if c.action is MergeAction.UPDATE]
 
 
-def row_changes(
-    table: TableInfo, clauses: Sequence[Clause], rows: DataFrame, updated_rows: int
-) -> list[DataFrame]:
-    """Delete events of all rows, and insert events of those that a clause updates."""
+def row_changes(table: TableInfo, clauses: Sequence[Clause], kept: Kept) -> list[DataFrame]:
+    """Delete events of all rows with a clause, and insert events of those that it updates."""
     updating = _updating(clauses)
+    rows = kept.rows.where(F.col("_clause").isNotNull())
     if not updating:
         return [delete_events(rows)]
     updated = rows.where(F.col("_clause").isin(updating))
     # The identity of the old row decides, which the checkpoint holds.
     seed = F.xxhash64("_file", *IDENTITY)
-    routed = spread(table, updated, writers_for(updated_rows), seed)
+    routed = spread(table, updated, writers_for(kept.updated), seed)
     return [delete_events(rows), insert_events(routed)]
 
 
-def as_events(parts: Sequence[DataFrame], target: Target, clauses: Sequence[Clause]) -> Events:
+def as_events(
+    parts: Sequence[DataFrame], target: Target, clauses: Sequence[Clause], *, is_few: bool = False
+) -> Events:
     """Events with what the writers need: the old files only if an update leaves columns alone."""
     columns = frozenset(c.name for c in target.table.columns)
     # A delete brings no row, so it leaves nothing to be fetched.
@@ -129,4 +171,5 @@ def as_events(parts: Sequence[DataFrame], target: Target, clauses: Sequence[Clau
         frame=lambda: grouped(frame),
         given=given,
         old_files={f.number: f.data for f in target.files} if leaves else {},
+        few=frame if is_few else None,
     )

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import AtomicType, BinaryType, DataType, StringType
+from pyspark.sql.types import StringType
 
 from airflow_hiveacid.format.errors import ExpressionError
 from airflow_hiveacid.format.types import CharType, parse_type
@@ -33,9 +33,16 @@ from airflow_hiveacid.spark.events import Events, insert_events, with_no_old_row
 from airflow_hiveacid.spark.failures import reason_of
 from airflow_hiveacid.spark.reading.key_ranges import key_ranges
 from airflow_hiveacid.spark.reading.target import Target, empty_target
-from airflow_hiveacid.spark.statements.change import as_events, kept_changes, row_changes
+from airflow_hiveacid.spark.row_sizes import bytes_of, least_bytes
+from airflow_hiveacid.spark.statements.change import (
+    all_are_few,
+    as_events,
+    kept_changes,
+    row_changes,
+)
 from airflow_hiveacid.spark.statements.clauses import Names, acted_on, ready, scanned
 from airflow_hiveacid.spark.types import exact_value
+from airflow_hiveacid.spark.writing.small_changes import are_few
 from airflow_hiveacid.spark.writing.writers import spread, writers_for
 
 if TYPE_CHECKING:
@@ -45,9 +52,6 @@ if TYPE_CHECKING:
 
 _BROADCAST_BYTES: Final = 64 << 20
 """What is sent to every executor, and through the driver: a hash table takes some times of it."""
-
-_ROW_BYTES: Final = 16
-_VALUE_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,17 +199,25 @@ def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Ev
         )
     )
     join = _Join.of(program, names, kept, reach, sizes)
-    matched, updated = kept_changes(program.clauses, join.acted_on_pairs())
-    parts = row_changes(
-        table, program.clauses, matched.where(F.col("_clause").isNotNull()), updated
-    )
-    if program.of(MergeWhen.NOT_MATCHED):
-        parts.append(_inserts(program, names, kept, matched, join.count))
+    clauses = program.clauses
+    pairs = kept_changes(clauses, join.acted_on_pairs())
+    changed = [pairs]
     if reads_all:
-        missing = join.acted_on_missing()
-        acting, updated = kept_changes(program.clauses, missing.where(F.col("_clause").isNotNull()))
-        parts.extend(row_changes(table, program.clauses, acting, updated))
-    return as_events(parts, reach, program.clauses)
+        missing = join.acted_on_missing().where(F.col("_clause").isNotNull())
+        changed.append(kept_changes(clauses, missing))
+    parts = [part for one in changed for part in row_changes(table, clauses, one)]
+    if not program.of(MergeWhen.NOT_MATCHED):
+        return as_events(parts, reach, clauses, is_few=all_are_few(changed))
+    new = _new_rows(program, names, kept, pairs.rows, join.count)
+    is_few = are_few(join.count, 0) and all_are_few(changed)
+    if is_few:
+        # They have to be counted, too, and those that are kept are made once.
+        added = kept_changes(clauses, new)
+        new, is_few = added.rows, all_are_few([*changed, added])
+    elif program.inserts_once:
+        new = new.localCheckpoint()
+    routed = spread(table, with_no_old_row(new), writers_for(join.count), F.col(names.source_row))
+    return as_events([*parts, insert_events(routed)], reach, clauses, is_few=is_few)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,12 +297,12 @@ class _Join:
         return acted_on(program.table, rows, clauses, self.names, self.places)
 
 
-def _inserts(
+def _new_rows(
     program: MergeProgram, names: Names, kept: DataFrame, matched: DataFrame, count: int
 ) -> DataFrame:
-    """Insert events of the source rows that matched nothing."""
+    """What the clauses make of the source rows that matched nothing."""
     hit = matched.select(names.source_row).distinct()
-    if count * (_ROW_BYTES + _VALUE_BYTES) <= _BROADCAST_BYTES:
+    if count * least_bytes(1) <= _BROADCAST_BYTES:
         hit = F.broadcast(hit)
     alone = kept.join(hit, names.source_row, "left_anti").alias("s")
     clauses = ready(
@@ -300,14 +312,8 @@ def _inserts(
         program.moment,
         from_text=program.from_text,
     )
-    chosen = acted_on(program.table, alone, clauses, names)
-    rows = chosen.where(F.col("_clause").isNotNull())
-    if program.inserts_once:
-        rows = rows.localCheckpoint()
-    routed = spread(
-        program.table, with_no_old_row(rows), writers_for(count), F.col(names.source_row)
-    )
-    return insert_events(routed)
+    rows = acted_on(program.table, alone, clauses, names)
+    return rows.where(F.col("_clause").isNotNull())
 
 
 def _sizes(program: MergeProgram, kept: DataFrame, source_row: str) -> list[Column]:
@@ -317,18 +323,6 @@ def _sizes(program: MergeProgram, kept: DataFrame, source_row: str) -> list[Colu
     used = dict.fromkeys([*keys, *program.matching, source_row])
     return [
         F.count(F.lit(1)),
-        F.sum(_bytes({c: types[c] for c in used})),
-        F.sum(_bytes({c: types[c] for c in keys})),
+        F.sum(bytes_of({quoted(c): types[c] for c in used})),
+        F.sum(bytes_of({quoted(c): types[c] for c in keys})),
     ]
-
-
-def _bytes(columns: dict[str, DataType]) -> Column:
-    """About how many bytes a row of these columns takes."""
-    size = F.lit(_ROW_BYTES + _VALUE_BYTES * len(columns)).cast("long")
-    for name, data_type in columns.items():
-        value = F.col(quoted(name))
-        if isinstance(data_type, StringType | BinaryType):
-            size = size + F.coalesce(F.octet_length(value), F.lit(0))
-        elif not isinstance(data_type, AtomicType):
-            size = size + F.coalesce(F.octet_length(value.cast("string")), F.lit(0))
-    return size

@@ -50,6 +50,7 @@ from airflow_hiveacid.spark.writing.publish import (
     assemble,
     empty_file,
 )
+from airflow_hiveacid.spark.writing.small_changes import write_here
 from airflow_hiveacid.spark.writing.write import Write, writing
 from airflow_hiveacid.spark.writing.writers import (
     WRITTEN_SCHEMA,
@@ -303,6 +304,8 @@ def _write(plan: WritePlan, events: Events) -> tuple[StagedFile, ...]:
     """Have the events written; what comes back names the files that count."""
     plan = dataclasses.replace(plan, given=events.given, old_files=events.old_files)
     written = _written_flat(plan, events.flat)
+    if written is None and events.few is not None:
+        written = write_here(plan, events.few)
     if written is None:
         frame = events.frame().mapInArrow(partial(write_events, plan=plan), WRITTEN_SCHEMA)
         written = [Written.of(row) for row in frame.collect()]

@@ -13,7 +13,13 @@ from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.spark.failures import _CarriedError
-from airflow_hiveacid.spark.writing.writers import WritePlan, write_events, writer_options
+from airflow_hiveacid.spark.writing.small_changes import are_few, write_here
+from airflow_hiveacid.spark.writing.writers import (
+    WritePlan,
+    Written,
+    write_events,
+    writer_options,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +55,7 @@ def batch_of(kind: int, *row_ids: int | None) -> pa.RecordBatch:
         "_partition": pa.array(["[]"] * count),
         "_kind": pa.array([kind] * count, pa.int8()),
         "_bucket": pa.array([0] * count, pa.int32()),
-        "_file": pa.array(["f" if old else None for old in is_old]),
+        "_file": pa.array(["f" if old else None for old in is_old], pa.string()),
         "_clause": pa.array([0] * count, pa.int32()),
         "originalTransaction": pa.array([1 if old else None for old in is_old], pa.int64()),
         "bucket": pa.array([536870912 if old else None for old in is_old], pa.int32()),
@@ -73,6 +79,56 @@ def test_two_events_of_one_old_row_are_refused(
         list(write_events(events, plan=plan_at(tmp_path)))
     assert isinstance(caught.value.__cause__, MergeCardinalityError)
     assert not [p for p in tmp_path.rglob("*") if p.is_file()]
+
+
+class Frame:
+    """What the driver gets of a frame: batches in any order."""
+
+    def __init__(self, *batches: pa.RecordBatch) -> None:
+        self.batches = list(batches)
+
+    def _collect_as_arrow(self) -> list[pa.RecordBatch]:
+        return self.batches
+
+
+def test_the_driver_writes_the_files_that_tasks_would_write(tmp_path: Path) -> None:
+    frame: Any = Frame(
+        batch_of(INSERT, None, 9, 3),
+        batch_of(DELETE, 9, 4),
+        batch_of(INSERT, None),
+        batch_of(DELETE, 3),
+    )
+    here = write_here(plan_at(tmp_path / "here"), frame)
+    order = [batch_of(DELETE, 3, 4, 9), batch_of(INSERT, None, None, 3, 9)]
+    tasks = [
+        Written(**row)
+        for batch in write_events(iter(order), plan=plan_at(tmp_path / "tasks"))
+        for row in batch.to_pylist()
+    ]
+    assert [one._replace(attempt="") for one in here] == [one._replace(attempt="") for one in tasks]
+    assert [(one.rows, one.updated) for one in here] == [(3, 0), (4, 2)]
+    files = {
+        folder: {p.name: p.read_bytes() for p in (tmp_path / folder).rglob("bucket_*")}
+        for folder in ("here", "tasks")
+    }
+    assert len(set(map(str, files.values()))) == 1
+
+
+def test_a_doubled_event_is_told_by_its_type_where_no_task_is_between(tmp_path: Path) -> None:
+    frame: Any = Frame(batch_of(DELETE, 1), batch_of(DELETE, 2, 1))
+    with pytest.raises(MergeCardinalityError, match="1 target row"):
+        write_here(plan_at(tmp_path), frame)
+    assert write_here(plan_at(tmp_path), Frame()) == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("events", "size_bytes", "few"),
+    [(0, 0, True), (50_000, 16 << 20, True), (50_001, 0, False), (1, (16 << 20) + 1, False)],
+)
+def test_what_comes_to_the_driver_is_bounded_in_rows_and_bytes(
+    events: int, size_bytes: int, *, few: bool
+) -> None:
+    assert are_few(events, size_bytes) is few
 
 
 def test_new_rows_have_no_old_one_to_share(tmp_path: Path) -> None:
