@@ -47,6 +47,8 @@ TASK_BYTES: Final = 64 << 20
 
 # What opening one file is worth in bytes read, its footer and a way to a store included.
 _OPEN_BYTES: Final = 1 << 20
+# Below this, to start a task in Python costs more than what it does.
+_LEAST_BYTES: Final = 8 << 20
 _TASKS_PER_CORE: Final = 3
 
 
@@ -75,10 +77,11 @@ def into_tasks(
     """The pieces of each task, in their order; a piece is never cut.
 
     A task has no more than `TASK_BYTES` of work unless one piece has; and no more than leaves a few
-    tasks for each core, so that they end together.
+    tasks for each core, so that they end together, where that is worth their start.
     """
     sizes = [work(piece) for piece in pieces]
-    most = min(TASK_BYTES, sum(sizes) // max(1, _TASKS_PER_CORE * cores))
+    even = sum(sizes) // max(1, _TASKS_PER_CORE * cores)
+    most = min(TASK_BYTES, max(even, _LEAST_BYTES))
     tasks: list[list[_T]] = []
     size = most
     for piece, own in zip(pieces, sizes, strict=True):

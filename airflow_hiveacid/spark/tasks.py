@@ -7,6 +7,8 @@ dataclasses (`pieces`).
 
 from __future__ import annotations
 
+import functools
+import gc
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -39,6 +41,13 @@ def job_group(spark: SparkSession, name: str) -> Iterator[Callable[[], None]]:
             context.setLocalProperty(key, None)
 
 
+def collected(frame: DataFrame) -> list[pa.RecordBatch]:
+    """All rows of a frame, on the driver; no batch where there are none."""
+    # Its public name is Spark 4's.
+    batches: list[pa.RecordBatch] = frame._collect_as_arrow()  # type: ignore[operator] # noqa: SLF001
+    return batches
+
+
 def run_tasks(
     spark: SparkSession,
     function: Callable[[_T], Iterator[pa.RecordBatch]],
@@ -67,8 +76,15 @@ def _run(
     function: Callable[[_T], Iterator[pa.RecordBatch]],
     tasks: Packed[_T],
 ) -> Iterator[pa.RecordBatch]:
+    _spare_collections()
     with worker_errors():
         for batch in batches:
             for index in batch.column("id").to_pylist():
                 for piece in tasks[index]:
                     yield from function(piece)
+
+
+@functools.cache
+def _spare_collections() -> None:
+    """Once a worker: Spark collects garbage after each task, and would look at every module."""
+    gc.freeze()

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.spark.events import IDENTITY
+from airflow_hiveacid.spark.pieces import work_of
 from airflow_hiveacid.spark.reading.file_numbers import NUMBER
 from airflow_hiveacid.storage.acid.read.live import live_in
 from airflow_hiveacid.storage.acid.read.reader import read_events
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 
 _SPLIT_BYTES: Final = 64 << 20
+# Each batch costs about a millisecond whatever its size; wide rows come in smaller ones.
+_BATCH_ROWS: Final = 64 * 1024
 _INSTANT: Final = pa.timestamp("ns", "UTC")
 
 
@@ -52,6 +55,12 @@ class ScanPiece:
     wanted: tuple[str, ...]
     ranges: Mapping[str, KeyRange]
     place: str
+
+
+def work_of_scan(piece: ScanPiece) -> int:
+    """What a piece costs, in bytes that are read of it: only some columns are."""
+    part = (1 + len({*piece.wanted, *piece.ranges})) / (1 + len(piece.columns))
+    return round(work_of(piece) * min(1.0, part))
 
 
 def splits(data: AcidFile) -> Iterator[tuple[int, ...] | None]:
@@ -87,6 +96,7 @@ def live_events(piece: ScanPiece) -> Iterator[pa.RecordBatch]:
         columns=piece.columns,
         data_columns=wanted,
         stripes=piece.stripes,
+        batch_rows=_BATCH_ROWS,
         timestamps=TimestampForm.PAIR,
         matching=Matching.UNAMBIGUOUS,
     )

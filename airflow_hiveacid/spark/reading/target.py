@@ -29,7 +29,7 @@ from airflow_hiveacid.spark.checked import condition as checked_condition
 from airflow_hiveacid.spark.checked import resolved
 from airflow_hiveacid.spark.events import IDENTITY, partition_text
 from airflow_hiveacid.spark.names import free_name
-from airflow_hiveacid.spark.reading.arrow_scan import ScanPiece, scan_piece, splits
+from airflow_hiveacid.spark.reading.arrow_scan import ScanPiece, scan_piece, splits, work_of_scan
 from airflow_hiveacid.spark.reading.bounds import bounds
 from airflow_hiveacid.spark.reading.file_numbers import (
     NUMBER,
@@ -365,7 +365,7 @@ class Target:
             for file in (self.files if files is None else files)
             for stripes in splits(file.data)
         ]
-        return run_tasks(self.spark, scan_piece, pieces, schema)
+        return run_tasks(self.spark, scan_piece, pieces, schema, work=work_of_scan)
 
     def within(
         self,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -46,8 +46,6 @@ from airflow_hiveacid.spark.writing.small_changes import are_few
 from airflow_hiveacid.spark.writing.writers import spread, writers_for
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from airflow_hiveacid.format.table import TableInfo
 
 _BROADCAST_BYTES: Final = 64 << 20
@@ -188,16 +186,16 @@ def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Ev
     )
     kept = numbered.localCheckpoint()
     reads_all = bool(program.of(MergeWhen.NOT_MATCHED_BY_SOURCE))
-    ranges, sizes = key_ranges(
-        kept, program.keys, table.columns, _sizes(program, kept, names.source_row)
+    ranges, found = key_ranges(
+        kept, program.keys, table.columns, _size_columns(program, kept, names.source_row)
     )
-    reach = (
-        target
-        if reads_all
-        else target.where(program.condition, program.moment, kept.drop(names.source_row)).within(
+    sizes = _Sizes(*(size or 0 for size in found))
+    reach = target
+    if not reads_all:
+        visible = kept.drop(names.source_row)
+        reach = target.where(program.condition, program.moment, visible).within(
             kept, program.keys, program.equal, ranges
         )
-    )
     join = _Join.of(program, names, kept, reach, sizes)
     clauses = program.clauses
     pairs = kept_changes(clauses, join.acted_on_pairs())
@@ -208,16 +206,24 @@ def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Ev
     parts = [part for one in changed for part in row_changes(table, clauses, one)]
     if not program.of(MergeWhen.NOT_MATCHED):
         return as_events(parts, reach, clauses, is_few=all_are_few(changed))
-    new = _new_rows(program, names, kept, pairs.rows, join.count)
-    is_few = are_few(join.count, 0) and all_are_few(changed)
+    new = _new_rows(program, names, kept, pairs.rows, sizes.rows)
+    is_few = are_few(sizes.rows, 0) and all_are_few(changed)
     if is_few:
         # They have to be counted, too, and those that are kept are made once.
         added = kept_changes(clauses, new)
         new, is_few = added.rows, all_are_few([*changed, added])
     elif program.inserts_once:
         new = new.localCheckpoint()
-    routed = spread(table, with_no_old_row(new), writers_for(join.count), F.col(names.source_row))
+    routed = spread(table, with_no_old_row(new), writers_for(sizes.rows), F.col(names.source_row))
     return as_events([*parts, insert_events(routed)], reach, clauses, is_few=is_few)
+
+
+class _Sizes(NamedTuple):
+    """Rows of a source, and about what they take: of it what the join uses, of that the keys."""
+
+    rows: int
+    used_bytes: int
+    key_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +236,6 @@ class _Join:
     places: list[Column]
     s: DataFrame
     on: Column
-    count: int
     is_small: bool
     keys_are_small: bool
 
@@ -241,7 +246,7 @@ class _Join:
         names: Names,
         kept: DataFrame,
         reach: Target,
-        sizes: Sequence[int | None],
+        sizes: _Sizes,
     ) -> _Join:
         """The join; `sizes` are those of the kept source."""
         s, t = kept.alias("s"), scanned(reach, program.needed, names)
@@ -250,7 +255,6 @@ class _Join:
             pairs = t.crossJoin(s).drop(*names.all)
             (found,) = resolved(program.table, pairs, [program.condition], program.moment)
             on = on & condition(program.table, program.condition, found)
-        count, of_used, of_keys = (size or 0 for size in sizes)
         return cls(
             program=program,
             names=names,
@@ -258,9 +262,8 @@ class _Join:
             places=reach.place_fields(names.place),
             s=s,
             on=on,
-            count=count,
-            is_small=of_used <= _BROADCAST_BYTES,
-            keys_are_small=of_keys <= _BROADCAST_BYTES,
+            is_small=sizes.used_bytes <= _BROADCAST_BYTES,
+            keys_are_small=sizes.key_bytes <= _BROADCAST_BYTES,
         )
 
     def acted_on_pairs(self) -> DataFrame:
@@ -316,8 +319,8 @@ def _new_rows(
     return rows.where(F.col("_clause").isNotNull())
 
 
-def _sizes(program: MergeProgram, kept: DataFrame, source_row: str) -> list[Column]:
-    """Rows of the source, bytes of what the join uses, bytes of its keys; a row can be anything."""
+def _size_columns(program: MergeProgram, kept: DataFrame, source_row: str) -> list[Column]:
+    """What is asked of a source for its `_Sizes`; a row can be anything."""
     types = {f.name: f.dataType for f in kept.schema}
     keys = [c for c in types if c.lower() in program.keys]
     used = dict.fromkeys([*keys, *program.matching, source_row])

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from airflow_hiveacid.spark.events import GROUP, IDENTITY
 from airflow_hiveacid.spark.failures import typed_failures
+from airflow_hiveacid.spark.tasks import collected
 from airflow_hiveacid.spark.writing.writers import Written, write_events
 
 if TYPE_CHECKING:
@@ -46,8 +47,7 @@ def write_here(plan: WritePlan, events: DataFrame) -> list[Written]:
         StorageError: reading or writing failed.
     """
     with typed_failures():
-        # Its public name is Spark 4's.
-        batches = events._collect_as_arrow()  # type: ignore[operator] # noqa: SLF001
+        batches = collected(events)
         if not batches:
             return []
         found = pa.Table.from_batches(batches)
