@@ -45,7 +45,7 @@ from airflow_hiveacid.spark.writing.publish import (
     empty_file,
 )
 from airflow_hiveacid.spark.writing.writers import writer_options
-from airflow_hiveacid.storage.acid.read.files import bucket_files
+from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, compact_bucket
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.staging import Staging

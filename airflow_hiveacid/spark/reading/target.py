@@ -56,7 +56,7 @@ from airflow_hiveacid.spark.reading.pruning import partitions_meeting, partition
 from airflow_hiveacid.spark.tasks import run_tasks
 from airflow_hiveacid.spark.time_zones import runs_in_utc
 from airflow_hiveacid.spark.types import named, spark_type, struct_of, table_struct
-from airflow_hiveacid.storage.acid.read.files import buckets_of
+from airflow_hiveacid.storage.acid.read.buckets import buckets_of
 from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.values.partition_values import partition_texts
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.spark.reading.key_ranges import KeyRange
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-    from airflow_hiveacid.storage.acid.read.files import BucketFiles
+    from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
 
 log = logging.getLogger("hiveacid")
 

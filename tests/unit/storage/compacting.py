@@ -9,7 +9,7 @@ from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
-from airflow_hiveacid.storage.acid.read.files import bucket_files
+from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, compact_bucket
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.listing import list_table

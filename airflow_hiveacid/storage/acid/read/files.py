@@ -1,14 +1,13 @@
 """Which files one reader opens, and what it has to know of each before it does.
 
-Takes the directories that a snapshot chose (`AcidState`); gives `AcidFile` values, all together or
-bucket by bucket. Three things are settled here, with a look at footers where the names do not say:
-whether a file has ACID columns, the identity of the rows of those that have none, and how much of a
-file that somebody still streams into counts. Must not know rows.
+Takes the directories that a snapshot chose (`AcidState`); gives `AcidFile` values. Three things are
+settled here, with a look at footers where the names do not say: whether a file has ACID columns,
+the identity of the rows of those that have none, and how much of a file that somebody still streams
+into counts. Must not know rows.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import struct
 from dataclasses import dataclass
@@ -34,213 +33,25 @@ from airflow_hiveacid.storage.acid.read.acid_file import (
     FileKind,
     SyntheticIdentity,
 )
-from airflow_hiveacid.storage.acid.read.dangling import require_rows
 from airflow_hiveacid.storage.acid.read.footer_facts import Footers
 from airflow_hiveacid.storage.stores.filesystem import file_errors, read_bytes
 from airflow_hiveacid.storage.stores.locations import open_location
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyarrow import fs as pafs
 
     from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.directories import AcidDirectory, FileEntry
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.storage.acid.read.footer_facts import FooterFacts
 
 _BIG_ENDIAN_LONG: Final = struct.Struct(">q")
 _BEFORE_ALL: Final = WriteId(0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BucketFiles:
-    """The files of one bucket under one snapshot.
-
-    `base_inserts` are those of the base or the original files, `delta_inserts` those of deltas.
-    `deletes` are all delete files that may hold events for rows of this bucket; they may hold
-    events for rows of others as well, which Hive 3.1's minor compaction copies around.
-    """
-
-    bucket_id: BucketId
-    base_inserts: tuple[AcidFile, ...]
-    delta_inserts: tuple[AcidFile, ...]
-    deletes: tuple[AcidFile, ...]
-
-    @property
-    def inserts(self) -> tuple[AcidFile, ...]:
-        """Every file with rows."""
-        return (*self.base_inserts, *self.delta_inserts)
-
-    def deletes_of(self, data: AcidFile) -> tuple[AcidFile, ...]:
-        """The delete files that may hold events for rows of one file.
-
-        Whoever reads a thousand deltas apart would else read a thousand delete deltas for each.
-        """
-        found = tuple(file for file in self.deletes if file.may_meet(data))
-        return self.deletes if len(found) == len(self.deletes) else found
-
-
-def bucket_files(
-    state: AcidState, write_ids: ValidWriteIdList | None = None
-) -> tuple[BucketFiles, ...]:
-    """The files of every bucket that has any, by bucket; see `buckets_of`.
-
-    Args:
-        state: what a reader reads of one table or partition.
-        write_ids: that reader's list; with it, delete deltas that are only partly visible are
-            looked through for dangling events, too.
-
-    Raises:
-        DanglingDeleteError: visible delete events point at a bucket that no live file is of.
-        CorruptFileError: a footer or side file cannot be read as what it must be.
-        UnsupportedFileError: a file cannot be read at all.
-        LocationPermissionError: a file may not be read.
-        StorageError: a file is gone, or reading failed otherwise.
-    """
-    (found,) = buckets_of([state], write_ids)
-    return found
-
-
-def buckets_of(
-    states: Iterable[AcidState], write_ids: ValidWriteIdList | None = None
-) -> tuple[tuple[BucketFiles, ...], ...]:
-    """The files of every bucket of several partitions, in the partitions' order; by bucket in each.
-
-    It costs a look at the footer of every delete file, and of every file whose name does not say
-    what it is: each once, those of all partitions side by side. Whoever needs the answer again
-    keeps it.
-
-    Raises:
-        HiveAcidError: as `bucket_files`.
-    """
-    places = _places(states)
-    unclear: dict[int, tuple[Footers, list[tuple[str, int]]]] = {}
-    for place in places:
-        _, files = unclear.setdefault(id(place.footers), (place.footers, []))
-        files.extend(_unclear(place))
-    for footers, files in unclear.values():
-        footers.read(files)
-    return tuple(_buckets(place, write_ids) for place in places)
-
-
-def _places(states: Iterable[AcidState]) -> list[_Place]:
-    """One for each state; those on one file system share what is known of footers."""
-    shared: dict[int, Footers] = {}
-    places = []
-    for state in states:
-        fs, root = open_location(state.location)
-        places.append(_Place(state, root, shared.setdefault(id(fs), Footers(fs))))
-    return places
-
-
-def _unclear(place: _Place) -> Iterator[tuple[str, int]]:
-    """The files (path and length) that have to be looked into.
-
-    Not among them are those that will be refused for their names, and those that are streamed
-    into: how much of one counts is found out later.
-    """
-    for entry in place.state.originals:
-        if isinstance(parse_file_name(entry.name), OriginalFileName):
-            yield place.path(entry), entry.size_bytes
-    for directory in place.state.live:
-        for entry in () if directory.side_files else directory.files:
-            is_clear = isinstance(parse_file_name(entry.name), BucketFileName)
-            if directory.is_delete or not is_clear:
-                yield place.path(entry), entry.size_bytes
-
-
-def _buckets(place: _Place, write_ids: ValidWriteIdList | None) -> tuple[BucketFiles, ...]:
-    state, footers = place.state, place.footers
-    first, rest, deletes = place.first_files(), place.delta_files(), place.delete_files()
-    facts = {f.path: footers.of(f.path, f.length) for f in deletes}
-    present = {f.bucket_id for f in (*first, *rest)}
-    require_rows(state, present, [(f, facts[f.path]) for f in deletes], write_ids)
-    deletes = tuple(_bounded(f, facts[f.path].write_ids) for f in deletes)
-
-    hit, everywhere = _by_bucket_hit(deletes, facts)
-    of_base, of_deltas = _by_bucket(first), _by_bucket(rest)
-    return tuple(
-        BucketFiles(
-            bucket_id=bucket,
-            base_inserts=tuple(of_base.get(bucket, ())),
-            delta_inserts=tuple(of_deltas.get(bucket, ())),
-            deletes=tuple(deletes[at] for at in sorted((*hit.get(bucket, ()), *everywhere))),
-        )
-        for bucket in sorted(present | {f.bucket_id for f in deletes})
-    )
-
-
-def _bounded(file: AcidFile, write_ids: tuple[WriteId, WriteId] | None) -> AcidFile:
-    if write_ids is None:
-        return file
-    least, greatest = write_ids
-    return dataclasses.replace(file, least_write_id=least, greatest_write_id=greatest)
-
-
-def _by_bucket(files: Iterable[AcidFile]) -> dict[BucketId, list[AcidFile]]:
-    found: dict[BucketId, list[AcidFile]] = {}
-    for file in files:
-        found.setdefault(file.bucket_id, []).append(file)
-    return found
-
-
-def _by_bucket_hit(
-    deletes: Sequence[AcidFile], facts: Mapping[str, FooterFacts]
-) -> tuple[dict[BucketId, list[int]], list[int]]:
-    """The places of delete files by the buckets they may hit, and of those that may hit any."""
-    hit: dict[BucketId, list[int]] = {}
-    everywhere: list[int] = []
-    for at, file in enumerate(deletes):
-        found = facts[file.path].buckets
-        if found is None:
-            everywhere.append(at)
-            continue
-        for bucket in {file.bucket_id, *found}:
-            hit.setdefault(bucket, []).append(at)
-    return hit, everywhere
-
-
-def first_files(state: AcidState) -> tuple[AcidFile, ...]:
-    """The files of the base, or the original files if there is none, by path.
-
-    Raises:
-        CorruptFileError: a footer cannot be read.
-        UnsupportedFileError: a file has no name of the format, or cannot be read at all.
-        LocationPermissionError: a file may not be read.
-        StorageError: a file is gone, or reading failed otherwise.
-    """
-    return _Place.of(state).first_files()
-
-
-def delta_files(state: AcidState) -> tuple[AcidFile, ...]:
-    """The files of the deltas, directory by directory in Hive's order, by path in each.
-
-    Raises:
-        CorruptFileError: a footer or side file cannot be read as what it must be.
-        UnsupportedFileError: a file has no name of the format, or cannot be read at all.
-        LocationPermissionError: a file may not be read.
-        StorageError: a file is gone, or reading failed otherwise.
-    """
-    return _Place.of(state).delta_files()
-
-
-def delete_files(state: AcidState) -> tuple[AcidFile, ...]:
-    """The files of the delete deltas, directory by directory in Hive's order, by path in each.
-
-    Raises:
-        CorruptFileError: a footer cannot be read.
-        LocationPermissionError: a file may not be read.
-        StorageError: a file is gone, or reading failed otherwise.
-    """
-    return _Place.of(state).delete_files()
-
-
-# ---- one directory -------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
     """What a snapshot reads of one root, and what is known of the footers there."""
 
     state: AcidState
@@ -248,35 +59,70 @@ class _Place:
     footers: Footers
 
     @classmethod
-    def of(cls, state: AcidState) -> _Place:
-        (place,) = _places([state])
+    def of(cls, state: AcidState) -> Place:
+        """That of one table or partition."""
+        (place,) = places_of([state])
         return place
 
     @property
     def fs(self) -> pafs.FileSystem:
+        """Where it is."""
         return self.footers.fs
 
     def path(self, entry: FileEntry) -> str:
+        """The path of a file on its file system."""
         return f"{self.root}/{entry.path}"
 
     def facts(self, entry: FileEntry, length: int) -> FooterFacts:
+        """What the footer of a file says, that ends at this length."""
         return self.footers.of(self.path(entry), length)
 
     def first_files(self) -> tuple[AcidFile, ...]:
+        """The files of the base, or the original files if there is none, by path.
+
+        Raises:
+            CorruptFileError: a footer or side file cannot be read as what it must be.
+            UnsupportedFileError: a file has no name of the format, or cannot be read at all.
+            LocationPermissionError: a file may not be read.
+            StorageError: a file is gone, or reading failed otherwise.
+        """
         if self.state.base is not None:
             return tuple(_in_directory(self, self.state.base, FileKind.DATA))
         return tuple(_originals(self, self.state.originals, _BEFORE_ALL, StatementId(0)))
 
     def delta_files(self) -> tuple[AcidFile, ...]:
+        """The files of the deltas, directory by directory in Hive's order, by path in each.
+
+        Raises:
+            HiveAcidError: as `first_files`.
+        """
         each = (_in_directory(self, d, FileKind.DATA) for d in self.state.deltas)
         return tuple(itertools.chain.from_iterable(each))
 
     def delete_files(self) -> tuple[AcidFile, ...]:
+        """The files of the delete deltas, as `delta_files`.
+
+        Raises:
+            HiveAcidError: as `first_files`.
+        """
         each = (_in_directory(self, d, FileKind.DELETE) for d in self.state.delete_deltas)
         return tuple(itertools.chain.from_iterable(each))
 
 
-def _in_directory(place: _Place, directory: AcidDirectory, kind: FileKind) -> Iterator[AcidFile]:
+def places_of(states: Iterable[AcidState]) -> list[Place]:
+    """One for each state; those on one file system share what is known of footers."""
+    shared: dict[int, Footers] = {}
+    places = []
+    for state in states:
+        fs, root = open_location(state.location)
+        places.append(Place(state, root, shared.setdefault(id(fs), Footers(fs))))
+    return places
+
+
+# ---- one directory -------------------------------------------------------------------------------
+
+
+def _in_directory(place: Place, directory: AcidDirectory, kind: FileKind) -> Iterator[AcidFile]:
     raw: list[FileEntry] = []
     least, greatest = _bounds(directory, kind)
     for entry in directory.files:
@@ -313,7 +159,7 @@ def _bounds(directory: AcidDirectory, kind: FileKind) -> tuple[WriteId, WriteId 
     return _BEFORE_ALL, None
 
 
-def _bucket_id(place: _Place, entry: FileEntry, length: int) -> BucketId:
+def _bucket_id(place: Place, entry: FileEntry, length: int) -> BucketId:
     """The bucket of a file whose name says none (in bases only), by its rows."""
     found = place.facts(entry, length).buckets
     if found is None or len(found) != 1:
@@ -357,9 +203,7 @@ def committed_length(
 # ---- files without ACID columns ------------------------------------------------------------------
 
 
-def _loaded(
-    place: _Place, directory: AcidDirectory, raw: Sequence[FileEntry]
-) -> Iterator[AcidFile]:
+def _loaded(place: Place, directory: AcidDirectory, raw: Sequence[FileEntry]) -> Iterator[AcidFile]:
     """Files that LOAD DATA put into a delta or base: their rows are of that one write ID."""
     name = directory.name
     is_single = isinstance(name, BaseName) or name.low == name.high
@@ -373,7 +217,7 @@ def _loaded(
 
 
 def _originals(
-    place: _Place,
+    place: Place,
     entries: Iterable[FileEntry],
     write_id: WriteId,
     statement_id: StatementId,

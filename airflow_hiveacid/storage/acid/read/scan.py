@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from airflow_hiveacid.format.acid_state import resolve
-from airflow_hiveacid.storage.acid.read.files import bucket_files
+from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.read.live import live_in
 from airflow_hiveacid.storage.acid.read.reader import (
     chosen_columns,

@@ -17,7 +17,7 @@ from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
-from airflow_hiveacid.storage.acid.read.files import bucket_files
+from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions

@@ -19,14 +19,8 @@ from airflow_hiveacid.format.errors import (
     UnsupportedFileError,
 )
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
-from airflow_hiveacid.storage.acid.read.files import (
-    BucketFiles,
-    bucket_files,
-    buckets_of,
-    delete_files,
-    delta_files,
-    first_files,
-)
+from airflow_hiveacid.storage.acid.read.buckets import BucketFiles, bucket_files, buckets_of
+from airflow_hiveacid.storage.acid.read.files import Place
 from airflow_hiveacid.storage.acid.read.footer_facts import footer_facts
 from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.stores import locations
@@ -91,9 +85,9 @@ def test_a_delta_promises_rows_of_its_own_write_ids_and_a_base_nothing(tmp_path:
     write_acid(tmp_path / "delta_3_5/bucket_00000", [insert(4, 0, 1)])
     write_acid(tmp_path / "delete_delta_3_5/bucket_00000", [tombstone(1, 0, 4)])
     found = state(tmp_path)
-    assert [f.least_write_id for f in first_files(found)] == [0]
-    assert [f.least_write_id for f in delta_files(found)] == [3]
-    assert [f.least_write_id for f in delete_files(found)] == [0]
+    assert [f.least_write_id for f in Place.of(found).first_files()] == [0]
+    assert [f.least_write_id for f in Place.of(found).delta_files()] == [3]
+    assert [f.least_write_id for f in Place.of(found).delete_files()] == [0]
 
 
 def test_delete_events_that_a_minor_compaction_copied_around_reach_their_bucket(
@@ -329,21 +323,21 @@ def test_the_last_complete_length_of_the_side_file_counts(
     (tmp_path / "delta_1_10").mkdir()
     (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 5000)
     lengths(tmp_path / "delta_1_10" / "bucket_00000_flush_length", *values, rest=rest)
-    assert [f.length for f in delta_files(state(tmp_path))] == [expected]
+    assert [f.length for f in Place.of(state(tmp_path)).delta_files()] == [expected]
 
 
 def test_a_file_of_which_nothing_is_committed_contributes_nothing(tmp_path: Path) -> None:
     (tmp_path / "delta_1_10").mkdir()
     (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 5000)
     lengths(tmp_path / "delta_1_10" / "bucket_00000_flush_length", 0)
-    assert delta_files(state(tmp_path)) == ()
+    assert Place.of(state(tmp_path)).delta_files() == ()
 
 
 def test_without_a_side_file_all_of_a_file_counts(tmp_path: Path) -> None:
     (tmp_path / "delta_1_10").mkdir()
     (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 5000)
     lengths(tmp_path / "delta_1_10" / "bucket_00001_flush_length", 1)
-    assert [f.length for f in delta_files(state(tmp_path))] == [5000]
+    assert [f.length for f in Place.of(state(tmp_path)).delta_files()] == [5000]
 
 
 @pytest.mark.parametrize(
@@ -356,7 +350,7 @@ def test_a_side_file_that_makes_no_sense_is_corrupt(
     (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 5000)
     lengths(tmp_path / "delta_1_10" / "bucket_00000_flush_length", *values, rest=rest)
     with pytest.raises(CorruptFileError):
-        delta_files(state(tmp_path))
+        Place.of(state(tmp_path)).delta_files()
 
 
 def test_a_writer_may_go_on_between_the_listing_and_the_look_at_its_side_file(
@@ -369,14 +363,14 @@ def test_a_writer_may_go_on_between_the_listing_and_the_look_at_its_side_file(
     listed = state(tmp_path)
     (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 200)
     lengths(side, 100, 200)
-    assert [f.length for f in delta_files(listed)] == [200]
+    assert [f.length for f in Place.of(listed).delta_files()] == [200]
 
 
 def test_a_length_that_the_file_does_not_have_is_found_by_reading(tmp_path: Path) -> None:
     path = write_acid(tmp_path / "delta_1_10/bucket_00000", [insert(1, 0, 1)])
     side = tmp_path / "delta_1_10" / "bucket_00000_flush_length"
     lengths(side, path.stat().st_size + 1)
-    (file,) = delta_files(state(tmp_path))
+    (file,) = Place.of(state(tmp_path)).delta_files()
     with pytest.raises(CorruptFileError, match="ends before byte"):
         numbers(file)
 
