@@ -107,8 +107,9 @@ class Target:
     partitions: tuple[PartitionInfo, ...]
 
     @property
-    def locations(self) -> dict[PartitionName, str]:
-        return {info.name: info.location for info in self.partitions}
+    def elsewhere(self) -> dict[PartitionName, str]:
+        usual = self.table.default_partition_location
+        return {p.name: p.location for p in self.partitions if p.location != usual(p.name)}
 
     def rows(self) -> list[tuple[Row, Identity]]:
         write_ids = self.snapshot.write_ids(self.table.ref)

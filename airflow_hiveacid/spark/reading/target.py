@@ -182,9 +182,10 @@ class Target:
         return buckets_of(self.states, self.write_ids)
 
     @property
-    def locations(self) -> dict[PartitionName, str]:
-        """Where the partitions are."""
-        return {info.name: info.location for info in self.partitions}
+    def elsewhere(self) -> dict[PartitionName, str]:
+        """Where those partitions are that are not where the table would put them."""
+        usual = self.table.default_partition_location
+        return {p.name: p.location for p in self.partitions if p.location != usual(p.name)}
 
     @cached_property
     def files(self) -> tuple[TargetFile, ...]:

@@ -95,22 +95,22 @@ def change_events(program: ChangeProgram, target: Target) -> Events:
     changed = kept_changes(
         [clause], acted_on(table, picked, [always], names, reach.place_fields(names.place))
     )
-    return as_events(
-        row_changes(table, [clause], changed), reach, [clause], is_few=all_are_few([changed])
-    )
+    parts = row_changes(table, [clause], changed)
+    return as_events(parts, reach, [clause], changed.files, is_few=all_are_few([changed]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
     """Rows with their clause, decided and kept.
 
-    `updated` counts those that a clause updates, `events` what becomes of all; `size_bytes` is
-    about what those take.
+    `updated` counts those that a clause updates, `files` are the numbers of the files that these
+    are in. `events` counts what becomes of all rows; `size_bytes` is about what that takes.
     """
 
     rows: DataFrame
     events: int
     updated: int
+    files: frozenset[int]
     size_bytes: int
 
 
@@ -121,15 +121,22 @@ def kept_changes(clauses: Sequence[Clause], rows: DataFrame) -> Kept:
     """
     kept = rows.localCheckpoint()
     updates = F.col("_clause").isin(_updating(clauses))
-    counts = [F.count(F.lit(1)), F.count_if(updates)]
+    file = F.col("_file") if "_file" in kept.columns else F.lit(None)
+    counts = [F.count(F.lit(1)), F.count_if(updates), F.collect_set(F.when(updates, file))]
     if all(clause.action is MergeAction.DELETE for clause in clauses):
         values: Mapping[str, DataType] = {}
     else:
         row = cast("StructType", kept.schema["row"].dataType)
         values = {f"row.{quoted(field.name)}": field.dataType for field in row}
-    count, updated, size = kept.select(*counts, F.sum(bytes_of(values))).collect()[0]
+    count, updated, files, size = kept.select(*counts, F.sum(bytes_of(values))).collect()[0]
     events = count + updated
-    return Kept(rows=kept, events=events, updated=updated, size_bytes=(size or 0) + events * _EVENT)
+    return Kept(
+        rows=kept,
+        events=events,
+        updated=updated,
+        files=frozenset(files),
+        size_bytes=(size or 0) + events * _EVENT,
+    )
 
 
 def all_are_few(parts: Sequence[Kept]) -> bool:
@@ -155,9 +162,17 @@ def row_changes(table: TableInfo, clauses: Sequence[Clause], kept: Kept) -> list
 
 
 def as_events(
-    parts: Sequence[DataFrame], target: Target, clauses: Sequence[Clause], *, is_few: bool = False
+    parts: Sequence[DataFrame],
+    target: Target,
+    clauses: Sequence[Clause],
+    updated: frozenset[int],
+    *,
+    is_few: bool = False,
 ) -> Events:
-    """Events with what the writers need: the old files only if an update leaves columns alone."""
+    """Events with what the writers need, which goes to each of their tasks.
+
+    The old files only if an update leaves columns alone, and only those that it updates.
+    """
     columns = frozenset(c.name for c in target.table.columns)
     # A delete brings no row, so it leaves nothing to be fetched.
     given = tuple(
@@ -170,6 +185,6 @@ def as_events(
     return Events(
         frame=lambda: grouped(frame),
         given=given,
-        old_files={f.number: f.data for f in target.files} if leaves else {},
+        old_files={f.number: f.data for f in target.files if leaves and f.number in updated},
         few=frame if is_few else None,
     )

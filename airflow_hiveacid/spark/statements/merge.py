@@ -204,8 +204,9 @@ def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Ev
         missing = join.acted_on_missing().where(F.col("_clause").isNotNull())
         changed.append(kept_changes(clauses, missing))
     parts = [part for one in changed for part in row_changes(table, clauses, one)]
+    updated = frozenset[int]().union(*[one.files for one in changed])
     if not program.of(MergeWhen.NOT_MATCHED):
-        return as_events(parts, reach, clauses, is_few=all_are_few(changed))
+        return as_events(parts, reach, clauses, updated, is_few=all_are_few(changed))
     new = _new_rows(program, names, kept, pairs.rows, sizes.rows)
     is_few = are_few(sizes.rows, 0) and all_are_few(changed)
     if is_few:
@@ -215,7 +216,7 @@ def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Ev
     elif program.inserts_once:
         new = new.localCheckpoint()
     routed = spread(table, with_no_old_row(new), writers_for(sizes.rows), F.col(names.source_row))
-    return as_events([*parts, insert_events(routed)], reach, clauses, is_few=is_few)
+    return as_events([*parts, insert_events(routed)], reach, clauses, updated, is_few=is_few)
 
 
 class _Sizes(NamedTuple):

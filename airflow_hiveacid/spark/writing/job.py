@@ -213,7 +213,7 @@ def _run(
     known = partitions or (() if table.is_partitioned else (PartitionName(),))
     write.look_ahead(known)
     target = resolve_target(job.spark, job.client, table, txn.snapshot, partitions)
-    write.check_locations(list(target.locations.values()))
+    write.check_locations(list(target.elsewhere.values()))
     plan = _write_plan(job, write, target, change)
     events = change.make_events(target, partial(_source_frame, job, txn, change))
     files = _write(plan, events)
@@ -281,7 +281,7 @@ def _write_plan(job: JobContext, write: Write, target: Target, change: Change) -
         delete_directory=dataclasses.replace(delta, is_delete=True),
         options=writer_options(target.table, job.client.generation, is_base=overwrite),
         given=(),
-        locations=target.locations,
+        locations=target.elsewhere,
     )
 
 

@@ -18,6 +18,7 @@ TABLE: Final = TableInfo(
     columns=(Column(name="a", type="int"), Column(name="b", type="int")),
 )
 OLD_FILES: Final = {7: "an old one"}
+UPDATED: Final = frozenset({7})
 
 
 class Frame:
@@ -51,12 +52,13 @@ DELETE: Final = clause(MergeAction.DELETE)
         ((clause(MergeAction.UPDATE, "b"), DELETE), (("a",), ())),
     ],
 )
-def test_only_columns_that_an_update_leaves_alone_come_from_the_old_rows(
+def test_only_columns_that_an_update_leaves_alone_come_from_the_old_rows_of_updated_files(
     clauses: tuple[Clause, ...], left_alone: tuple[tuple[str, ...], ...]
 ) -> None:
     frame: Any = Frame()
-    files = [SimpleNamespace(number=number, data=data) for number, data in OLD_FILES.items()]
+    others = {6: "one that nobody updates", 8: "another"}
+    files = [SimpleNamespace(number=n, data=data) for n, data in {**OLD_FILES, **others}.items()]
     target: Any = SimpleNamespace(table=TABLE, files=files)
-    events = as_events([frame], target, clauses)
+    events = as_events([frame], target, clauses, UPDATED)
     assert [{"a", "b"} - names for names in events.given] == [set(names) for names in left_alone]
     assert events.old_files == (OLD_FILES if any(left_alone) else {})
