@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
+from google.protobuf.message import DecodeError
 
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.storage.orc.compression import Compression, compress, decompress
@@ -178,7 +179,7 @@ def parse_stripe_footer(tail: OrcTail, section: bytes) -> pb.StripeFooter:
     footer = pb.StripeFooter()
     try:
         footer.ParseFromString(plain)
-    except ValueError as error:
+    except DecodeError as error:
         raise CorruptFileError(path=tail.path, reason="a stripe footer cannot be parsed") from error
     return footer
 

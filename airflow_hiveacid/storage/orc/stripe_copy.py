@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from google.protobuf.message import DecodeError
+
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.storage.orc.compression import Compression, compress, decompress
 from airflow_hiveacid.storage.orc.footer import MAGIC
@@ -110,7 +112,7 @@ def with_row_index(
     index = pb.RowIndex()
     try:
         index.ParseFromString(decompress(stored, kind, block_bytes, path=path))
-    except ValueError as error:
+    except DecodeError as error:
         raise CorruptFileError(path=path, reason="a row index cannot be parsed") from error
     # All of them, not just up to the first that changes.
     changed = [restate(entry.statistics) for entry in index.entries]

@@ -14,11 +14,16 @@ the file. It is not copied, and says what the rows belong to.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import posixpath
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors import HiveAcidError, UnsupportedFileError
+from airflow_hiveacid.format.errors import (
+    CorruptFileError,
+    HiveAcidError,
+    UnsupportedFileError,
+)
 from airflow_hiveacid.format.ids import RowId
 from airflow_hiveacid.format.types import (
     TIMESTAMP_LOCAL,
@@ -38,7 +43,7 @@ from airflow_hiveacid.storage.acid.row_schema import (
     type_tree,
 )
 from airflow_hiveacid.storage.acid.write.tail import AcidFacts, Segment, compose_tail
-from airflow_hiveacid.storage.orc.compression import WRITABLE
+from airflow_hiveacid.storage.orc.compression import WRITABLE, Compression
 from airflow_hiveacid.storage.orc.footer import (
     MAGIC,
     PRIMITIVE_KINDS,
@@ -58,7 +63,7 @@ from airflow_hiveacid.storage.orc.stripe_copy import (
     stripe_content,
     with_row_index,
 )
-from airflow_hiveacid.storage.orc.tail import read_tail, serialize_tail
+from airflow_hiveacid.storage.orc.tail import parse_tail, read_tail, serialize_tail
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_file,
     file_errors,
@@ -68,7 +73,7 @@ from airflow_hiveacid.storage.stores.filesystem import (
 from airflow_hiveacid.storage.stores.locations import open_location
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyarrow import fs as pafs
@@ -188,23 +193,19 @@ def copy_flat(work: FlatCopy, place: Callable[[str | None], str]) -> CopiedFile 
         LocationPermissionError: a file may not be read or written.
         StorageError: reading or writing failed otherwise.
     """
-    tails = [(fs, tail) for fs, tail in (_tail(work, uri) for uri in work.sources) if tail.rows]
-    if not tails:
+    tails = _filled(work)
+    first = next(tails, None)
+    if first is None:
         return None
-    keys = {_key(tail) for _, tail in tails} if work.has_key else {None}
-    if len(keys) > 1 or len({tail.compression for _, tail in tails}) > 1:
-        raise UnsupportedFileError(
-            path=tails[0][1].path, reason="its rows belong, or are packed, otherwise than others"
-        )
-    key = keys.pop()
+    key = _key(first[1]) if work.has_key else None
     fs, path = open_location(place(key))
     make_directory(fs, posixpath.dirname(path))
     with storage_errors("write", path):
         out = fs.open_output_stream(path, compression=None)
     try:
         with storage_errors("write", path), out:
-            copy = _Copy(work, tails[0][1], out.write)
-            for source_fs, tail in tails:
+            copy = _Copy(work, first[1], out.write)
+            for source_fs, tail in itertools.chain([first], tails):
                 with (
                     file_errors("read", tail.path),
                     source_fs.open_input_file(tail.path) as source,
@@ -218,12 +219,27 @@ def copy_flat(work: FlatCopy, place: Callable[[str | None], str]) -> CopiedFile 
     return CopiedFile(rows=copy.rows, size_bytes=size, stripes=len(copy.stripes), key=key)
 
 
-def _tail(work: FlatCopy, uri: str) -> tuple[pafs.FileSystem, OrcTail]:
-    fs, path = open_location(uri)
-    with file_errors("read", path):
-        tail = read_tail(fs, path)
-    _check(tail, work)
-    return fs, tail
+def _filled(work: FlatCopy) -> Iterator[tuple[pafs.FileSystem, OrcTail]]:
+    """The tails of files with rows, one at a time: there may be very many, of a few rows each.
+
+    Raises:
+        UnsupportedFileError: one is not what it should be, or not as those before it.
+    """
+    alike: tuple[Compression, str | None] | None = None
+    for uri in work.sources:
+        fs, path = open_location(uri)
+        with file_errors("read", path):
+            tail = read_tail(fs, path)
+        _check(tail, work)
+        if not tail.rows:
+            continue
+        here = tail.compression, _key(tail) if work.has_key else None
+        if alike not in (None, here):
+            raise UnsupportedFileError(
+                path=path, reason="its rows belong, or are packed, otherwise than others"
+            )
+        alike = here
+        yield fs, tail
 
 
 def _check(tail: OrcTail, work: FlatCopy) -> None:
@@ -323,7 +339,12 @@ class _Copy:
             )
 
     def finish(self, path: str) -> int:
-        """Write the tail; the size of the file."""
+        """Write the tail; the size of the file.
+
+        Raises:
+            UnsupportedFileError: nobody could read it again, with the statistics of so many small
+                stripes.
+        """
         footer, postscript = pb.Footer(), pb.PostScript()
         footer.CopyFrom(self._first.footer)
         postscript.CopyFrom(self._first.postscript)
@@ -335,8 +356,14 @@ class _Copy:
         edited = replace(self._first, postscript=postscript, footer=footer, metadata=self._metadata)
         facts = AcidFacts(stripe_keys=self._keys, is_delete=False, nul_column_ids=())
         segment = Segment(tail=edited, start=len(MAGIC))
-        tail = compose_tail([segment], self._work.columns, facts, path=path)
-        return self._writer.finish(serialize_tail(tail))
+        end = serialize_tail(compose_tail([segment], self._work.columns, facts, path=path))
+        try:
+            parse_tail(path, end, self._writer.position + len(end))
+        except CorruptFileError as error:
+            raise UnsupportedFileError(
+                path=path, reason=f"its {len(self.stripes)} stripes have too many statistics"
+            ) from error
+        return self._writer.finish(end)
 
     def _identity(self, rows: int, tail: OrcTail) -> list[RunColumn]:
         """The five columns before `row`."""

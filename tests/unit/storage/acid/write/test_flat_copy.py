@@ -15,12 +15,13 @@ from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.bucket_codec import encode
-from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.reader import read_events
+from airflow_hiveacid.storage.acid.write import flat_copy
 from airflow_hiveacid.storage.acid.write.flat_copy import (
     CopiedFile,
     FlatCopy,
@@ -31,7 +32,7 @@ from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WriterOpt
 from airflow_hiveacid.storage.orc.compression import decompress
 from airflow_hiveacid.storage.orc.footer import ACID_STATS, ACID_VERSION, KEY_INDEX, OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-from airflow_hiveacid.storage.orc.stripe_copy import ROW_INDEX, stripe_content
+from airflow_hiveacid.storage.orc.stripe_copy import ROW_INDEX, StripeContent, stripe_content
 from airflow_hiveacid.storage.orc.tail import read_tail
 from writer_cases import (
     CASES,
@@ -347,5 +348,72 @@ def test_files_that_are_not_as_they_should_be_are_refused(tmp_path: Path) -> Non
         has_key=False,
     )
     with pytest.raises(UnsupportedFileError, match="zone"):
+        copy_flat(work, lambda _key: str(tmp_path / "bucket_00003"))
+    assert not (tmp_path / "bucket_00003").exists()
+
+
+def test_of_many_flat_files_one_tail_is_in_memory_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[tuple[str, str]] = []
+
+    def tail_of(fs: LocalFileSystem, path: str) -> OrcTail:
+        done.append(("tail", path[-len("0.orc") :]))
+        return read_tail(fs, path)
+
+    def content_of(source: pa.NativeFile, tail: OrcTail, number: int) -> StripeContent:
+        done.append(("rows", tail.path[-len("0.orc") :]))
+        return stripe_content(source, tail, number)
+
+    monkeypatch.setattr(flat_copy, "read_tail", tail_of)
+    monkeypatch.setattr(flat_copy, "stripe_content", content_of)
+    copied(tmp_path, [numbers(first, 10) for first in (0, 10, 20)], WIDE)
+    files = ("0.orc", "1.orc", "2.orc")
+    assert done == [(what, file) for file in files for what in ("tail", "rows")]
+
+
+def test_a_file_that_could_not_be_read_again_is_not_left_behind(tmp_path: Path) -> None:
+    """Long texts that are all the same leave tiny files, whose statistics add up all the same."""
+    texts = tuple(Column(name=f"t{i}", type="string") for i in range(100))
+    one = pa.table({f"c{i}": ["a" * 1000] for i in range(len(texts))})
+    path = tmp_path / "flat.orc"
+    orc.write_table(one, str(path), compression="zlib", row_index_stride=10_000)
+    work = FlatCopy(
+        columns=texts,
+        sources=(str(path),) * 200,
+        write_id=WriteId(7),
+        bucket_property=BUCKET,
+        row_index_stride=10_000,
+        has_key=False,
+    )
+    with pytest.raises(UnsupportedFileError, match="200 stripes have too many statistics"):
+        copy_flat(work, lambda _key: str(tmp_path / "bucket_00003"))
+    assert not (tmp_path / "bucket_00003").exists()
+
+
+@pytest.mark.parametrize("part", ["stripe footer", "row index"])
+def test_a_damaged_flat_file_is_called_so(tmp_path: Path, part: str) -> None:
+    path = tmp_path / "flat.orc"
+    orc.write_table(numbers(0, 10), str(path), compression="uncompressed", row_index_stride=10_000)
+    (stripe,) = read_tail(FS, str(path)).stripes
+    with FS.open_input_file(str(path)) as source:
+        streams = stripe_content(source, read_tail(FS, str(path)), 0).streams
+    (index,) = [s.content for s in streams if s.kind == ROW_INDEX and s.column == 2]
+    ends = {
+        "stripe footer": stripe.offset + stripe.length,
+        "row index": index.offset + index.length,
+    }
+    content = bytearray(path.read_bytes())
+    content[ends[part] - 4 : ends[part]] = b"\xff" * 4
+    path.write_bytes(content)
+    work = FlatCopy(
+        columns=WIDE,
+        sources=(str(path),),
+        write_id=WriteId(7),
+        bucket_property=BUCKET,
+        row_index_stride=10_000,
+        has_key=False,
+    )
+    with pytest.raises(CorruptFileError, match=rf"flat\.orc is damaged: a {part} cannot be parsed"):
         copy_flat(work, lambda _key: str(tmp_path / "bucket_00003"))
     assert not (tmp_path / "bucket_00003").exists()
