@@ -32,7 +32,9 @@ def compact(job: JobContext) -> JobResult:
     table = job.changeable_table(spec.target, "compaction")
     partitions = partitions_of(job.client, table, spec.partition)
     txns = job.client.valid_txns()
-    known = Snapshot(txn_id=None, txns=txns, tables=job.client.valid_write_ids([table.ref], txns))
+    write_ids = job.client.valid_write_ids([table.ref], txns)
+    # Cut once for all partitions.
+    known = Snapshot(txn_id=None, txns=txns, tables=write_ids).for_compactor()
 
     def compact_one(client: MetastorePort, partition: PartitionInfo) -> CompactionOutcome:
         return Compactor(

@@ -268,7 +268,12 @@ class CompactorWriteIdList(ValidWriteIdList):
 
     @classmethod
     def of(cls, write_ids: ValidWriteIdList) -> Self:
-        """Cut a reader's list below its lowest open write ID (createValidCompactWriteIdList)."""
+        """Cut a reader's list below its lowest open write ID (createValidCompactWriteIdList).
+
+        A list that is cut already is itself: there may be a million IDs in it.
+        """
+        if isinstance(write_ids, cls):
+            return write_ids
         minimum = write_ids.min_open_write_id
         high = write_ids.high_watermark
         if minimum is not None:
@@ -301,6 +306,11 @@ class Snapshot:
     txn_id: TxnId | None
     txns: ValidTxnList
     tables: Mapping[TableRef, ValidWriteIdList]
+
+    def for_compactor(self) -> Snapshot:
+        """The same, with what a compactor may touch of each table."""
+        tables = {ref: CompactorWriteIdList.of(ids) for ref, ids in self.tables.items()}
+        return Snapshot(txn_id=self.txn_id, txns=self.txns, tables=tables)
 
     def write_ids(self, table: TableRef) -> ValidWriteIdList:
         """The list of one table.

@@ -85,7 +85,7 @@ class CompactionWork:
         if not worker.is_alone(self.txn.txn_id):
             self.refuse("another compactor is at work here")
             return
-        self.snapshot = self.txn.newest(self._ref)
+        self.snapshot = self.txn.newest(self._ref).for_compactor()
         claim = worker.claim(kind)
         if isinstance(claim, _Taken):
             self.refuse(claim.why)

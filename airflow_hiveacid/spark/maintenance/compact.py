@@ -104,8 +104,8 @@ class CompactionOutcome:
 class Compactor:
     """Compacts partitions of one table. Not thread-safe: one per thread, with its own client.
 
-    `known` is a snapshot that the run took when it began. It tells which partitions need nothing;
-    what is compacted is decided anew under the snapshot of its own transaction.
+    `known` is a compactor's snapshot that the run took when it began. It tells which partitions
+    need nothing; what is compacted is decided anew under the snapshot of its own transaction.
     """
 
     spark: SparkSession

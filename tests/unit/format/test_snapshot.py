@@ -210,6 +210,12 @@ def test_a_compactor_without_open_ids_reaches_the_watermark() -> None:
     assert CompactorWriteIdList.of(ids("27:MAX::")).high_watermark == 27
 
 
+def test_a_compactor_cuts_its_lists_once() -> None:
+    cut = Snapshot(txn_id=None, txns=txns("9:MAX::"), tables={T: ids("5:4:4:")}).for_compactor()
+    assert cut.write_ids(T).high_watermark == 3
+    assert cut.for_compactor().write_ids(T) is cut.write_ids(T)
+
+
 def test_a_snapshot_knows_its_tables() -> None:
     snapshot = Snapshot(txn_id=TxnId(3), txns=txns("9:MAX::"), tables={T: ids("5:MAX::")})
     assert snapshot.write_ids(T).high_watermark == 5
