@@ -1,9 +1,9 @@
 """What dead attempts of a job have published is removed before the job runs again.
 
-Trino takes an aborted base for a real one, and a retry cannot wait for the cleaner. Takes the
-ledger, which says what an attempt was about to publish, and a snapshot, which says that it was
-aborted. Only what lies where the table is now is removed: a table that was renamed takes its ledger
-along, and another one may be in its old place.
+Trino takes an aborted base for a real one, and a retry cannot wait for the cleaner. Takes entries
+of the ledger, which say what aborted attempts were about to publish. Only what lies where the table
+is now is removed: a table that was renamed takes its ledger along, and another one may be in its
+old place.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ from airflow_hiveacid.storage.stores.filesystem import delete_directory
 from airflow_hiveacid.storage.stores.locations import open_location
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.snapshot import Snapshot
+    from collections.abc import Sequence
+
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.plan.reruns import LedgerEntry
     from airflow_hiveacid.storage.stores.job_ledger import Ledger
 
 log = logging.getLogger("hiveacid")
 
 
 def bury(
-    ledger: Ledger, client: MetastorePort, table: TableInfo, job_key: str, snapshot: Snapshot
+    ledger: Ledger, client: MetastorePort, table: TableInfo, abandoned: Sequence[LedgerEntry]
 ) -> None:
-    """Remove what aborted attempts of a job have left, and their entries.
+    """Remove what these aborted attempts of a job have left, and their entries.
 
     Raises:
         StorageError: something cannot be removed.
     """
-    abandoned = ledger.abandoned(job_key, table.ref, snapshot)
     if not abandoned:
         return
     places = {partition.location.rstrip("/") for partition in client.list_partitions(table)}

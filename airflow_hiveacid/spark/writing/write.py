@@ -45,7 +45,7 @@ from airflow_hiveacid.spark.writing.publish import (
     discard,
     misplaced,
 )
-from airflow_hiveacid.storage.stores.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.job_ledger import Ledger, abandoned, committed
 from airflow_hiveacid.storage.stores.staging import Staging, check_publishable
 
 if TYPE_CHECKING:
@@ -141,7 +141,8 @@ class Write:
         """
         run, snapshot = self._order.run, self.txn.snapshot
         write_ids = snapshot.write_ids(self.table.ref)
-        known = self._ledger.committed(run.job_key, write_ids, snapshot.txns)
+        entries = self._ledger.entries(run.job_key)
+        known = committed(entries, write_ids, snapshot.txns)
         found = earlier_run(run, known, self.table, self.txn.txn_id)
         if found is not None and not self._ledger.is_certain(found):
             raise EarlierRunUnknownError(
@@ -154,7 +155,8 @@ class Write:
         if found is not None and not found.is_confirmed:  # its writer was killed before it could
             self._ledger.write(dataclasses.replace(found, is_confirmed=True))
         if found is None:
-            bury(self._ledger, self._client, self.table, run.job_key, snapshot)
+            dead = abandoned(entries, self.table.ref, snapshot)
+            bury(self._ledger, self._client, self.table, dead)
         return found
 
     def check_not_overtaken(self, partitions: Sequence[PartitionName]) -> None:

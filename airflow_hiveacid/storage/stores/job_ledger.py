@@ -38,6 +38,8 @@ from airflow_hiveacid.storage.stores.listing import list_files
 from airflow_hiveacid.storage.stores.locations import open_location
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from airflow_hiveacid.format.directories import FileEntry
     from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo, TableRef
@@ -93,48 +95,11 @@ class Ledger:
         """The ledger of a table as the metastore knows it now."""
         return cls(location=table.location, table_id=table.table_id)
 
-    def committed(
-        self, job_key: str, write_ids: ValidWriteIdList, txns: ValidTxnList
-    ) -> tuple[LedgerEntry, ...]:
-        """Every run of a job whose change is committed, one entry a transaction.
-
-        An entry that is not confirmed may be among them although nothing is left that tells
-        (`is_certain` is false of it): compacted after a commit, or cleaned after an abort.
-        """
-        found: dict[TxnId, LedgerEntry] = {}
-        prepared: dict[TxnId, LedgerEntry] = {}
-        for entry in self.entries(job_key):  # those that are not confirmed come first
-            if entry.is_confirmed:
-                twin = prepared.get(entry.txn_id)
-                if not entry.is_legible and twin is not None:
-                    found[entry.txn_id] = dataclasses.replace(twin, is_confirmed=True)
-                else:
-                    found[entry.txn_id] = entry
-                continue
-            prepared[entry.txn_id] = entry
-            if _may_be_committed(entry, write_ids, txns):
-                found[entry.txn_id] = entry
-        return tuple(found.values())
-
     def is_certain(self, entry: LedgerEntry) -> bool:
         """Whether a committed entry is so beyond doubt, and tells what was done."""
         if entry.is_confirmed:
             return entry.is_legible
         return any(exists(*open_location(d)) for d in entry.directories)
-
-    def abandoned(self, job_key: str, ref: TableRef, snapshot: Snapshot) -> tuple[LedgerEntry, ...]:
-        """Entries of attempts that are known to have been aborted: what they published is void.
-
-        By their transactions: 4.0.1 may leave an aborted write ID out of its list.
-        """
-        write_ids = snapshot.write_ids(ref)
-        return tuple(
-            entry
-            for entry in self.entries(job_key)
-            if not entry.is_confirmed
-            and snapshot.txns.is_aborted(entry.txn_id)
-            and not (entry.is_legible and write_ids.is_visible(entry.write_id))
-        )
 
     def entries(self, job_key: str) -> tuple[LedgerEntry, ...]:
         """Every entry of a job for this table, by name; of a torn one only what its name says.
@@ -226,6 +191,52 @@ def _named(file: FileEntry, job_key: str, table_id: str) -> LedgerEntry:
         retention_s=0.0,
         is_confirmed=match["state"] == _DONE,
         is_legible=False,
+    )
+
+
+def committed(
+    entries: Iterable[LedgerEntry], write_ids: ValidWriteIdList, txns: ValidTxnList
+) -> tuple[LedgerEntry, ...]:
+    """Every run of a job whose change is committed, one entry a transaction.
+
+    An entry that is not confirmed may be among them although nothing is left that tells
+    (`Ledger.is_certain` is false of it): compacted after a commit, or cleaned after an abort.
+
+    Args:
+        entries: all of the job, as `Ledger.entries` gives them.
+        write_ids: what the reader sees of the table.
+        txns: what it sees of transactions.
+    """
+    found: dict[TxnId, LedgerEntry] = {}
+    prepared: dict[TxnId, LedgerEntry] = {}
+    for entry in entries:  # those that are not confirmed come first
+        if entry.is_confirmed:
+            twin = prepared.get(entry.txn_id)
+            if not entry.is_legible and twin is not None:
+                found[entry.txn_id] = dataclasses.replace(twin, is_confirmed=True)
+            else:
+                found[entry.txn_id] = entry
+            continue
+        prepared[entry.txn_id] = entry
+        if _may_be_committed(entry, write_ids, txns):
+            found[entry.txn_id] = entry
+    return tuple(found.values())
+
+
+def abandoned(
+    entries: Iterable[LedgerEntry], ref: TableRef, snapshot: Snapshot
+) -> tuple[LedgerEntry, ...]:
+    """Entries of attempts that are known to have been aborted: what they published is void.
+
+    By their transactions: 4.0.1 may leave an aborted write ID out of its list.
+    """
+    write_ids = snapshot.write_ids(ref)
+    return tuple(
+        entry
+        for entry in entries
+        if not entry.is_confirmed
+        and snapshot.txns.is_aborted(entry.txn_id)
+        and not (entry.is_legible and write_ids.is_visible(entry.write_id))
     )
 
 

@@ -19,6 +19,8 @@ from airflow_hiveacid.storage.stores.filesystem import ASIDE_PREFIX
 from airflow_hiveacid.storage.stores.job_ledger import (
     HIDDEN_DIRECTORY,
     Ledger,
+    abandoned,
+    committed,
     entry_name,
 )
 
@@ -61,7 +63,7 @@ COMMITTED, OPEN, ABORTED = ids(f"5:{MAX}::"), ids("5:5:5:"), ids(f"5:{MAX}::5")
 
 
 def test_a_job_without_an_entry_is_to_be_done(tmp_path: Path) -> None:
-    assert ledger_of(tmp_path).committed(KEY, COMMITTED, TXNS) == ()
+    assert committed(ledger_of(tmp_path).entries(KEY), COMMITTED, TXNS) == ()
 
 
 def test_a_confirmed_entry_is_committed_whatever_became_of_its_files(tmp_path: Path) -> None:
@@ -69,16 +71,16 @@ def test_a_confirmed_entry_is_committed_whatever_became_of_its_files(tmp_path: P
     done = entry(tmp_path, confirmed=True)
     ledger.write(done)
     for write_ids in (COMMITTED, ABORTED):
-        assert ledger.committed(KEY, write_ids, TXNS) == (done,)
+        assert committed(ledger.entries(KEY), write_ids, TXNS) == (done,)
     assert ledger.is_certain(done)
 
 
 def test_a_prepared_entry_counts_if_its_write_id_is_visible(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path)
     ledger.write(entry(tmp_path))
-    assert ledger.committed(KEY, COMMITTED, TXNS) == (entry(tmp_path),)
-    assert ledger.committed(KEY, OPEN, TXNS) == ()
-    assert ledger.committed(KEY, ABORTED, TXNS) == ()
+    assert committed(ledger.entries(KEY), COMMITTED, TXNS) == (entry(tmp_path),)
+    assert committed(ledger.entries(KEY), OPEN, TXNS) == ()
+    assert committed(ledger.entries(KEY), ABORTED, TXNS) == ()
 
 
 def test_it_is_certain_only_while_a_directory_is_there(tmp_path: Path) -> None:
@@ -96,14 +98,14 @@ def test_it_is_certain_only_while_a_directory_is_there(tmp_path: Path) -> None:
 def test_a_prepared_entry_that_published_nothing_does_not_count(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path)
     ledger.write(replace(entry(tmp_path), directories=()))
-    assert ledger.committed(KEY, COMMITTED, TXNS) == ()
+    assert committed(ledger.entries(KEY), COMMITTED, TXNS) == ()
 
 
 def test_a_confirmed_entry_takes_the_place_of_its_prepared_one(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path)
     ledger.write(entry(tmp_path))
     ledger.write(entry(tmp_path, confirmed=True))
-    assert ledger.committed(KEY, COMMITTED, TXNS) == (entry(tmp_path, confirmed=True),)
+    assert committed(ledger.entries(KEY), COMMITTED, TXNS) == (entry(tmp_path, confirmed=True),)
     assert len(list((tmp_path / HIDDEN_DIRECTORY).iterdir())) == 2
 
 
@@ -129,7 +131,7 @@ def test_of_a_torn_confirmation_the_name_is_believed_and_the_rest_is_the_prepare
     ledger.write(entry(tmp_path))
     ledger.write(entry(tmp_path, confirmed=True))
     tear(tmp_path, entry(tmp_path, confirmed=True))
-    (found,) = ledger.committed(KEY, ABORTED, TXNS)
+    (found,) = committed(ledger.entries(KEY), ABORTED, TXNS)
     assert found == entry(tmp_path, confirmed=True)
     assert ledger.is_certain(found)
     assert "only its name can be read" in caplog.text
@@ -139,7 +141,7 @@ def test_a_torn_confirmation_alone_says_that_the_job_was_done_and_not_how(tmp_pa
     ledger = ledger_of(tmp_path)
     ledger.write(entry(tmp_path, confirmed=True))
     tear(tmp_path, entry(tmp_path, confirmed=True))
-    (found,) = ledger.committed(KEY, ABORTED, TXNS)
+    (found,) = committed(ledger.entries(KEY), ABORTED, TXNS)
     assert (found.generation, found.attempt, found.txn_id) == (0, FIRST, 9)
     assert not found.is_legible
     assert not ledger.is_certain(found)
@@ -154,7 +156,7 @@ def test_a_torn_prepared_entry_counts_if_its_transaction_may_be_committed(
     ledger = ledger_of(tmp_path)
     ledger.write(entry(tmp_path))
     tear(tmp_path, entry(tmp_path))
-    assert len(ledger.committed(KEY, COMMITTED, txns)) == count
+    assert len(committed(ledger.entries(KEY), COMMITTED, txns)) == count
 
 
 def test_a_torn_prepared_entry_of_an_aborted_transaction_can_be_withdrawn(tmp_path: Path) -> None:
@@ -163,7 +165,7 @@ def test_a_torn_prepared_entry_of_an_aborted_transaction_can_be_withdrawn(tmp_pa
     tear(tmp_path, entry(tmp_path))
     txns = replace(TXNS, aborted=(TxnId(9),))
     snapshot = Snapshot(txn_id=None, txns=txns, tables={TABLE: COMMITTED})
-    (dead,) = ledger.abandoned(KEY, TABLE, snapshot)
+    (dead,) = abandoned(ledger.entries(KEY), TABLE, snapshot)
     ledger.withdraw(dead)
     assert ledger.entries(KEY) == ()
 
@@ -178,7 +180,10 @@ def test_of_an_entry_of_another_version_only_the_name_counts(tmp_path: Path) -> 
 
 def test_a_table_made_again_remembers_nothing_of_the_one_before_it(tmp_path: Path) -> None:
     ledger_of(tmp_path).write(entry(tmp_path, confirmed=True))
-    assert Ledger(location=str(tmp_path), table_id="8.2").committed(KEY, COMMITTED, TXNS) == ()
+    assert (
+        committed(Ledger(location=str(tmp_path), table_id="8.2").entries(KEY), COMMITTED, TXNS)
+        == ()
+    )
 
 
 def test_files_appear_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,10 +204,10 @@ def test_only_entries_of_aborted_transactions_are_abandoned(tmp_path: Path) -> N
         return Snapshot(txn_id=None, txns=txns, tables={TABLE: write_ids})
 
     gone = (TxnId(9),)
-    assert ledger.abandoned(KEY, TABLE, snapshot(ABORTED, gone)) == (entry(tmp_path),)
-    assert ledger.abandoned(KEY, TABLE, snapshot(COMMITTED, gone)) == ()
+    assert abandoned(ledger.entries(KEY), TABLE, snapshot(ABORTED, gone)) == (entry(tmp_path),)
+    assert abandoned(ledger.entries(KEY), TABLE, snapshot(COMMITTED, gone)) == ()
     # Write IDs that began anew: the number means somebody else's work.
-    assert ledger.abandoned(KEY, TABLE, snapshot(ABORTED, ())) == ()
+    assert abandoned(ledger.entries(KEY), TABLE, snapshot(ABORTED, ())) == ()
 
 
 def test_pruning_removes_old_entries_and_nothing_else(tmp_path: Path) -> None:
@@ -226,7 +231,7 @@ def test_a_job_that_forgets_soon_does_not_make_another_one_forget(tmp_path: Path
     os.utime(tmp_path / HIDDEN_DIRECTORY / entry_name(patient), (100, 100))
     (tmp_path / HIDDEN_DIRECTORY / "_written_now").touch()
     assert ledger.prune(now_s=1200.0, retention_s=60.0) == 0
-    assert ledger.committed(KEY, ABORTED, TXNS) == (patient,)
+    assert committed(ledger.entries(KEY), ABORTED, TXNS) == (patient,)
     assert ledger.prune(now_s=12_000.0, retention_s=60.0) == 1
 
 
@@ -234,7 +239,7 @@ def test_a_clock_that_is_a_month_ahead_makes_nobody_forget(tmp_path: Path) -> No
     ledger = ledger_of(tmp_path)
     ledger.write(done := entry(tmp_path, confirmed=True))
     assert ledger.prune(now_s=time.time() + 31 * 86_400, retention_s=30 * 86_400) == 0
-    assert ledger.committed(KEY, COMMITTED, TXNS) == (done,)
+    assert committed(ledger.entries(KEY), COMMITTED, TXNS) == (done,)
 
 
 def test_an_entry_of_a_clock_that_is_behind_is_kept_for_as_long_as_others(tmp_path: Path) -> None:
@@ -257,7 +262,7 @@ def test_an_entry_that_cannot_be_read_now_is_not_passed_over(
 
     monkeypatch.setattr(job_ledger, "read_bytes", fail)
     with pytest.raises(StorageError, match="does not answer"):
-        ledger_of(tmp_path).committed(KEY, COMMITTED, TXNS)
+        committed(ledger_of(tmp_path).entries(KEY), COMMITTED, TXNS)
 
 
 def test_what_a_killed_writer_has_left_half_written_is_pruned(tmp_path: Path) -> None:
