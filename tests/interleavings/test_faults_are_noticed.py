@@ -225,7 +225,7 @@ FAULTS: Final = (
             Edit(
                 module=compaction_work,
                 where="CompactionWork.begin",
-                old="    self.snapshot = self.txn.newest(self._ref)\n",
+                old="    self.snapshot = self.txn.newest(self._ref).for_compactor()\n",
                 new="",
             ),
         ),
