@@ -104,6 +104,7 @@ class Connection:
         self._places: Struct = None
         self._hms: HMSClient | None = None
         self._generation: MetastoreGeneration | None = None
+        self._txn_timeout_s: float | None = None
         self._patience_s: Callable[[], float] = _impatient
 
     def be_patient(self, left_s: Callable[[], float] | None) -> None:
@@ -173,17 +174,17 @@ class Connection:
 
     @property
     def txn_timeout_s(self) -> float:
-        """Seconds of silence after which the server gives a transaction up."""
-        for name in settings.TXN_TIMEOUT_NAMES:
-            text = self.config_value(name, "")
-            if text:
-                return settings.seconds(text, default_unit="s")
-        return settings.seconds(settings.DEFAULT_TXN_TIMEOUT, default_unit="s")
+        """Seconds of silence after which the server gives a transaction up; asked once."""
+        if self._txn_timeout_s is None:
+            texts = (self.config_value(name, "") for name in settings.TXN_TIMEOUT_NAMES)
+            text = next(filter(None, texts), settings.DEFAULT_TXN_TIMEOUT)
+            self._txn_timeout_s = settings.seconds(text, default_unit="s")
+        return self._txn_timeout_s
 
     def close(self) -> None:
         """Close the socket; the next call opens it again."""
         protocol, self._protocol = self._protocol, None
-        self._stubs = self._places = self._hms = self._generation = None
+        self._stubs = self._places = self._hms = self._generation = self._txn_timeout_s = None
         if protocol is not None:
             try:
                 protocol.trans.close()

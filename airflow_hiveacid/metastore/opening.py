@@ -236,8 +236,8 @@ class _Opening:
     def _lock(self, *, timeout_s: float) -> LockId:
         seal = self._seal
         agent_info = _ANONYMOUS if seal is None else seal.agent_info
-        # Fencing comes before waiting: an older copy may hold what we would wait for. Once is enough
-        # (`fencing`): a newer one that comes later aborts us, an older one sees us and ends.
+        # Fencing comes before waiting: an older copy may hold what we would wait for. To look once
+        # is enough: a newer one that comes later aborts us, an older one sees us and ends.
         answer = acquire(
             self.client,
             LockRequest(txn_id=self.txn_id, components=self._components, agent_info=agent_info),

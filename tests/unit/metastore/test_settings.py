@@ -3,7 +3,10 @@ from __future__ import annotations
 import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.settings import seconds
+from contract.stub_server import StubServer
 
 
 @pytest.mark.parametrize(
@@ -31,3 +34,16 @@ def test_a_bare_number_has_the_unit_of_its_setting() -> None:
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="duration"):
         seconds(text, default_unit="s")
+
+
+def test_a_connection_asks_once_how_patient_its_server_is() -> None:
+    settings = {"hive.txn.timeout": "20s"}
+    with (
+        StubServer(get_config_value=settings.get) as server,
+        connect(MetastoreEndpoint(uris=(server.uri,))) as client,
+    ):
+        assert [client.txn_timeout_s for _ in range(3)] == [20.0] * 3
+        assert server.calls == ["get_config_value"] * 2
+        client.close()
+        settings["hive.txn.timeout"] = "30s"  # it was started again
+        assert client.txn_timeout_s == 30.0
