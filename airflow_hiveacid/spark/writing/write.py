@@ -34,6 +34,7 @@ from airflow_hiveacid.format.errors import (
     OvertakenError,
     TableChangedError,
 )
+from airflow_hiveacid.format.table import PartitionInfo
 from airflow_hiveacid.metastore.transaction import begin
 from airflow_hiveacid.plan.reruns import LedgerEntry, earlier_run
 from airflow_hiveacid.spark.writing.burial import bury
@@ -51,7 +52,7 @@ from airflow_hiveacid.storage.stores.staging import Staging, check_publishable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+    from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transaction import Transaction
     from airflow_hiveacid.spark.writing.order import WriteOrder
@@ -159,14 +160,14 @@ class Write:
             bury(self._ledger, self._client, self.table, dead)
         return found
 
-    def check_not_overtaken(self, partitions: Sequence[PartitionName]) -> None:
+    def check_not_overtaken(self, partitions: Sequence[PartitionInfo]) -> None:
         """See that nothing committed since the write ID was given hides what is to be written.
 
         Raises:
             OvertakenError: something does; begin anew.
         """
         path = hiding_directory(
-            self._client.get_partitions(self.table, partitions),
+            partitions,
             self.txn.newest(self.table.ref).write_ids(self.table.ref),
             self.txn.write_ids[self.table.ref],
             replaces=DataOperation.OVERWRITE in self._order.access.operations,
@@ -184,7 +185,7 @@ class Write:
         """
         seen = self.txn.snapshot.write_ids(self.table.ref)
         if is_overtaken(seen, self.txn.write_ids[self.table.ref]):
-            self.check_not_overtaken(partitions)
+            self.check_not_overtaken(self._client.get_partitions(self.table, partitions))
 
     def overtaken(self, why: str) -> OvertakenError:
         """What lets this write begin anew, to be raised."""
@@ -233,7 +234,11 @@ class Write:
         """
         if self._directories:
             self.check_table()
-            self.check_not_overtaken(self._partitions)
+            # Where they are was asked when they were registered, and is asked again right behind.
+            places = {d.partition: d.staging.location for d in self._directories}
+            self.check_not_overtaken(
+                [PartitionInfo(name=name, location=place) for name, place in places.items()]
+            )
             check_free(self._directories)
         self.txn.confirm_alive()
         self._enter(WriteState.VERIFIED)

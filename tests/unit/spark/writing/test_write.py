@@ -42,14 +42,19 @@ from airflow_hiveacid.spark.writing import burial, publish
 from airflow_hiveacid.spark.writing.order import WriteOrder
 from airflow_hiveacid.spark.writing.publish import StagedDirectory, StagedFile, assemble
 from airflow_hiveacid.spark.writing.write import Write, WriteState, writing
+from airflow_hiveacid.storage.stores import job_ledger
 from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
+from airflow_hiveacid.storage.stores.listing import list_files
 from airflow_hiveacid.storage.stores.staging import Staging
+from contract.fake_client import FakeClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyarrow.fs import FileSystem
+
+    from airflow_hiveacid.format.directories import FileEntry
     from airflow_hiveacid.format.table import TableInfo
-    from contract.fake_client import FakeClient
     from contract.fake_metastore import FakeMetastore
     from contract.manual_clock import ManualClock
 
@@ -632,3 +637,74 @@ def test_a_table_made_again_in_its_place_is_written_anew(
     )
     assert replace(job, table=again, attempt=SECOND).run().state is WriteState.COMMITTED
     assert directories(table) == {"delta_0000001_0000001_0000"}
+
+
+class Asked(FakeClient):
+    """A client that notes what it is asked."""
+
+    def __init__(self, server: FakeMetastore) -> None:
+        self.calls: list[str] = []
+        super().__init__(server)
+
+    def clone(self, *, call_timeout_s: float | None = None) -> Any:  # noqa: ANN401
+        """For the heartbeats, which are nobody's business here."""
+        del call_timeout_s
+        return FakeClient(self.server)
+
+    def __getattribute__(self, name: str) -> Any:  # noqa: ANN401
+        found = super().__getattribute__(name)
+        if callable(found) and not name.startswith("_"):
+            super().__getattribute__("calls").append(name)
+        return found
+
+
+@pytest.mark.parametrize("is_partitioned", [False, True])
+def test_what_an_append_asks_is_asked_once_unless_the_answer_may_have_changed(
+    server: FakeMetastore,
+    clock: ManualClock,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_partitioned: bool,
+) -> None:
+    (tmp_path / "p").mkdir()
+    months = (Column(name="month", type="string"),)
+    client = Asked(server)
+    table = client.create_table(
+        NewTable(
+            ref=TableRef("default", "p"),
+            columns=(Column(name="id", type="bigint"),),
+            partition_columns=months if is_partitioned else (),
+            location=f"file:{tmp_path}/p",
+        )
+    )
+    listed: list[str] = []
+
+    def listing(fs: FileSystem, directory: str, prefix: str = "") -> tuple[FileEntry, ...]:
+        listed.append(directory)
+        return list_files(fs, directory, prefix)
+
+    monkeypatch.setattr(job_ledger, "list_files", listing)
+    client.calls.clear()
+    job = Job(client=client, table=table, clock=clock)
+    job.run(PartitionName.parse("month=1") if is_partitioned else WHOLE)
+    registered = ["add_partitions", "add_dynamic_partitions"] if is_partitioned else []
+    assert [c for c in client.calls if c not in ("clone", "be_patient")] == [
+        "open_txn",
+        "allocate_write_id",
+        "lock",
+        "show_locks",  # who else does this job
+        "valid_txns",
+        "valid_write_ids",
+        "add_write_ids_to_min_history",
+        "get_table",  # is it still what was checked
+        *registered,
+        "get_table",  # has nobody dropped it without a lock
+        "valid_txns",  # and has nobody overwritten it
+        "valid_write_ids",
+        "heartbeat",
+        *(["get_partitions"] if is_partitioned else []),  # has nobody dropped one without a lock
+        "forget_statistics",
+        "commit_txn",
+    ]
+    assert listed == [f"{tmp_path}/p/{HIDDEN_DIRECTORY}"] * 2  # before the work, and to prune
