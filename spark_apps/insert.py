@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.jobs.specs import InsertMode, InsertSpec
+from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.statements.insert import fixed_partition, new_row_events, plan_insert
 from airflow_hiveacid.spark.writing.job import Change, JobContext, run_change
 from spark_apps.runtime import main
@@ -30,7 +31,7 @@ def insert(job: JobContext) -> JobResult:
             make_events=lambda _target, rows: new_row_events(program, rows()),
             source=spec.source,
             shape=source,
-            partitions=lambda: fixed,
+            partitions=lambda: Touched(names=fixed),
         ),
     )
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.jobs.specs import MergeSpec
-from airflow_hiveacid.spark.reading.access import nameable
+from airflow_hiveacid.spark.reading.access import Touched, nameable, touching
 from airflow_hiveacid.spark.statements.merge import merge_events, plan_merge
 from airflow_hiveacid.spark.statements.reach import is_bounded, partitions_reached
 from airflow_hiveacid.spark.writing.job import Change, JobContext, run_change
 from spark_apps.runtime import main
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import PartitionName
+    from airflow_hiveacid.format.table import PartitionInfo, PartitionName
     from airflow_hiveacid.jobs.results import JobResult
 
 
@@ -33,10 +33,8 @@ def merge(job: JobContext) -> JobResult:
     looks_ahead = spec.source.table is None and is_bounded(program)
     kept = program.moment.fixed_in(source).localCheckpoint() if looks_ahead else None
 
-    def reach() -> tuple[PartitionName, ...] | None:
-        if kept is None:
-            return None
-        names = partitions_reached(program, job.client.list_partitions(table), kept)
+    def reach(known: tuple[PartitionInfo, ...]) -> tuple[PartitionName, ...] | None:
+        names = None if kept is None else partitions_reached(program, known, kept)
         return None if names is None else nameable(names)
 
     return run_change(
@@ -49,7 +47,7 @@ def merge(job: JobContext) -> JobResult:
             ),
             source=spec.source,
             shape=source,
-            partitions=reach,
+            partitions=Touched if kept is None else touching(job.client, table, reach),
         ),
     )
 

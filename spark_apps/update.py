@@ -25,7 +25,7 @@ def update(job: JobContext) -> JobResult:
             table=table,
             operations=frozenset({DataOperation.UPDATE}),
             make_events=lambda target, _rows: change_events(program, target),
-            partitions=lambda: job.partitions_touched(table, spec.where, program.moment),
+            partitions=job.partitions_touched(table, spec.where, program.moment),
         ),
     )
 

@@ -31,6 +31,7 @@ from airflow_hiveacid.metastore.transaction import begin
 from airflow_hiveacid.spark.maintenance.clean import Cleaner
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.overview import Overview
+from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.writing import job as product
 from airflow_hiveacid.storage.stores.listing import list_table
 from interleavings import stand_ins
@@ -114,7 +115,7 @@ class Acting(Ground):
                 table=table,
                 operations=frozenset(OPERATIONS[job.change.kind]),
                 make_events=stand_ins.make_events(job.change),
-                partitions=lambda: job.partitions,
+                partitions=lambda: Touched(names=job.partitions),
             ),
         )
 

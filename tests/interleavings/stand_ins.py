@@ -21,6 +21,7 @@ from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.metastore import heartbeat, transaction
 from airflow_hiveacid.spark.events import Events, partition_text
 from airflow_hiveacid.spark.maintenance import clean, compact
+from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.writing import job, overtaking, publish
 from airflow_hiveacid.spark.writing.publish import StagedFile
 from airflow_hiveacid.storage.stores import locations
@@ -125,14 +126,10 @@ def _resolve_target(
     client: MetastorePort,
     table: TableInfo,
     snapshot: Snapshot,
-    partitions: tuple[PartitionName, ...] | None = None,
+    touched: Touched | None = None,
 ) -> Target:
     del spark
-    infos = (
-        client.list_partitions(table)
-        if partitions is None
-        else client.get_partitions(table, partitions)
-    )
+    infos = (touched or Touched()).places(client, table)
     return Target(table=table, snapshot=snapshot, partitions=infos)
 
 

@@ -1,4 +1,4 @@
-"""What a reader locks: the partitions that it reads, as long as they can be named.
+"""Which partitions a statement touches, and what a reader locks of them: as many as can be named.
 
 A reader names the partitions that there are, asks for locks on them, and takes its snapshot then. A
 partition that has come meanwhile may hold one half of a commit whose other half is in a partition
@@ -7,13 +7,17 @@ that it knows; so it looks again, and begins anew if others are there.
 
 from __future__ import annotations
 
+import functools
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.metastore.locks import TableAccess
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import PartitionName, TableInfo
+    from collections.abc import Callable
+
+    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
 
 MOST_NAMED: Final = 200
@@ -22,6 +26,45 @@ MOST_NAMED: Final = 200
 Hive 4.0.1 asks its database about all of them in one query, of all tables that a request names.
 Derby takes some 400 in one and refuses more.
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touched:
+    """The only partitions that a statement can touch; None where that is not known.
+
+    `listed` are all partitions of the table, if they were listed to find that out.
+    """
+
+    names: tuple[PartitionName, ...] | None = None
+    listed: tuple[PartitionInfo, ...] | None = field(default=None, compare=False)
+
+    def places(self, client: MetastorePort, table: TableInfo) -> tuple[PartitionInfo, ...]:
+        """Those of them that there are."""
+        if self.listed is not None:
+            names = None if self.names is None else frozenset(self.names)
+            return tuple(p for p in self.listed if names is None or p.name in names)
+        if self.names is not None:
+            return client.get_partitions(table, self.names)
+        return client.list_partitions(table)
+
+
+def touching(
+    client: MetastorePort,
+    table: TableInfo,
+    ask: Callable[[tuple[PartitionInfo, ...]], tuple[PartitionName, ...] | None],
+) -> Callable[[], Touched]:
+    """A way to look again and again which partitions are touched.
+
+    There may be ten thousand, and to ask which of them takes Spark jobs: that is done again only
+    when they are others than before.
+    """
+    remembered = functools.lru_cache(maxsize=1)(ask)
+
+    def look() -> Touched:
+        listed = client.list_partitions(table)
+        return Touched(names=remembered(listed), listed=listed)
+
+    return look
 
 
 def reading(client: MetastorePort, table: TableInfo) -> TableAccess:

@@ -29,6 +29,7 @@ from airflow_hiveacid.spark.checked import condition as checked_condition
 from airflow_hiveacid.spark.checked import resolved
 from airflow_hiveacid.spark.events import IDENTITY, partition_text
 from airflow_hiveacid.spark.names import free_name
+from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.reading.arrow_scan import ScanPiece, scan_piece, splits, work_of_scan
 from airflow_hiveacid.spark.reading.bounds import bounds
 from airflow_hiveacid.spark.reading.file_numbers import (
@@ -134,20 +135,15 @@ def resolve_target(
     client: MetastorePort,
     table: TableInfo,
     snapshot: Snapshot,
-    partitions: tuple[PartitionName, ...] | None = None,
+    touched: Touched | None = None,
 ) -> Target:
     """A table (or some of its partitions) under a snapshot. Directories are listed when needed."""
-    infos = (
-        client.list_partitions(table)
-        if partitions is None
-        else client.get_partitions(table, partitions)
-    )
     return Target(
         spark=spark,
         table=table,
         write_ids=snapshot.write_ids(table.ref),
         txns=snapshot.txns,
-        partitions=infos,
+        partitions=(touched or Touched()).places(client, table),
     )
 
 

@@ -30,14 +30,20 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import BucketId, StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
-from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs import OnRerun
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.plan.reruns import Run
 from airflow_hiveacid.plan.statements import check_changeable, check_source
 from airflow_hiveacid.spark.events import Events
-from airflow_hiveacid.spark.reading.access import is_still_all, nameable, reading
+from airflow_hiveacid.spark.reading.access import (
+    Touched,
+    is_still_all,
+    nameable,
+    reading,
+    touching,
+)
 from airflow_hiveacid.spark.reading.pruning import partitions_where
 from airflow_hiveacid.spark.reading.source import load_source
 from airflow_hiveacid.spark.reading.target import Target, empty_target, resolve_target
@@ -81,10 +87,6 @@ _STATEMENT: Final = StatementId(0)
 _MOST_BEGINNINGS: Final = 5
 
 
-def _unknown() -> None:
-    return None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobContext:
     """What a job has to work with: a session, its spec, a metastore connection, a step hook."""
@@ -119,17 +121,20 @@ class JobContext:
 
     def partitions_touched(
         self, table: TableInfo, condition: str | None, moment: Moment
-    ) -> tuple[PartitionName, ...] | None:
-        """The partitions that a statement's condition keeps it in; None if that is not known.
+    ) -> Callable[[], Touched]:
+        """A way to look which partitions a statement's condition keeps it in.
 
         Only these are locked and read. If the answer is another one when the locks are granted, the
         statement begins anew: it would see one half of what a commit did to several partitions.
         """
-        if not table.is_partitioned:
-            return None
-        known = self.client.list_partitions(table)
-        found = partitions_where(self.spark, table, known, condition, moment)
-        return nameable(tuple(p.name for p in found)) if found is not None else None
+
+        def ask(known: tuple[PartitionInfo, ...]) -> tuple[PartitionName, ...] | None:
+            found = partitions_where(self.spark, table, known, condition, moment)
+            return nameable(tuple(p.name for p in found)) if found is not None else None
+
+        if condition is None or not table.is_partitioned:
+            return Touched
+        return touching(self.client, table, ask)
 
     def source_shape(self, source: SourceSpec) -> DataFrame:
         """A frame with the source's columns, to check a statement against before anything is begun.
@@ -165,7 +170,7 @@ class Change:
     make_events: MakeEvents
     source: SourceSpec | None = None
     shape: DataFrame | None = None
-    partitions: Callable[[], tuple[PartitionName, ...] | None] = _unknown
+    partitions: Callable[[], Touched] = Touched
 
 
 def run_change(job: JobContext, change: Change) -> JobResult:
@@ -178,7 +183,7 @@ def run_change(job: JobContext, change: Change) -> JobResult:
     """
     first_txn_id: TxnId | None = None
     for beginning in itertools.count(1):
-        partitions = change.partitions()
+        partitions = change.partitions().names
         order = _order(job, change, partitions, first_txn_id)
         with job_group(job.spark, str(order.run.attempt)) as cancel:
             order = dataclasses.replace(order, on_lost=cancel)
@@ -205,14 +210,15 @@ def _run(
     earlier = write.earlier_run()
     if earlier is not None:
         return _already_done(job, write, earlier)
-    if change.partitions() != partitions:
+    touched = change.partitions()
+    if touched.names != partitions:
         raise write.overtaken("it has other partitions now")
     for access in reads:
         if not is_still_all(job.client, access):
             raise write.overtaken(f"its source {access.ref} has other partitions now")
     known = partitions or (() if table.is_partitioned else (PartitionName(),))
     write.look_ahead(known)
-    target = resolve_target(job.spark, job.client, table, txn.snapshot, partitions)
+    target = resolve_target(job.spark, job.client, table, txn.snapshot, touched)
     write.check_locations(list(target.elsewhere.values()))
     plan = _write_plan(job, write, target, change)
     events = change.make_events(target, partial(_source_frame, job, txn, change))

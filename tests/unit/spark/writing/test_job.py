@@ -1,4 +1,4 @@
-"""What a job refuses before it begins a transaction."""
+"""What a job refuses before it begins a transaction, and how often it looks where it reaches."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_hiveacid.format.errors import UnsupportedTableError
+from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs import DeleteSpec, JobSpec
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.spark.reading.access import Touched
+from airflow_hiveacid.spark.writing import job
 from airflow_hiveacid.spark.writing.job import JobContext
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from contract.fake_client import FakeClient
     from contract.fake_metastore import FakeMetastore
 
@@ -28,7 +32,60 @@ def test_a_table_on_a_store_without_renames_is_refused_before_anything_is_begun(
         job=DeleteSpec(target=str(table.ref)),
     )
     nothing: Any = None
-    job = JobContext(spark=nothing, spec=spec, client=client, on_step=print)
+    context = JobContext(spark=nothing, spec=spec, client=client, on_step=print)
     with pytest.raises(UnsupportedTableError, match="s3a://lake/w/t"):
-        job.changeable_table(str(table.ref), "DELETE")
+        context.changeable_table(str(table.ref), "DELETE")
     assert server.txns == {}
+
+
+def test_spark_is_asked_again_only_where_partitions_have_come(
+    client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = client.create_table(
+        NewTable(
+            ref=TableRef("default", "p"),
+            columns=(Column(name="id", type="bigint"),),
+            partition_columns=(Column(name="day", type="string"),),
+            location="file:/d/p",
+        )
+    )
+    days = [table.partition_name([day]) for day in "1234"]
+    client.add_partitions(table, days[:3])
+    asked: list[int] = []
+
+    def first_of(
+        _spark: object, _table: object, known: tuple[PartitionInfo, ...], *_: object
+    ) -> tuple[PartitionInfo, ...]:
+        asked.append(len(known))
+        return known[:1]
+
+    monkeypatch.setattr(job, "partitions_where", first_of)
+    nothing: Any = None
+    context = JobContext(spark=nothing, spec=nothing, client=client, on_step=print)
+    look = context.partitions_touched(table, "day = '1'", nothing)
+    assert [look().names for _ in range(3)] == [(days[0],)] * 3
+    assert asked == [3]
+    client.add_partitions(table, days[3:])
+    touched = look()
+    assert (touched.names, asked) == ((days[0],), [3, 4])
+    # What has just been listed is not asked for again.
+    assert [p.name for p in touched.places(nothing, table)] == days[:1]
+
+
+@pytest.mark.parametrize(("names", "found"), [(None, ("1", "2")), (("2", "9"), ("2",)), ((), ())])
+def test_the_partitions_that_are_touched_are_those_of_them_that_there_are(
+    client: FakeClient, names: tuple[str, ...] | None, found: tuple[str, ...]
+) -> None:
+    table = client.create_table(
+        NewTable(
+            ref=TableRef("default", "p"),
+            columns=(Column(name="id", type="bigint"),),
+            partition_columns=(Column(name="day", type="string"),),
+            location="file:/d/p",
+        )
+    )
+    client.add_partitions(table, [table.partition_name([day]) for day in "12"])
+    named = None if names is None else tuple(table.partition_name([day]) for day in names)
+    for listed in (None, client.list_partitions(table)):
+        places = Touched(names=named, listed=listed).places(client, table)
+        assert tuple(p.name.values[0] for p in places) == found
