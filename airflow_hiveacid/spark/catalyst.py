@@ -158,8 +158,7 @@ def comparisons(frame: DataFrame, condition: str, moment: Moment) -> Iterator[Co
     jvm = jvm_of(frame.sparkSession)
     sql = jvm.org.apache.spark.sql
     ids = _output_ids(frame)
-    _found(frame, [condition], moment, ids)
-    plan = moment.plan_of(frame.select(F.expr(condition).alias(_ALIAS)))
+    _, plan = _asked(frame, [condition], moment, ids)
     rules = sql.catalyst.optimizer
     # BETWEEN becomes two comparisons, and constants are cast rather than columns.
     for name in _SIMPLIFIERS:
@@ -190,6 +189,15 @@ def _found(
     """What the analyser makes of each text, and the type of it."""
     if not texts:
         return []
+    asked, plan = _asked(frame, texts, moment, ids)
+    named = _each(plan.expressions())
+    return [(one.child(), field.dataType) for one, field in zip(named, asked.schema, strict=True)]
+
+
+def _asked(
+    frame: DataFrame, texts: Sequence[str], moment: Moment, ids: Mapping[int, int]
+) -> tuple[DataFrame, JavaObject]:
+    """A frame of the texts, each in a column, and what the analyser makes of it."""
     asked = frame.select(*[F.expr(text).alias(f"{_ALIAS}{i}") for i, text in enumerate(texts)])
     plan = moment.plan_of(asked)
     named = _each(plan.expressions())
@@ -198,7 +206,7 @@ def _found(
         raise NotOfOneRowError
     if any(not _used_ids(one) <= ids.keys() for one in named):
         raise NotOfOneRowError
-    return [(one.child(), field.dataType) for one, field in zip(named, asked.schema, strict=True)]
+    return asked, plan
 
 
 def is_repeatable(frame: DataFrame) -> bool:
