@@ -58,10 +58,15 @@ def work_of(piece: object) -> int:
     A piece without such files is a task of its own.
     """
     sizes = [
-        sum(file.length + _OPEN_BYTES for file in _files(getattr(piece, field.name)))
+        sum(map(work_of_file, _files(getattr(piece, field.name))))
         for field in dataclasses.fields(piece)  # type: ignore[arg-type] # all pieces are dataclasses
     ]
     return sum(sizes) or TASK_BYTES
+
+
+def work_of_file(file: AcidFile) -> int:
+    """What a file costs, in bytes: its own, and opening it."""
+    return file.length + _OPEN_BYTES
 
 
 def _files(value: object) -> Iterator[AcidFile]:
@@ -72,9 +77,12 @@ def _files(value: object) -> Iterator[AcidFile]:
 
 
 def into_tasks(
-    pieces: Sequence[_T], cores: int, work: Callable[[_T], int] = work_of
+    pieces: Sequence[_T],
+    cores: int,
+    work: Callable[[_T], int] = work_of,
+    kind: Callable[[_T], object] = lambda _: None,
 ) -> list[tuple[_T, ...]]:
-    """The pieces of each task, in their order; a piece is never cut.
+    """The pieces of each task, in their order, all of one kind; a piece is never cut.
 
     A task has no more than `TASK_BYTES` of work unless one piece has; and no more than leaves a few
     tasks for each core, so that they end together, where that is worth their start.
@@ -85,7 +93,7 @@ def into_tasks(
     tasks: list[list[_T]] = []
     size = most
     for piece, own in zip(pieces, sizes, strict=True):
-        if not tasks or size + own > most:
+        if not tasks or size + own > most or kind(piece) != kind(tasks[-1][-1]):
             tasks.append([])
             size = 0
         tasks[-1].append(piece)

@@ -7,7 +7,6 @@ terms, `orc_frame.live_rows`: microseconds, and char without its padding, as Hiv
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -16,7 +15,7 @@ import pyarrow.compute as pc
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.spark.events import IDENTITY
-from airflow_hiveacid.spark.pieces import work_of
+from airflow_hiveacid.spark.pieces import into_tasks, work_of, work_of_file
 from airflow_hiveacid.spark.reading.file_numbers import NUMBER
 from airflow_hiveacid.storage.acid.read.live import live_in
 from airflow_hiveacid.storage.acid.read.reader import read_events
@@ -26,7 +25,7 @@ from airflow_hiveacid.storage.values.timestamp_forms import with_microseconds
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import Column
@@ -40,14 +39,28 @@ _INSTANT: Final = pa.timestamp("ns", "UTC")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScanPiece:
-    """One data file, or some stripes of it, with the delete events of its bucket; plain values.
+class TargetFile:
+    """One data file of a target, with the delete files that may hold events for its rows.
 
-    `number` is that of the file (`file_numbers`), `place` what the column of places is called.
+    `partition` is the place of its partition among the target's; `number` says that, and which file
+    it is (`file_numbers`).
     """
 
     number: int
+    partition: int
     data: AcidFile
+    deletes: tuple[AcidFile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanPiece:
+    """Some data files of one bucket, or some stripes of one, with its delete events; plain values.
+
+    `numbers` are those of the files, `place` what the column of places is called.
+    """
+
+    numbers: tuple[int, ...]
+    data: tuple[AcidFile, ...]
     stripes: tuple[int, ...] | None
     deletes: tuple[AcidFile, ...]
     write_ids: ValidWriteIdList
@@ -61,6 +74,28 @@ def work_of_scan(piece: ScanPiece) -> int:
     """What a piece costs, in bytes that are read of it: only some columns are."""
     part = (1 + len({*piece.wanted, *piece.ranges})) / (1 + len(piece.columns))
     return round(work_of(piece) * min(1.0, part))
+
+
+def read_together(
+    files: Sequence[TargetFile], cores: int
+) -> Iterator[tuple[tuple[TargetFile, ...], tuple[int, ...] | None]]:
+    """Which files, or stripes of one, become a piece: as many of a bucket as make a task.
+
+    Whoever read a thousand deltas apart would read their delete files a thousand times.
+
+    Args:
+        files: bucket by bucket.
+        cores: how many tasks run at a time.
+    """
+    parts = into_tasks(
+        files,
+        cores,
+        lambda file: work_of_file(file.data),
+        lambda file: (file.partition, file.data.bucket_id),
+    )
+    for part in parts:
+        for stripes in splits(part[0].data) if len(part) == 1 else [None]:
+            yield part, stripes
 
 
 def splits(data: AcidFile) -> Iterator[tuple[int, ...] | None]:
@@ -81,7 +116,7 @@ def splits(data: AcidFile) -> Iterator[tuple[int, ...] | None]:
 
 
 def scan_piece(piece: ScanPiece) -> Iterator[pa.RecordBatch]:
-    """Read one data file on an executor: visible rows without a delete event, in range."""
+    """Read the files of a piece on an executor: visible rows without a delete event, in range."""
     for events in live_events(piece):
         events_in_range = _in_range(events, piece.ranges)
         if events_in_range.num_rows:
@@ -89,18 +124,25 @@ def scan_piece(piece: ScanPiece) -> Iterator[pa.RecordBatch]:
 
 
 def live_events(piece: ScanPiece) -> Iterator[pa.RecordBatch]:
-    """The visible rows of one data file, less those with a visible delete event."""
-    wanted = list(dict.fromkeys((*piece.wanted, *piece.ranges)))
-    read = partial(
-        read_events,
-        columns=piece.columns,
-        data_columns=wanted,
-        stripes=piece.stripes,
-        batch_rows=_BATCH_ROWS,
-        timestamps=TimestampForm.PAIR,
-        matching=Matching.UNAMBIGUOUS,
-    )
-    return live_in([piece.data], piece.deletes, piece.write_ids, read)
+    """Their visible rows, less those with a visible delete event, with the number of their file."""
+    numbers = {file.path: n for file, n in zip(piece.data, piece.numbers, strict=True)}
+
+    def read(file: AcidFile) -> Iterator[pa.RecordBatch]:
+        for events in read_events(
+            file,
+            piece.columns,
+            data_columns=list(dict.fromkeys((*piece.wanted, *piece.ranges))),
+            stripes=piece.stripes,
+            batch_rows=_BATCH_ROWS,
+            timestamps=TimestampForm.PAIR,
+            matching=Matching.UNAMBIGUOUS,
+        ):
+            number = pa.repeat(pa.scalar(numbers[file.path], pa.int64()), events.num_rows)
+            yield pa.RecordBatch.from_arrays(
+                [*events.columns, number], names=[*events.schema.names, NUMBER]
+            )
+
+    return live_in(piece.data, piece.deletes, piece.write_ids, read)
 
 
 def _in_range(events: pa.RecordBatch, ranges: Mapping[str, KeyRange]) -> pa.RecordBatch:
@@ -121,10 +163,7 @@ def _scanned(events: pa.RecordBatch, piece: ScanPiece) -> pa.RecordBatch:
     row = events.column("row")
     # All at once: to take one field out costs as much as there are.
     fields = dict(zip((field.name for field in row.type), row.flatten(), strict=True))
-    place = {
-        NUMBER: pa.repeat(pa.scalar(piece.number, pa.int64()), events.num_rows),
-        **{name: events.column(name) for name in IDENTITY},
-    }
+    place = {name: events.column(name) for name in (NUMBER, *IDENTITY)}
     columns = {
         piece.place: pa.StructArray.from_arrays(list(place.values()), names=list(place)),
         **{n: _for_spark(fields[n], types[n]) for n in piece.wanted},

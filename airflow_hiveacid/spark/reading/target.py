@@ -30,7 +30,13 @@ from airflow_hiveacid.spark.checked import resolved
 from airflow_hiveacid.spark.events import IDENTITY, partition_text
 from airflow_hiveacid.spark.names import free_name
 from airflow_hiveacid.spark.reading.access import Touched
-from airflow_hiveacid.spark.reading.arrow_scan import ScanPiece, scan_piece, splits, work_of_scan
+from airflow_hiveacid.spark.reading.arrow_scan import (
+    ScanPiece,
+    TargetFile,
+    read_together,
+    scan_piece,
+    work_of_scan,
+)
 from airflow_hiveacid.spark.reading.bounds import bounds
 from airflow_hiveacid.spark.reading.file_numbers import (
     NUMBER,
@@ -80,18 +86,12 @@ PLACE: Final = "__place"
 """The one column of a scan that is not the table's: where a row is, and its identity."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetFile:
-    """One data file of a target, with the delete files that may hold events for its rows.
-
-    `partition` is the place of its partition among the target's; `number` says that, and which file
-    it is.
-    """
-
-    number: int
-    partition: int
-    data: AcidFile
-    deletes: tuple[AcidFile, ...]
+def deletes_of(files: Sequence[TargetFile]) -> tuple[AcidFile, ...]:
+    """The delete files of several data files, each once."""
+    first = files[0].deletes
+    if all(file.deletes is first for file in files):
+        return first  # the very same as that of others, which is sent once
+    return tuple({delete.path: delete for file in files for delete in file.deletes}.values())
 
 
 def empty_target(spark: SparkSession, table: TableInfo) -> DataFrame:
@@ -349,18 +349,20 @@ class Target:
         )
         pieces = [
             ScanPiece(
-                number=file.number,
-                data=file.data,
+                numbers=tuple(file.number for file in together),
+                data=tuple(file.data for file in together),
                 stripes=stripes,
-                deletes=file.deletes,
+                deletes=deletes_of(together),
                 write_ids=self.write_ids,
                 columns=self.table.columns,
                 wanted=tuple(c.name for c in columns),
                 ranges=self.ranges,
                 place=place,
             )
-            for file in (self.files if files is None else files)
-            for stripes in splits(file.data)
+            for together, stripes in read_together(
+                self.files if files is None else files,
+                self.spark.sparkContext.defaultParallelism,
+            )
         ]
         return run_tasks(self.spark, scan_piece, pieces, schema, work=work_of_scan)
 

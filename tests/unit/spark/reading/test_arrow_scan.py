@@ -1,0 +1,96 @@
+"""How our own reader goes through a bucket of many files; runs what a Spark task runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.spark.reading import arrow_scan
+from airflow_hiveacid.spark.reading.arrow_scan import (
+    ScanPiece,
+    TargetFile,
+    read_together,
+    scan_piece,
+)
+from airflow_hiveacid.spark.reading.target import deletes_of
+from airflow_hiveacid.storage.acid.read.buckets import bucket_files
+from airflow_hiveacid.storage.stores import locations
+from airflow_hiveacid.storage.stores.listing import list_table
+from unit.storage.counting import counting
+from unit.storage.orc_tables import B1, COLUMNS, ids, insert, tombstone, write_acid
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DELTAS = 20
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Each write adds two rows to either bucket and deletes the first of the one before."""
+    for w in range(1, DELTAS + 1):
+        for bucket, place in ((0, "bucket_00000"), (1, "bucket_00001")):
+            of = {"bucket": B1} if bucket else {}
+            rows = [insert(w, row, 100 * w + 10 * bucket + row, **of) for row in (0, 1)]
+            write_acid(tmp_path / f"delta_{w}_{w}_0/{place}", rows)
+            if w > 1:
+                dead = [tombstone(w - 1, 0, w, *([B1] if bucket else []))]
+                write_acid(tmp_path / f"delete_delta_{w}_{w}_1/{place}", dead)
+    return tmp_path
+
+
+def files_of(root: Path) -> list[TargetFile]:
+    buckets = bucket_files(resolve(list_table(str(root)), ids(DELTAS), None), ids(DELTAS))
+    found = [(data, b.deletes) for b in buckets for data in b.inserts]
+    return [
+        TargetFile(number=number, partition=0, data=data, deletes=deletes)
+        for number, (data, deletes) in enumerate(found)
+    ]
+
+
+def test_the_delete_files_of_a_bucket_are_read_once_for_many_data_files(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs, asked = counting()
+    monkeypatch.setattr(locations, "_local", lambda: fs)
+    files = files_of(table)
+    assert len(files) == 2 * DELTAS
+    pieces = [
+        ScanPiece(
+            numbers=tuple(file.number for file in together),
+            data=tuple(file.data for file in together),
+            stripes=stripes,
+            deletes=deletes_of(together),
+            write_ids=ids(DELTAS),
+            columns=COLUMNS,
+            wanted=("id",),
+            ranges={},
+            place="place",
+        )
+        for together, stripes in read_together(files, 1)
+    ]
+    asked.opened.clear()
+    rows = [row for piece in pieces for batch in scan_piece(piece) for row in batch.to_pylist()]
+    assert len(asked.opened) < 4 * len(files)  # of 40 data and 38 delete files
+    last = {f"{100 * DELTAS + 10 * bucket}" for bucket in (0, 1)}
+    alive = {row["id"]: row["place"]["__number"] for row in rows}
+    assert len(alive) == len(rows) == 2 * DELTAS + len(last)
+    # Each with the number of its own file.
+    number_of = {(file.data.bucket_id, file.data.least_write_id): file.number for file in files}
+    for value, number in alive.items():
+        bucket = value // 10 % 10
+        assert number_of[bucket, WriteId(value // 100)] == number
+
+
+def test_a_large_file_is_read_in_parts_and_by_itself(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = files_of(table)[:3]
+    monkeypatch.setattr(arrow_scan, "_SPLIT_BYTES", 1)
+    parts = list(read_together(files, 1000))
+    assert [([f.number for f in part], stripes) for part, stripes in parts] == [
+        ([number], (0,)) for number in range(3)
+    ]
