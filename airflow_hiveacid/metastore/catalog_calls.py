@@ -45,6 +45,8 @@ _WRITER_CAPABILITIES: Final = [
 _IDENTIFIER: Final = "airflow-provider-hiveacid"
 # Bounds one answer; a partition is a few kilobytes.
 _PARTITIONS_PER_CALL: Final = 500
+# A whole definition has all columns of the table in it, and a server takes 100 MB in one message.
+_COLUMNS_PER_CALL: Final = 50_000
 _ALL: Final = -1
 # Else the server lists the directories and counts files, in the middle of our call.
 _KEEP_STATISTICS: Final = {"DO_NOT_UPDATE_STATS": "true"}
@@ -184,15 +186,18 @@ class CatalogCalls:
             for place in self._places(table.ref, [str(name) for name in names])
             if catalog.without_statistics(place.parameters) is not None
         ]
-        changed = []
-        for partition in self._raw_partitions(table.ref, marked):
-            kept = catalog.without_statistics(partition.parameters)
-            if kept is not None:
-                partition.parameters = kept
-                changed.append(partition)
-        for chunk in _chunks(changed):
-            self._send_partitions(table.ref, chunk, context)
-        return len(changed)
+        count = 0
+        for chunk in _chunks(marked, _most_definitions(table)):
+            changed = []
+            for partition in self._raw_partitions(table.ref, chunk):
+                kept = catalog.without_statistics(partition.parameters)
+                if kept is not None:
+                    partition.parameters = kept
+                    changed.append(partition)
+            if changed:
+                self._send_partitions(table.ref, changed, context)
+            count += len(changed)
+        return count
 
     def _partition_names(self, ref: TableRef) -> list[str]:
         names: list[str] = self._connection.catalog_call(
@@ -232,24 +237,24 @@ class CatalogCalls:
             ),
             repeat=Repeat.SAFE,
         ).table.sd
-        parts = []
-        for name in names:
-            own = ttypes.StorageDescriptor(**vars(storage))
-            own.location = table.default_partition_location(name)
-            parts.append(
-                ttypes.Partition(
-                    values=name.directory_values,
-                    dbName=table.ref.db,
-                    tableName=table.ref.name,
-                    sd=own,
-                    parameters={},
+        for chunk in _chunks(names, _most_definitions(table)):
+            parts = []
+            for name in chunk:
+                own = ttypes.StorageDescriptor(**vars(storage))
+                own.location = table.default_partition_location(name)
+                parts.append(
+                    ttypes.Partition(
+                        values=name.directory_values,
+                        dbName=table.ref.db,
+                        tableName=table.ref.name,
+                        sd=own,
+                        parameters={},
+                    )
                 )
-            )
-        for chunk in _chunks(parts):
             request = ttypes.AddPartitionsRequest(
                 dbName=table.ref.db,
                 tblName=table.ref.name,
-                parts=list(chunk),
+                parts=parts,
                 ifNotExists=True,
                 needResult=False,
             )
@@ -316,6 +321,11 @@ def _by_chunks(
         )
 
 
-def _chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
-    for start in range(0, len(items), _PARTITIONS_PER_CALL):
-        yield items[start : start + _PARTITIONS_PER_CALL]
+def _most_definitions(table: TableInfo) -> int:
+    """How many whole definitions of partitions go into one message."""
+    return max(1, min(_PARTITIONS_PER_CALL, _COLUMNS_PER_CALL // max(1, len(table.columns))))
+
+
+def _chunks(items: Sequence[_Item], most: int = _PARTITIONS_PER_CALL) -> Iterator[Sequence[_Item]]:
+    for start in range(0, len(items), most):
+        yield items[start : start + most]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import InvalidNameError, MetastoreVersionError
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.table import PartitionName, TableRef
+from airflow_hiveacid.format.table import PartitionName, TableRef, escape_partition_value
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
     CompactionEntry,
@@ -26,7 +26,7 @@ from airflow_hiveacid.metastore.transaction_calls import user_name
 from airflow_hiveacid.metastore.wire import COMPACTION_TYPE_NUMBERS, COMPACTION_TYPES, seconds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from airflow_hiveacid.metastore.wire import Struct
 
@@ -80,7 +80,9 @@ class QueueCalls:
         if ref is not None:  # fields that 3.1 skips
             wire.dbName, wire.tbName, wire.partName = ref.db, ref.name, _text(partition)
         answer = self._connection.call("show_compact", wire, repeat=Repeat.SAFE)
-        entries = (_entry(item) for item in answer.compacts)
+        # 3.1 answers with all of it, which may be some lines for each partition of a warehouse.
+        may_be = _look_for(ref, partition)
+        entries = (_entry(item) for item in answer.compacts if may_be(item))
         return tuple(
             e
             for e in entries
@@ -134,6 +136,21 @@ def _text(partition: PartitionName | None) -> str | None:
 
 def _partition(text: str | None) -> PartitionName | None:
     return PartitionName.parse(text) if text else None
+
+
+def _look_for(ref: TableRef | None, partition: PartitionName | None) -> Callable[[Struct], bool]:
+    """A cheap look whether a line is of a table or partition; false only if it is not."""
+    values = () if partition is None else partition.directory_values
+    # In whatever case, and where only one spelling is possible.
+    plain = [v.lower() for v in values if escape_partition_value(v) == v]
+
+    def may_be(item: Struct) -> bool:
+        if ref is not None and (item.dbname, item.tablename) != (ref.db, ref.name):
+            return False
+        text = (item.partitionname or "").lower()
+        return all(value in text for value in plain)
+
+    return may_be
 
 
 def _entry(item: Struct) -> CompactionEntry | None:

@@ -1,10 +1,24 @@
 from __future__ import annotations
 
-import pytest
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
+from hmsclient.genthrift.hive_metastore import ttypes
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import UnsupportedTableError
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import (
+    Column,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.metastore.catalog import (
+    STATISTICS_FLAG,
     NewTable,
     partition_info,
     table_info,
@@ -12,6 +26,7 @@ from airflow_hiveacid.metastore.catalog import (
     transactional_kind,
     without_statistics,
 )
+from airflow_hiveacid.metastore.catalog_calls import CatalogCalls
 from airflow_hiveacid.metastore.gen.tables.ttypes import Partition, StorageDescriptor, Table
 
 COLUMNS = (Column(name="id", type="bigint"), Column(name="price", type="decimal(10,2)"))
@@ -115,3 +130,65 @@ def test_only_the_mark_of_right_statistics_is_taken_away() -> None:
     assert without_statistics(marked) == {"numRows": "5", "x": "y"}
     assert without_statistics({"numRows": "5"}) is None
     assert without_statistics(None) is None
+
+
+class Wire:
+    """A connection that keeps what is sent, and answers with definitions of very wide tables."""
+
+    generation = MetastoreGeneration.V4
+
+    def __init__(self, columns: int) -> None:
+        self.fields = [ttypes.FieldSchema(name=f"c{i}", type="int") for i in range(columns)]
+        self.sent: list[int] = []
+        self.there: list[str] = []
+
+    def catalog_call(self, method: str, *arguments: Any, **_: object) -> Any:  # noqa: ANN401
+        if method == "get_table_req":
+            storage = ttypes.StorageDescriptor(cols=self.fields)
+            return SimpleNamespace(table=SimpleNamespace(sd=storage))
+        if method == "add_partitions_req":
+            self.sent.append(sum(len(part.sd.cols) for part in arguments[0].parts))
+            self.there += [f"day={part.values[0]}" for part in arguments[0].parts]
+            return None
+        assert method == "get_partition_names"
+        return self.there
+
+    def call(self, method: str, *arguments: Any, **_: object) -> Any:  # noqa: ANN401
+        if method == "get_partitions_by_names":
+            return [self.partition(name) for name in arguments[2]]
+        assert method == "alter_partitions_req"
+        self.sent.append(sum(len(part.sd.cols) for part in arguments[0].partitions))
+        return None
+
+    places_call = call
+
+    def partition(self, name: str) -> Partition:
+        return Partition(
+            values=[name.partition("=")[2]],
+            sd=StorageDescriptor(location=f"file:/t/{name}", cols=self.fields),
+            parameters={STATISTICS_FLAG: "{}"},
+        )
+
+
+@pytest.mark.parametrize(("columns", "messages"), [(10, 2), (2_000, 40), (100_000, 1000)])
+def test_a_message_holds_so_many_partitions_that_it_stays_small(
+    columns: int, messages: int
+) -> None:
+    """A server takes 100 MB, and each definition has all columns of the table in it."""
+    wire: Any = Wire(columns)
+    client = CatalogCalls()
+    client._connection = wire
+    table = TableInfo(
+        ref=TableRef("d", "t"),
+        location="file:/t",
+        columns=(COLUMNS[0],) * columns,
+        partition_columns=(Column(name="day", type="string"),),
+    )
+    days = [table.partition_name([str(day)]) for day in range(1000)]
+    assert len(client.add_partitions(table, days)) == len(days)
+    assert len(wire.sent) == messages
+    assert max(wire.sent) <= max(100_000, columns)
+    wire.sent.clear()
+    write_ids = ValidWriteIdList.parse("d.t:1:1::")
+    count = client.forget_statistics(table, days, write_id=WriteId(1), write_ids=write_ids)
+    assert (count, len(wire.sent), sum(wire.sent)) == (len(days), messages, len(days) * columns)

@@ -2,7 +2,16 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_hiveacid.format.table import PartitionName, TableRef
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
+from airflow_hiveacid.metastore.gen.compaction.ttypes import (
+    CompactionType,
+    ShowCompactResponse,
+    ShowCompactResponseElement,
+)
+from contract.stub_server import StubServer
 
 
 @pytest.mark.parametrize(
@@ -31,3 +40,29 @@ def test_work_or_cleaning_is_still_to_come_in_three_states() -> None:
         CompactionState.WORKING,
         CompactionState.READY_FOR_CLEANING,
     }
+
+
+@pytest.mark.parametrize("partition", ["day=2024-01-05", "day=a%2Fb", "day=x/hour=7"])
+def test_of_a_whole_queue_only_what_is_asked_for_is_looked_into(partition: str) -> None:
+    """3.1 tells all of it; a line of others may be one that nobody here understands."""
+    table, unheard_of = TableRef("d", "t"), 99
+
+    def line(db: str, name: str, kind: int, text: str | None) -> ShowCompactResponseElement:
+        return ShowCompactResponseElement(
+            dbname=db, tablename=name, partitionname=text, type=kind, state="working"
+        )
+
+    lines = [
+        line("d", "t", CompactionType.MAJOR, partition),
+        line("d", "t", CompactionType.MAJOR, partition.replace("%2F", "%2f")),
+        line("d", "other", unheard_of, partition),
+        line("d", "T", unheard_of, partition),
+        *([] if "%" in partition else [line("d", "t", unheard_of, "day=2024-01-06")]),
+        line("d", "t", CompactionType.MAJOR, "day=none"),
+    ]
+    with (
+        StubServer(show_compact=lambda _: ShowCompactResponse(compacts=lines)) as server,
+        connect(MetastoreEndpoint(uris=(server.uri,))) as client,
+    ):
+        found = client.show_compactions(table, PartitionName.parse(partition))
+    assert [str(entry.partition) for entry in found] == [partition] * 2
