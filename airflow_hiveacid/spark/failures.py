@@ -67,7 +67,10 @@ def typed_failures() -> Iterator[None]:
             raise rebuild(body["type"], body["message"]) from error
         if found := _UNREAD.search(text):
             if found["why"] == "FILE_NOT_EXIST":
-                raise StorageError(f"{found['path']} is gone. Nothing was written") from error
+                raise StorageError(
+                    f"{found['path']} is gone: was it cleaned away, or its partition dropped, after"
+                    " it was listed? Nothing was written; run it again"
+                ) from error
             raise CorruptFileError(path=found["path"], reason=_cause(text)) from error
         raise
 
