@@ -14,7 +14,14 @@ from pyarrow.fs import LocalFileSystem
 from pyspark.errors import PySparkException
 
 from airflow_hiveacid.format.errors import TypeMismatchError
-from airflow_hiveacid.jobs.specs import InsertMode, InsertSpec, SourceSpec
+from airflow_hiveacid.jobs.specs import (
+    InsertMode,
+    InsertSpec,
+    MergeAction,
+    MergeClause,
+    MergeWhen,
+    SourceSpec,
+)
 from airflow_hiveacid.storage.orc.tail import read_tail
 
 if TYPE_CHECKING:
@@ -145,6 +152,22 @@ def test_text_that_is_no_utf_8_keeps_every_byte(lab4: Lab, tmp_path: Path) -> No
     insert(lab4, tmp_path, rows, query="select id, cast(s as string) s from source")
     found = lab4.frame("t").selectExpr("id", "cast(s as binary) s").collect()
     assert {r.id: bytes(r.s) for r in found} == dict(enumerate(texts))
+
+
+def test_a_merge_finds_its_rows_beside_text_that_is_no_utf_8(lab4: Lab, tmp_path: Path) -> None:
+    # Java orders bytes, and says of them what they are as text: bounds that shut the others out.
+    texts = {"ä": b"\x80a", "😀": b"\xff\xff"}
+    lab4.table("t", {"s": "string", "v": "int"})
+    for text, no_text in texts.items():
+        rows = pa.table({"s": pa.array([no_text, text.encode()], pa.binary()), "v": [0, 1]})
+        insert(lab4, tmp_path, rows, query="select cast(s as string) s, int(v) v from source")
+    for text in texts:
+        clauses = [
+            MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "2"}),
+            MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
+        ]
+        merged = lab4.merge("t", [(text, "3")], ["s", "v"], ["s"], clauses)
+        assert (merged.rows.updated, merged.rows.inserted) == (1, 0)
 
 
 def test_long_texts_are_found_by_a_filter_on_them(lab4: Lab, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from airflow_hiveacid.storage.acid.row_schema import (
     Operation,
 )
 from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, TypeKind
+from airflow_hiveacid.storage.orc.statistics import has_replaced_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -295,6 +296,8 @@ def _is_outside(tail: OrcTail, column: Column, wanted: KeyRange) -> bool:
         return True
     found = getattr(statistics, _STATISTICS.get(column.type, "integers"))
     if not (found.HasField("minimum") and found.HasField("maximum")):
+        return False
+    if column.type == "string" and has_replaced_bounds(found):
         return False
     low, high = _bound(wanted.low), _bound(wanted.high)
     return (low is not None and found.maximum < low) or (high is not None and found.minimum > high)

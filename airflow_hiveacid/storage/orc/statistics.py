@@ -37,6 +37,7 @@ _BEHIND_SURROGATES: Final = 0xE000
 _GREATEST_OF_THEIR_WIDTH: Final = frozenset({0x7F, 0x7FF, 0xFFFF, 0x10FFFF})
 # What Java makes of the last character before the surrogates, and of that before the first pair.
 _NOT_COUNTED_UP: Final = ("?", "\U00010000")
+_REPLACED: Final = "\ufffd".encode()
 # Sums of 38-digit values of any scale in up to 2**64 rows are exact in this.
 _EXACT: Final = decimal.Context(prec=160)
 # What the fields for nanoseconds within the millisecond stand for when absent; they count from one.
@@ -88,13 +89,26 @@ def shorten_bounds(statistics: Iterable[pb.ColumnStatistics]) -> None:
             strings.minimum, strings.maximum = least, greatest
 
 
+def has_replaced_bounds(strings: pb.StringStatistics) -> bool:
+    """Whether Java may have put U+FFFD into a bound, for bytes that are no UTF-8.
+
+    It compares the bytes and writes the text, which has another place in the order: text that is in
+    the file may lie outside such bounds.
+    """
+    ends = (strings.minimum, strings.maximum, strings.lower_bound, strings.upper_bound)
+    return any(_REPLACED in end for end in ends)
+
+
 def plain_bounds(column: pb.ColumnStatistics) -> bool:
-    """Put Java's bounds of long strings where every reader looks; whether there was anything to do.
+    """Put Java's bounds of strings where every reader looks; whether there was anything to do.
 
     Java counts the last character of a cut text up by one; where that does not give a greater text
-    in UTF-16 as well, there are no bounds any more.
+    in UTF-16 as well, there are no bounds any more; nor where they are not those of the bytes.
     """
     strings = column.strings
+    if has_replaced_bounds(strings):
+        keep_lengths_only(column)
+        return True
     if not (strings.HasField("lower_bound") or strings.HasField("upper_bound")):
         return False
     least = strings.minimum if strings.HasField("minimum") else strings.lower_bound

@@ -265,6 +265,23 @@ def test_what_java_counts_up_wrongly_bounds_nothing(upper: str | bytes) -> None:
     assert column.binaries.sum == 9
 
 
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        # What Java says of b"\x80a" and "ä", of b"\xff" and an emoji, of a long text.
+        {"minimum": "\ufffda".encode(), "maximum": "ä".encode()},
+        {"minimum": b"b", "maximum": "\ufffd".encode()},
+        {"lower_bound": "\ufffd\ufffd".encode(), "maximum": b"z"},
+        {"minimum": b"a", "upper_bound": "\ufffdb".encode()},
+    ],
+)
+def test_bounds_in_which_java_has_replaced_bytes_are_none(bounds: dict[str, bytes]) -> None:
+    column = java_texts(**bounds)
+    assert plain_bounds(column)
+    assert not column.HasField("strings")
+    assert column.binaries.sum == 9
+
+
 def test_days_counted_as_integers_become_dates() -> None:
     column = integers(-5, 9, 4)
     assert as_dates(column)
