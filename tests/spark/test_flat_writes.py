@@ -66,6 +66,8 @@ def test_settings_of_a_cluster_change_neither_layout_nor_number_of_files(
         "orc.write.format": "0.11",
         "mapreduce.fileoutputcommitter.marksuccessfuljobs": "true",
         "mapreduce.fileoutputcommitter.algorithm.version": "2",
+        "mapreduce.output.basename": "out",
+        "orc.stripe.row.count": "1000",
     }
     session = {"spark.sql.files.maxRecordsPerFile": "7", "spark.sql.orc.compression.codec": "lz4"}
     for key, value in odd.items():
@@ -87,6 +89,7 @@ def test_settings_of_a_cluster_change_neither_layout_nor_number_of_files(
         "SNAPPY",
         10_000,
     )
+    assert len(tail.stripes) == 1
     assert lab4.rows("t") == [(i, f"{i:09}") for i in ids]
     assert [p.name for p in lab4.root("t").iterdir() if p.name.startswith("_tmp")] == []
     (delta,) = lab4.directories("t")

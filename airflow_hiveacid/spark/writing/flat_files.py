@@ -30,7 +30,9 @@ from airflow_hiveacid.spark.failures import SPARK_ERRORS, beneath, reason_of, ty
 from airflow_hiveacid.spark.tasks import run_tasks
 from airflow_hiveacid.spark.writing.flat_rows import GROUP
 from airflow_hiveacid.spark.writing.writers import WRITTEN_SCHEMA, Written
+from airflow_hiveacid.storage.acid.row_schema import type_tree
 from airflow_hiveacid.storage.acid.write.flat_copy import FlatCopy, copy_flat
+from airflow_hiveacid.storage.acid.write.writer import stripe_row_limit
 from airflow_hiveacid.storage.orc.encoders import DICTIONARY_THRESHOLD
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.locations import open_location
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from airflow_hiveacid.spark.writing.writers import WritePlan
-    from airflow_hiveacid.storage.orc.encoders import WriterOptions
 
 _MOST_BUCKETS: Final = 4096  # what the bucket property's 12 bits hold
 _LEAST_BYTES: Final = 64 << 20
@@ -52,6 +53,8 @@ _FEW_COPIES: Final = 4
 _TASK_BYTES: Final = 256 << 20
 _TASK_COPIES: Final = 64
 _PART: Final = re.compile(rf"(?:{GROUP}=(-?\d+)/)?part-[^/]+\.orc")
+# What the committer and the local file system leave beside them.
+_NO_PART: Final = re.compile(r"_SUCCESS|_temporary/.*|(?:.*/)?\.[^/]+\.crc", re.DOTALL)
 _NO_PARTITION: Final = "[]"
 _ARROW_SCHEMA: Final = pa.schema(
     [
@@ -77,6 +80,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
     # one by one.
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "mapreduce.output.basename": "part",
     "mapreduce.outputcommitter.factory.class": (
         "org.apache.hadoop.mapreduce.lib.output.FileOutputCommitterFactory"
     ),
@@ -120,7 +124,7 @@ def write_flat(plan: WritePlan, rows: DataFrame) -> list[Written]:
     table = plan.table
     staging = Staging(location=table.location, token=plan.token)
     place = staging.flat_path(uuid.uuid4().hex)
-    _write(rows, place, plan.options)
+    _write(rows, place, plan)
     copies = bucket_copies(committed_files(place))
     tasks = copy_tasks(plan, copies)
     if len(copies) <= _FEW_COPIES and len(tasks) <= 1:
@@ -131,7 +135,8 @@ def write_flat(plan: WritePlan, rows: DataFrame) -> list[Written]:
         return [Written.of(row) for row in found.collect()]
 
 
-def _write(rows: DataFrame, place: str, options: WriterOptions) -> None:
+def _write(rows: DataFrame, place: str, plan: WritePlan) -> None:
+    options = plan.options
     writer = rows.write.format("orc").options(
         **_SETTINGS,
         **{
@@ -140,6 +145,7 @@ def _write(rows: DataFrame, place: str, options: WriterOptions) -> None:
             "orc.compress.size": str(options.compression_block_bytes),
             "orc.dictionary.key.threshold": str(DICTIONARY_THRESHOLD),
             "orc.row.index.stride": str(options.row_index_stride),
+            "orc.stripe.row.count": str(stripe_row_limit(type_tree(plan.columns))),
             "orc.stripe.size": str(options.stripe_size_bytes),
         },
     )
@@ -158,17 +164,24 @@ def _write(rows: DataFrame, place: str, options: WriterOptions) -> None:
 
 
 def committed_files(place: str) -> list[FlatFile]:
-    """The files of the tasks whose commit Spark allowed, in a fixed order."""
+    """The files of the tasks whose commit Spark allowed, in a fixed order.
+
+    Raises:
+        UnsupportedFileError: there are others, which may hold rows as well.
+    """
     fs, root = open_location(place)
     with file_errors("list", place):
         infos = fs.get_file_info(pafs.FileSelector(root, recursive=True))
     found = []
     for info in infos:
         path = info.path[len(root) :].lstrip("/")
+        if not info.is_file or _NO_PART.fullmatch(path):
+            continue
         match = _PART.fullmatch(path)
-        if match is not None and info.is_file:
-            group = None if match[1] is None else int(match[1])
-            found.append(FlatFile(uri=f"{place}/{path}", group=group, size_bytes=info.size))
+        if match is None:
+            raise UnsupportedFileError(path=info.path, reason="Spark gave it an unexpected name")
+        group = None if match[1] is None else int(match[1])
+        found.append(FlatFile(uri=f"{place}/{path}", group=group, size_bytes=info.size))
     return sorted(found, key=lambda file: (file.group or 0, file.uri))
 
 

@@ -104,7 +104,7 @@ def test_only_what_spark_has_committed_counts(tmp_path: Path) -> None:
         "_SUCCESS",
         "_temporary/0/_temporary/attempt_1/part-00002-x-c000.zstd.orc",
         "g=-4096/part-00003-x.c000.orc",
-        "g=__HIVE_DEFAULT_PARTITION__/part-00004-x.c000.orc",
+        "g=-4096/.part-00003-x.c000.orc.crc",
     ]
     for name in names:
         path = tmp_path / name
@@ -117,6 +117,24 @@ def test_only_what_spark_has_committed_counts(tmp_path: Path) -> None:
         (names[1], None, 3),
         (names[0], None, 3),
     ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "part-00000-x-c000.zstd.orc.1",
+        "out-00000-x-c000.zstd.orc",
+        "_out-00000-x-c000.zstd.orc",
+        "g=__HIVE_DEFAULT_PARTITION__/part-00004-x.c000.orc",
+        "g=1/h=2/part-00000-x.c000.orc",
+    ],
+)
+def test_no_file_is_passed_over_for_its_name(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"abc")
+    with pytest.raises(UnsupportedFileError, match="name"):
+        committed_files(f"file:{tmp_path}")
 
 
 def test_a_task_stages_a_file_for_each_bucket_with_rows(tmp_path: Path) -> None:

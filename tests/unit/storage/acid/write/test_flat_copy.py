@@ -37,6 +37,7 @@ from airflow_hiveacid.storage.orc.tail import read_tail
 from writer_cases import (
     CASES,
     DATES,
+    LISTS_AND_STRUCTS,
     NESTED,
     NESTED_EARLY_FRACTIONS,
     NUMBERS,
@@ -55,7 +56,7 @@ WIDE = (Column(name="id", type="bigint"), Column(name="t", type="string"))
 # Pairs are what Arrow's writer cannot store, so no flat file of them can be made here.
 FLAT_CASES = [
     c
-    for c in CASES
+    for c in (*CASES, LISTS_AND_STRUCTS)
     if can_be_flat(c.columns) and not c.name.startswith(("fract", "pair", "nano", "micro"))
 ]
 
