@@ -147,6 +147,19 @@ def case_of(
     )
 
 
+def side_by_side(*cases: WriterCase) -> WriterCase:
+    """All columns of these cases in one, behind an `id`; NULL where a case has no more rows."""
+    count = max(len(case.values[0]) for case in cases)
+    columns = [("id", "int", tuple(range(count)))]
+    for number, case in enumerate(cases):
+        columns += [
+            (f"{column.name}{number}", column.type, (*values, *[None] * (count - len(values))))
+            for column, values in zip(case.columns, case.values, strict=True)
+        ]
+    name = ", ".join(case.name for case in cases)
+    return case_of(name, *columns, timestamps=pa.timestamp("us"))
+
+
 _PRINTERS: Final[Mapping[str, Callable[[Any, str], object]]] = {
     "float": _printed_float,
     "double": _printed_float,
@@ -347,10 +360,8 @@ NEAR_PAIRS: Final = case_of(
     ),
     timestamps=PAIR_TYPE,
 )
-NESTED: Final = case_of(
-    "nested",
+_LISTS_AND_STRUCTS: Final = (
     ("a", "array<string>", ([], ["x", None, ""], None, ["y"], [None], ["z"])),
-    ("m", "map<string,int>", ([], [("k", 1), ("l", None)], None, [("", 0)], [("n", -1)], [])),
     (
         "s",
         "struct<x:int,y:string,z:array<bigint>>",
@@ -376,6 +387,25 @@ NESTED: Final = case_of(
         ),
     ),
     (
+        "k",
+        "array<struct<x:decimal(10,2),y:array<double>>>",
+        (
+            [{"x": D("1.50"), "y": [-0.0]}],
+            [None, {"x": D("-0.01"), "y": None}],
+            None,
+            [],
+            [None],
+            [{"x": None, "y": []}, None, {"x": D(7), "y": [None, 1.5]}],
+        ),
+    ),
+    ("r", "array<array<int>>", ([[1], [], None, [2, None]], None, [], [None], [[]], [[3]])),
+)
+LISTS_AND_STRUCTS: Final = case_of("lists and structs", *_LISTS_AND_STRUCTS)
+NESTED: Final = case_of(
+    "nested",
+    *_LISTS_AND_STRUCTS,
+    ("m", "map<string,int>", ([], [("k", 1), ("l", None)], None, [("", 0)], [("n", -1)], [])),
+    (
         "n",
         "map<int,struct<x:string,y:decimal(10,2)>>",
         (
@@ -399,7 +429,6 @@ NESTED: Final = case_of(
             {"p": {"q": {"r": dt.date(2024, 2, 29)}}},
         ),
     ),
-    ("r", "array<array<int>>", ([[1], [], None, [2, None]], None, [], [None], [[]], [[3]])),
     ("c", "array<char(3)>", (["a"], [None, "bcd"], None, [], ["ä"], ["x "])),
 )
 NESTED_EARLY_FRACTIONS: Final = case_of(
