@@ -109,6 +109,8 @@ def fit_rows(rows: pa.StructArray, nodes: Sequence[TypeNode], *, table: object) 
 
 def used_items(lists: pa.Array, items: pa.Array) -> pa.Array:
     """The items that these lists refer to; slices of an array share the items of the whole."""
+    if not len(lists):
+        return items.slice(0, 0)  # Java sends no offset then, and what is read for one is anything
     first, last = lists.offsets[0].as_py(), lists.offsets[-1].as_py()
     return items.slice(first, last - first)
 

@@ -91,6 +91,17 @@ def test_values_outside_a_slice_are_not_judged() -> None:
     assert fitted("string", texts.slice(1, 2)).nul_column_ids == {7}
 
 
+def test_no_lists_have_no_items_whatever_stands_for_their_offset() -> None:
+    columns = (Column(name="a", type="array<array<int>>"),)
+    odd = pa.py_buffer((-7).to_bytes(4, "little", signed=True))
+    numbers = pa.array([], pa.int32())
+    inner = pa.ListArray.from_buffers(pa.list_(pa.int32()), 0, [None, odd], children=[numbers])
+    outer = pa.ListArray.from_arrays(pa.array([0, 0, 0], pa.int32()), inner)
+    rows = pa.StructArray.from_arrays([outer], names=["a"])
+    fitted = fit_rows(rows, type_tree(columns), table="db.t")
+    assert fitted.rows.to_pylist() == [{"a": []}, {"a": []}]
+
+
 def test_pairs_become_nanoseconds_where_all_fit() -> None:
     near = pa.array([{"seconds": -5, "nanos": 0}, None], PAIR_TYPE)
     found = fitted("timestamp", near)
