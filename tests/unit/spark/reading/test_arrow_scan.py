@@ -8,6 +8,7 @@ import pytest
 
 from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.spark import pieces
 from airflow_hiveacid.spark.reading import arrow_scan
 from airflow_hiveacid.spark.reading.arrow_scan import (
     ScanPiece,
@@ -90,6 +91,7 @@ def test_a_large_file_is_read_in_parts_and_by_itself(
 ) -> None:
     files = files_of(table)[:3]
     monkeypatch.setattr(arrow_scan, "_SPLIT_BYTES", 1)
+    monkeypatch.setattr(pieces, "_LEAST_BYTES", 0)
     parts = list(read_together(files, 1000))
     assert [([f.number for f in part], stripes) for part, stripes in parts] == [
         ([number], (0,)) for number in range(3)
