@@ -301,6 +301,25 @@ def test_sessions_that_forgive_lost_files_still_get_an_error(lab4: Lab) -> None:
         lab4.spark.conf.unset("spark.sql.files.ignoreMissingFiles")
 
 
+def test_a_frame_keeps_its_rows_when_spark_is_told_to_refresh_it(lab4: Lab) -> None:
+    lab4.table("t", {"id": "bigint"})
+    lab4.insert("t", [(1,), (2,), (3,)], ["id"])
+    lab4.delete("t", "id = 2")
+    rows, catalog = lab4.frame("t").cache(), lab4.spark.catalog
+    assert rows.count() == 2
+    rows.createOrReplaceTempView("refreshed")
+    try:
+        catalog.refreshByPath("/")
+        assert rows.count() == 2
+        with pytest.raises(Exception, match="UnsupportedOperation"):
+            catalog.refreshTable("refreshed")
+        assert rows.count() == 2
+        assert lab4.spark.table("refreshed").count() == 2
+    finally:
+        rows.unpersist()
+        catalog.dropTempView("refreshed")
+
+
 def test_identities_far_apart_are_joined_on_their_three_parts(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

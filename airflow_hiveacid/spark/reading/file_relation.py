@@ -32,8 +32,10 @@ _BLOCK_BYTES: Final = 128 << 20
 _CACHE_BYTES: Final = 1 << 40  # never too small: what does not fit would be listed
 _NO_EXPIRY: Final = -1
 # Two frames are the same one to Spark if their roots are, so each has a root of its own; there is
-# nothing.
-_ROOT: Final = "file:///hiveacid/"
+# nothing. When Spark is told to refresh a frame it lists the root anew, and takes one that is not
+# there for an empty one: all rows would be gone. Hadoop's file system for this scheme can list
+# nothing (and asks nobody), so that a refresh fails and the files stay those that were given.
+_ROOT: Final = "http://hiveacid/"
 # Our files are taken as they are, wherever they lie.
 _OPTIONS: Final = {"recursiveFileLookup": "true"}
 
