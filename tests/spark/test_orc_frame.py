@@ -320,6 +320,20 @@ def test_a_frame_keeps_its_rows_when_spark_is_told_to_refresh_it(lab4: Lab) -> N
         catalog.dropTempView("refreshed")
 
 
+def test_a_table_with_a_local_timestamp_is_left_to_our_reader(lab4: Lab) -> None:
+    """Whatever is asked of a file, Spark fails on this type in it."""
+    kind = "timestamp with local time zone"
+    lab4.table("t", {"id": "int", "at": kind})
+    lab4.insert("t", [(1, "2021-03-28 02:30:00.123456"), (2, None), (3, None)], ["id", "at"])
+    lab4.update("t", {"id": "id + 10"}, "id = 1")
+    lab4.delete("t", "id = 3")
+    rows = lab4.frame("t")
+    assert native_files(rows) == []
+    assert sorted(r.id for r in rows.select("id").collect()) == [2, 11]
+    found = rows.selectExpr("id", "cast(at as string)").orderBy("id").collect()
+    assert [tuple(r) for r in found] == [(2, None), (11, "2021-03-28 02:30:00.123456")]
+
+
 def test_identities_far_apart_are_joined_on_their_three_parts(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

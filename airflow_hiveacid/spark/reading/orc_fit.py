@@ -20,7 +20,7 @@ from airflow_hiveacid.format.bucket_codec import BucketCodec, decode
 from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty
 from airflow_hiveacid.format.snapshot import RangeVisibility
-from airflow_hiveacid.format.types import TIMESTAMP_LOCAL, parse_type
+from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.acid.read.acid_file import FileKind, has_acid_columns
 from airflow_hiveacid.storage.acid.row_schema import (
     IDENTITY_COLUMN_IDS,
@@ -50,7 +50,8 @@ _BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
 _EPOCH: Final = dt.date(1970, 1, 1)
 _FIRST_GREGORIAN: Final = (dt.date(1582, 10, 15) - _EPOCH).days
 _MILLIS_A_DAY: Final = 86_400_000
-_TIMESTAMPS: Final = frozenset({"timestamp", TIMESTAMP_LOCAL})
+# Spark looks at all types of a file, whatever is asked of it, and fails on these.
+_UNKNOWN_TO_SPARK: Final = frozenset({TypeKind.UNION, TypeKind.TIMESTAMP_INSTANT})
 _STATISTICS: Final = {"date": "dates", "string": "strings"}
 
 
@@ -172,7 +173,9 @@ def _why_not_whole(
         return directory
     reasons = {
         "its ACID columns are spelt otherwise": tail.types[0].field_names != ROOT_NAMES,
-        "it has a union": any(type_.kind == TypeKind.UNION for type_ in tail.types),
+        "it has a union or a local timestamp": any(
+            type_.kind in _UNKNOWN_TO_SPARK for type_ in tail.types
+        ),
         "its statistics do not say that its events are all of one kind": tail.integer_range(
             _OPERATION_COLUMN_ID
         )
@@ -229,8 +232,8 @@ def _is_alike(tail: OrcTail, column_id: int, wanted: hive.HiveType, *, in_utc: b
         case hive.StructType(fields=fields):
             has_names = found.field_names == tuple(name for name, _ in fields)
             return has_names and alike(TypeKind.STRUCT, [t for _, t in fields])
-        case hive.PrimitiveType(name=name) if name in _TIMESTAMPS:
-            is_kind = found.kind == PRIMITIVE_KINDS[name]
+        case hive.PrimitiveType(name="timestamp"):
+            is_kind = found.kind == TypeKind.TIMESTAMP
             return is_kind and in_utc and _is_gregorian(tail, column_id)
         case hive.PrimitiveType(name="date"):
             return found.kind == TypeKind.DATE and _is_gregorian(tail, column_id)
