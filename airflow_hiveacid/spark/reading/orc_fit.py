@@ -293,7 +293,7 @@ def _is_outside(tail: OrcTail, column: Column, wanted: KeyRange) -> bool:
         return True
     column_id = tail.column_id(ROW, column.name)
     statistics = tail.statistics(column_id) if column_id is not None else None
-    if statistics is None or not tail.row_index_stride:
+    if statistics is None or not statistics.HasField("values") or not tail.row_index_stride:
         return False
     if not statistics.values:
         return True

@@ -1,8 +1,9 @@
-"""Which files a range leaves out, by what their footers say."""
+"""A file is passed over only where its footer proves that no value of it is wanted."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import dataclasses
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -13,52 +14,72 @@ from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.spark.reading.key_ranges import KeyRange
 from airflow_hiveacid.spark.reading.orc_fit import Asked, judged
+from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
-from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WriterOptions, insert_events
+from airflow_hiveacid.storage.acid.row_schema import ROW_COLUMN_ID
+from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
+from airflow_hiveacid.storage.orc.tail import parse_tail, serialize_tail
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-FS = LocalFileSystem()
-COLUMNS = (Column(name="s", type="string"),)
+COLUMN = Column(name="s", type="string")
 
 
-def file_of(folder: Path, texts: list[str]) -> AcidFile:
-    path = str(folder / "delta_0000001_0000001_0000" / "bucket_00000")
-    with AcidFileWriter(FS, path, COLUMNS, WriterOptions(), is_delete=False) as writer:
-        rows = pa.record_batch({"s": texts})
+def with_statistics(folder: Path, change: Callable[[Any], object]) -> AcidFile:
+    """A file of the one text `m`, whose footer says of it what somebody else makes of that."""
+    path = folder / "bucket_00000"
+    rows = pa.record_batch({"s": ["m"]})
+    fs = LocalFileSystem()
+    with AcidFileWriter(fs, str(path), [COLUMN], WriterOptions(), is_delete=False) as writer:
         writer.write(insert_events(rows, WriteId(1), encode(BucketId(0)), RowId(0)))
-        size = writer.close().size_bytes
+        writer.close()
+    data = path.read_bytes()
+    tail = parse_tail(str(path), data, len(data))
+    footer = pb.Footer.FromString(tail.footer.SerializeToString())
+    change(footer.statistics[ROW_COLUMN_ID + 1])
+    (stripe,) = tail.stripes
+    rows_end = stripe.offset + stripe.length
+    path.write_bytes(data[:rows_end] + serialize_tail(dataclasses.replace(tail, footer=footer)))
     return AcidFile(
-        fs=FS,
-        path=path,
+        fs=fs,
+        path=str(path),
         key="delta_0000001_0000001_0000/bucket_00000",
-        length=size,
+        length=path.stat().st_size,
         kind=FileKind.DATA,
         bucket_id=BucketId(0),
     )
 
 
+def _as_java_writes_it(statistics: Any) -> None:  # noqa: ANN401 - generated
+    statistics.strings.minimum = statistics.strings.maximum = "a\ufffd".encode()
+
+
 @pytest.mark.parametrize(
-    ("texts", "wanted", "is_outside"),
+    ("change", "low", "is_outside"),
     [
-        (["b", "d"], "a", True),
-        (["b", "d"], "c", False),
-        (["b", "d"], "😀", True),
-        # Java says U+FFFD also of what is greater than any text, and then an emoji may be there.
-        (["b", "\ufffd"], "😀", False),
-        (["\ufffd", "😀"], "ä", False),
+        (lambda _: None, "n", True),
+        (lambda _: None, "m", False),
+        # All values are NULL; a writer that does not count them says nothing.
+        (lambda s: s.CopyFrom(pb.ColumnStatistics(values=0)), "a", True),
+        (lambda s: s.CopyFrom(pb.ColumnStatistics()), "a", False),
+        # The value is x'61ff', greater than the key; Java writes bytes that are no UTF-8 as U+FFFD.
+        (_as_java_writes_it, "a\U0001f600", False),
+        (_as_java_writes_it, "b", False),
     ],
 )
-def test_bounds_of_bytes_that_are_no_text_leave_no_file_out(
-    texts: list[str], wanted: str, *, is_outside: bool, tmp_path: Path
+def test_a_footer_that_proves_nothing_leaves_no_file_out(
+    tmp_path: Path, change: Callable[[Any], object], low: str, *, is_outside: bool
 ) -> None:
     asked = Asked(
-        table_columns=COLUMNS,
-        columns=COLUMNS,
-        ranges={"s": KeyRange(low=wanted, high=wanted)},
+        table_columns=(COLUMN,),
+        columns=(COLUMN,),
+        ranges={"s": KeyRange(low=low, high="z")},
         in_utc=True,
     )
-    (verdict,) = judged(asked, [(file_of(tmp_path, texts), {})])
+    (verdict,) = judged(asked, [(with_statistics(tmp_path, change), {})])
     assert verdict.why_not is None
     assert verdict.is_outside is is_outside
