@@ -17,6 +17,7 @@ from airflow_hiveacid.jobs.specs import (
     SourceSpec,
 )
 from airflow_hiveacid.spark.reading.key_ranges import KeyRange, key_ranges
+from airflow_hiveacid.spark.reading.target import resolve_target
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,3 +81,57 @@ def test_keys_that_python_cannot_hold_are_matched(
     result = lab4.run(MergeSpec(target=name, source=source("new"), keys=("k",), clauses=UPSERT))
     assert (result.rows.updated, result.rows.inserted) == (len(keys), 0)
     assert [r.v for r in lab4.frame("t").select("v").collect()] == ["new"] * len(keys)
+
+
+@pytest.mark.promise("W6")
+@pytest.mark.parametrize(
+    ("kind", "there", "keys"),
+    [
+        # Python prints this year with one digit, Java's dates take four only.
+        ("date", ("0001-01-01", "2020-01-01"), ("0001-01-01", "2020-01-01")),
+        # Java's dates have no such day, and take another one for it.
+        ("date", ("1582-10-10", "1582-10-16"), ("1582-10-10", "1582-10-16")),
+        # The column cannot hold an end of the range.
+        ("smallint", ("1",), ("1", "100000")),
+    ],
+)
+def test_keys_at_odds_with_the_column_or_the_calendar_are_matched(
+    lab4: Lab, kind: str, there: tuple[str, ...], keys: tuple[str, ...]
+) -> None:
+    # The second is read by our own reader, for its column's name.
+    for table, beside in (("native", "other"), ("ours", "row")):
+        lab4.table(table, {"k": kind, "v": "int", beside: "int"})
+        for key in there:
+            lab4.insert(table, [(key, 0)], ["k", "v"])
+        wide = {"smallint": "bigint"}.get(kind, kind)
+        query = f"select cast(k as {wide}) as k, 1 as v from source"
+        values = tuple((key,) for key in keys)
+        source = SourceSpec(values=values, columns=("k",), query=query)
+        matched = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"})
+        name = f"{lab4.db}.{table}"
+        lab4.run(MergeSpec(target=name, source=source, keys=("k",), clauses=(matched,)))
+        assert [row[1] for row in lab4.rows(table)] == [1] * len(there)
+
+
+def test_days_at_odds_with_the_calendar_are_found_by_a_condition(lab4: Lab) -> None:
+    lab4.table("t", {"d": "date"})
+    days = ["0001-01-01", "1582-10-04", "1582-10-10", "1582-10-15", "1582-10-16", "2020-01-01"]
+    for part in (days[:3], days[3:]):
+        lab4.insert("t", [(day,) for day in part], ["d"])
+    target = resolve_target(lab4.spark, lab4.client, lab4.info("t"), lab4.snapshot("t"))
+    for condition, found in {
+        "d >= date'0001-01-01'": days,
+        "d >= date'-0044-03-15'": days,
+        "d >= date'1582-10-10'": days[2:],
+        "d = date'1582-10-10'": days[2:3],
+        "d >= date'1582-10-12'": days[3:],
+        "d in (date'1582-10-10', date'1582-10-16')": [days[2], days[4]],
+        "d > date'1582-10-15'": days[4:],
+    }.items():
+        for java8 in ("false", "true"):
+            lab4.spark.conf.set("spark.sql.datetime.java8API.enabled", java8)
+            try:
+                rows = target.rows_where(condition).collect()
+            finally:
+                lab4.spark.conf.unset("spark.sql.datetime.java8API.enabled")
+            assert sorted(f"{row.d}" for row in rows) == found, (condition, java8)

@@ -153,7 +153,7 @@ def _in_range(events: pa.RecordBatch, ranges: Mapping[str, KeyRange]) -> pa.Reco
         is_in = values.is_valid()
         for end, is_inside in ((wanted.low, pc.greater_equal), (wanted.high, pc.less_equal)):
             if end is not None:
-                is_in = pc.and_(is_in, is_inside(values, pa.scalar(end, values.type)))
+                is_in = pc.and_(is_in, is_inside(values, pa.scalar(end)))
         events = events.filter(is_in)
     return events
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.spark.catalyst import comparisons
 from airflow_hiveacid.spark.reading.key_ranges import RANGED, KeyRange
+from airflow_hiveacid.storage.values.calendars import SWITCHOVER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,9 +69,11 @@ def _plain(value: object) -> int | str | dt.date | None:
     if isinstance(value, str):
         return value if value.isascii() else None
     try:
-        return dt.date.fromisoformat(str(value))
+        day = dt.date.fromisoformat(str(value))
     except ValueError:
         return None
+    # Java's dates have no days between the calendars, and no sign before the year 1.
+    return day if day > SWITCHOVER else None
 
 
 def _both(one: KeyRange, other: KeyRange) -> KeyRange:

@@ -14,6 +14,7 @@ read.
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from dataclasses import dataclass
 from functools import reduce
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
 # A broadcast relation of this many keys takes some 100 MB on the driver and on every executor.
 _BROADCAST_DELETES: Final = 4_000_000
 _LONGS: Final = 1 << 63
+_EPOCH: Final = dt.date(1970, 1, 1)
 _IDENTITY: Final = tuple(
     StructField(name, IntegerType() if name == BUCKET_PROPERTY else LongType())
     for name in IDENTITY_COLUMNS
@@ -196,8 +198,17 @@ def _in_range(value: SparkColumn, wanted: KeyRange) -> SparkColumn:
         (wanted.high, value.__le__),
     ):
         if end is not None:
-            inside = inside & is_inside(F.lit(end))
+            inside = inside & is_inside(_literal(end))
     return F.coalesce(inside, F.lit(False))
+
+
+def _literal(end: object) -> SparkColumn:
+    """An end of a range. A date goes by its number: Java's has no day between the calendars."""
+    return (
+        F.date_from_unix_date(F.lit((end - _EPOCH).days))
+        if isinstance(end, dt.date)
+        else F.lit(end)
+    )
 
 
 # ---- deleted rows --------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.spark.catalyst import jvm_of
 from airflow_hiveacid.spark.types import struct_of
+from airflow_hiveacid.storage.values.calendars import SWITCHOVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -74,6 +75,9 @@ def _comparisons(
     for name, end in (("GreaterThanOrEqual", wanted.low), ("LessThanOrEqual", wanted.high)):
         match end:
             case dt.date():
+                # Java's dates have no days between the calendars; no file here is that old.
+                if end < SWITCHOVER:
+                    continue
                 yield name, jvm_of(spark).java.sql.Date.valueOf(end.isoformat())
             case int():
                 yield name, end

@@ -13,6 +13,7 @@ Example:
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Final
 
 import numpy as np
@@ -20,8 +21,11 @@ import numpy.typing as npt
 
 from airflow_hiveacid.storage.orc.footer import Calendar, OrcTail
 
+SWITCHOVER: Final = dt.date(1582, 10, 15)
+"""The first day of the Gregorian calendar."""
+
 SWITCHOVER_DAY: Final = -141427
-"""1582-10-15, the first day of the Gregorian calendar."""
+"""The same, in days since 1970-01-01."""
 
 _SECONDS_A_DAY: Final = 86400
 _JULIAN_DAY_OF_EPOCH: Final = 2440588
