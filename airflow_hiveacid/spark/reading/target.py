@@ -283,8 +283,14 @@ class Target:
             in_utc=runs_in_utc(self.spark),
         )
         verdicts = judged(asked, [(f.data, self._doubts[f.partition]) for f in self.files])
+        # Spark knows a file by its path alone, and two partitions may be at one place.
+        first = {file.data.path: file.number for file in reversed(self.files)}
         found = [
-            (file, verdict.why_not)
+            (
+                file,
+                verdict.why_not
+                or (None if first[file.data.path] == file.number else "two partitions share it"),
+            )
             for file, verdict in zip(self.files, verdicts, strict=True)
             if verdict.rows and not verdict.is_outside
         ]
