@@ -233,7 +233,7 @@ def test_row_groups_without_a_wanted_row_are_not_read(lab4: Lab) -> None:
 
         def read(where: str | None) -> tuple[int, int]:
             before = bytes_read(lab4.spark)
-            frame = read_table(lab4.spark, f"{lab4.db}.t", snapshot, columns=["noise"], where=where)
+            frame = read_table(lab4.spark, f"{lab4.db}.t", snapshot, columns=["NOISE"], where=where)
             return frame.distinct().count(), bytes_read(lab4.spark) - before
 
         rows, everything = read(None)

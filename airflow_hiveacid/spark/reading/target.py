@@ -230,7 +230,7 @@ class Target:
             UnknownColumnError, ExpressionError: the condition cannot be read, or is none.
         """
         moment = Moment.now(self.spark)
-        names = self.table.column_names if wanted is None else wanted
+        names = self.table.column_names if wanted is None else [name.lower() for name in wanted]
         empty = empty_target(self.spark, self.table).alias("t")
         (found,) = resolved(self.table, empty, [where], moment)
         checked_condition(self.table, where, found)
