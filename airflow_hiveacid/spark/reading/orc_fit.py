@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.reading.key_ranges import KeyRange
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
     from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType
+    from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 
 Doubts = Mapping[str, str]
 """Directories of one partition, with what speaks against reading them with Spark."""
@@ -275,8 +276,8 @@ def _are_alike(
 
 def _is_gregorian(tail: OrcTail, column_id: int) -> bool:
     """Whether all days are of the calendar that everybody agrees on."""
-    statistics = tail.statistics(column_id)
-    if statistics is None or not tail.row_index_stride:
+    statistics = _counted(tail, column_id)
+    if statistics is None:
         return False
     if not statistics.values:
         return True
@@ -287,13 +288,19 @@ def _is_gregorian(tail: OrcTail, column_id: int) -> bool:
     return times.HasField("minimum_utc") and times.minimum_utc >= _FIRST_GREGORIAN * _MILLIS_A_DAY
 
 
+def _counted(tail: OrcTail, column_id: int) -> pb.ColumnStatistics | None:
+    """Statistics of a column that say how many values there are; None if there are none."""
+    found = tail.statistics(column_id) if tail.row_index_stride else None
+    return found if found is not None and found.HasField("values") else None
+
+
 def _is_outside(tail: OrcTail, column: Column, wanted: KeyRange) -> bool:
     """Whether no value of a column lies in a range; only of columns that the file has as such."""
     if wanted.is_empty:
         return True
     column_id = tail.column_id(ROW, column.name)
-    statistics = tail.statistics(column_id) if column_id is not None else None
-    if statistics is None or not statistics.HasField("values") or not tail.row_index_stride:
+    statistics = _counted(tail, column_id) if column_id is not None else None
+    if statistics is None:
         return False
     if not statistics.values:
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -27,14 +28,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COLUMN = Column(name="s", type="string")
+DAY = Column(name="d", type="date")
+TEXTS = pa.record_batch({"s": ["m"]})
+DAYS = pa.record_batch({"d": [dt.date(2020, 1, 1)]})
 
 
-def with_statistics(folder: Path, change: Callable[[Any], object]) -> AcidFile:
-    """A file of the one text `m`, whose footer says of it what somebody else makes of that."""
+def with_statistics(
+    folder: Path, column: Column, rows: pa.RecordBatch, change: Callable[[Any], object]
+) -> AcidFile:
+    """A file whose footer says of its one column what somebody else makes of that."""
     path = folder / "bucket_00000"
-    rows = pa.record_batch({"s": ["m"]})
     fs = LocalFileSystem()
-    with AcidFileWriter(fs, str(path), [COLUMN], WriterOptions(), is_delete=False) as writer:
+    with AcidFileWriter(fs, str(path), [column], WriterOptions(), is_delete=False) as writer:
         writer.write(insert_events(rows, WriteId(1), encode(BucketId(0)), RowId(0)))
         writer.close()
     data = path.read_bytes()
@@ -80,6 +85,17 @@ def test_a_footer_that_proves_nothing_leaves_no_file_out(
         ranges={"s": KeyRange(low=low, high="z")},
         in_utc=True,
     )
-    (verdict,) = judged(asked, [(with_statistics(tmp_path, change), {})])
+    (verdict,) = judged(asked, [(with_statistics(tmp_path, COLUMN, TEXTS, change), {})])
     assert verdict.why_not is None
     assert verdict.is_outside is is_outside
+
+
+def test_days_that_nobody_has_counted_may_be_of_the_old_calendar(tmp_path: Path) -> None:
+    asked = Asked(table_columns=(DAY,), columns=(DAY,), ranges={}, in_utc=True)
+    for change, is_native in {
+        (lambda _: None): True,
+        (lambda s: s.CopyFrom(pb.ColumnStatistics(values=0))): True,
+        (lambda s: s.CopyFrom(pb.ColumnStatistics())): False,
+    }.items():
+        file = with_statistics(tmp_path, DAY, DAYS, change)
+        assert (judged(asked, [(file, {})])[0].why_not is None) is is_native
