@@ -144,12 +144,16 @@ def resolve_target(
         write_ids=snapshot.write_ids(table.ref),
         txns=snapshot.txns,
         partitions=(touched or Touched()).places(client, table),
+        is_narrow=touched is not None and touched.names is not None,
     )
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: the states are kept once they are known
 class Target:
     """A table under one snapshot. Stays on the driver; frames take plain values along.
+
+    `is_narrow` says that `partitions` are those that the statement can touch: nobody has to ask
+    again.
 
     What lists directories raises NotEnoughHistoryError, DanglingDeleteError or StorageError if what
     is there cannot be read.
@@ -161,6 +165,7 @@ class Target:
     txns: ValidTxnList
     partitions: tuple[PartitionInfo, ...]
     ranges: Mapping[str, KeyRange] = dataclasses.field(default_factory=dict)
+    is_narrow: bool = False
 
     @cached_property
     def states(self) -> tuple[AcidState, ...]:
@@ -390,6 +395,8 @@ class Target:
             equal: the join's predicate for one of them, over `t` and `s`.
             ranges: of these keys (`key_ranges`).
         """
+        if self.is_narrow:
+            return dataclasses.replace(self, ranges=ranges)
         found = partitions_meeting(self.table, self.partitions, source, keys, equal)
         return dataclasses.replace(self, partitions=found, ranges=ranges)
 
@@ -401,9 +408,11 @@ class Target:
         Partitions go by what it says of them alone, rows by the constants that it compares their
         columns with. It is over `t`, and over `s` if there is a source beside it.
         """
-        found = partitions_where(
-            self.spark, self.table, self.partitions, condition, moment, beside=beside
-        )
+        found = None
+        if not self.is_narrow:
+            found = partitions_where(
+                self.spark, self.table, self.partitions, condition, moment, beside=beside
+            )
         ranges: Mapping[str, KeyRange] = {}
         if condition is not None and beside is None:
             ranges = bounds(

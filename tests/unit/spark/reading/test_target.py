@@ -6,7 +6,14 @@ from typing import Any, Final
 
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.table import Column, PartitionInfo, TableInfo, TableRef
+from airflow_hiveacid.format.table import (
+    Column,
+    PartitionInfo,
+    PartitionName,
+    TableInfo,
+    TableRef,
+)
+from airflow_hiveacid.spark.reading.key_ranges import KeyRange
 from airflow_hiveacid.spark.reading.target import Target
 
 TABLE: Final = TableInfo(
@@ -17,11 +24,9 @@ TABLE: Final = TableInfo(
 )
 
 
-def test_only_partitions_in_unusual_places_are_told_to_every_task() -> None:
-    days = [TABLE.partition_name([day]) for day in ("1", "a=b", "3")]
-    places = ["file:/d/t/day=1", "file:/d/t/day=a%3Db", "file:/elsewhere"]
+def target_of(days: list[PartitionName], places: list[str], *, is_narrow: bool = False) -> Target:
     nothing: Any = None
-    target = Target(
+    return Target(
         spark=nothing,
         table=TABLE,
         write_ids=ValidWriteIdList.parse("d.t:1:1::"),
@@ -29,5 +34,22 @@ def test_only_partitions_in_unusual_places_are_told_to_every_task() -> None:
         partitions=tuple(
             PartitionInfo(name=n, location=p) for n, p in zip(days, places, strict=True)
         ),
+        is_narrow=is_narrow,
     )
+
+
+def test_only_partitions_in_unusual_places_are_told_to_every_task() -> None:
+    days = [TABLE.partition_name([day]) for day in ("1", "a=b", "3")]
+    places = ["file:/d/t/day=1", "file:/d/t/day=a%3Db", "file:/elsewhere"]
+    target = target_of(days, places)
     assert target.elsewhere == {days[2]: "file:/elsewhere"}
+
+
+def test_of_partitions_that_were_chosen_before_the_locks_nobody_asks_spark_again() -> None:
+    days = [TABLE.partition_name([day]) for day in "12"]
+    target = target_of(days, ["file:/d/t/day=1", "file:/d/t/day=2"], is_narrow=True)
+    nothing: Any = None  # there is no session, no source and no predicate
+    beside: Any = "a source"
+    ranges = {"a": KeyRange(low=1, high=2)}
+    found = target.where("t.day = s.day", nothing, beside).within(nothing, ["day"], nothing, ranges)
+    assert (found.partitions, found.ranges) == (target.partitions, ranges)
