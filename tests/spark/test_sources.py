@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,8 +18,10 @@ from airflow_hiveacid.jobs.specs import (
     MergeWhen,
     SourceSpec,
 )
+from airflow_hiveacid.spark.checked import resolved
 from airflow_hiveacid.spark.failures import typed_failures
 from airflow_hiveacid.spark.reading.source import load_source
+from airflow_hiveacid.spark.statements import insert
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -141,3 +143,25 @@ def test_files_that_disagree_on_their_timestamps_are_refused(
     source = SourceSpec(format="parquet", location=tmp_path.as_uri())
     with pytest.raises(errors.HiveAcidError), typed_failures():
         load_source(spark, source, None).collect()
+
+
+def test_an_insert_of_files_is_analysed_once(
+    lab4: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab4.table("t", {"id": "int", "name": "string"})
+    pq.write_table(pa.table({"id": [1, 2], "name": ["a", "b"]}), tmp_path / "1.parquet")
+    seen: list[int] = []
+
+    def counted(*asked: Any) -> Any:  # noqa: ANN401
+        seen.append(len(asked[2]))
+        return resolved(*asked)
+
+    monkeypatch.setattr(insert, "resolved", counted)
+    source = SourceSpec(
+        format="parquet",
+        location=tmp_path.as_uri(),
+        query="SELECT id, name || hour(current_timestamp()) * 0 AS name FROM source LIMIT 5",
+    )
+    lab4.run(InsertSpec(target=f"{lab4.db}.t", source=source))
+    assert lab4.rows("t") == [(1, "a0"), (2, "b0")]
+    assert seen == [2]

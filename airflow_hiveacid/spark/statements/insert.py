@@ -55,13 +55,16 @@ _MAX_BUCKETS: Final = 4096  # what the bucket property's 12 bits hold
 class InsertProgram:
     """A checked INSERT: an expression over the source for each column of the table.
 
-    Columns in `from_text` take any text that can be read as a value of theirs.
+    Columns in `from_text` take any text that can be read as a value of theirs. `checked` is the
+    frame that it was checked against, with its values: they are those of whatever is made of this
+    very frame, so that the analyser is not asked twice.
     """
 
     table: TableInfo
     expressions: Mapping[str, str]
     from_text: frozenset[str]
     moment: Moment
+    checked: tuple[DataFrame, Mapping[str, Column]] | None = None
 
     def values(self, source: DataFrame) -> dict[str, Column]:
         """The expressions, checked and cast.
@@ -93,8 +96,7 @@ def plan_insert(
         from_text=constants if spec.source.values is None else frozenset(table.column_names),
         moment=Moment.now(spark),
     )
-    program.values(source)
-    return program
+    return replace(program, checked=(source, program.values(source)))
 
 
 def new_row_events(program: InsertProgram, source: DataFrame) -> Events:
@@ -103,7 +105,9 @@ def new_row_events(program: InsertProgram, source: DataFrame) -> Events:
     kept = program.moment.fixed_in(source)
     if not is_repeatable(kept):
         kept = kept.localCheckpoint()
-    values = program.values(kept)
+    shape, values = program.checked or (None, {})
+    if shape is not source:  # an ACID table is read under the job's own snapshot
+        values = program.values(kept)
     key = partition_key(table, [values[c.name] for c in table.partition_columns])
     return Events(
         frame=partial(_row_events, table, kept, values, key),
