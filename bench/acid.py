@@ -36,7 +36,7 @@ from airflow_hiveacid.jobs.specs import (
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
-from airflow_hiveacid.spark.writing.job import JobContext
+from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.listing import list_table
 from bench.check import WrongRowsError
 from bench.data import RAISE, RAISED

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.spark.writing.job import JobContext
+    from airflow_hiveacid.spark.writing.context import JobContext
 
 
 def clean(job: JobContext) -> JobResult:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.spark.writing.job import JobContext
+    from airflow_hiveacid.spark.writing.context import JobContext
 
 
 def compact(job: JobContext) -> JobResult:

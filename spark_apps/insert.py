@@ -8,11 +8,12 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.jobs.specs import InsertMode, InsertSpec
 from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.statements.insert import fixed_partition, new_row_events, plan_insert
-from airflow_hiveacid.spark.writing.job import Change, JobContext, run_change
+from airflow_hiveacid.spark.writing.job import Change, run_change
 from spark_apps.runtime import main
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.spark.writing.context import JobContext
 
 
 def insert(job: JobContext) -> JobResult:

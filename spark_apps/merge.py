@@ -15,12 +15,13 @@ from airflow_hiveacid.jobs.specs import MergeSpec
 from airflow_hiveacid.spark.reading.access import Touched, nameable, touching
 from airflow_hiveacid.spark.statements.merge import merge_events, plan_merge
 from airflow_hiveacid.spark.statements.reach import is_bounded, partitions_reached
-from airflow_hiveacid.spark.writing.job import Change, JobContext, run_change
+from airflow_hiveacid.spark.writing.job import Change, run_change
 from spark_apps.runtime import main
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import PartitionInfo, PartitionName
     from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.spark.writing.context import JobContext
 
 
 def merge(job: JobContext) -> JobResult:

@@ -30,7 +30,7 @@ from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.preflight import preflight
 from airflow_hiveacid.spark.failures import typed_failures
 from airflow_hiveacid.spark.session import open_session
-from airflow_hiveacid.spark.writing.job import JobContext
+from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.filesystem import write_bytes
 from airflow_hiveacid.storage.stores.locations import open_location
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.jobs.specs import UpdateSpec
 from airflow_hiveacid.spark.statements.change import change_events, plan_change
-from airflow_hiveacid.spark.writing.job import Change, JobContext, run_change
+from airflow_hiveacid.spark.writing.job import Change, run_change
 from spark_apps.runtime import main
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.spark.writing.context import JobContext
 
 
 def update(job: JobContext) -> JobResult:

@@ -36,7 +36,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient, connect
 from airflow_hiveacid.spark.failures import typed_failures
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.session import open_session
-from airflow_hiveacid.spark.writing.job import JobContext
+from airflow_hiveacid.spark.writing.context import JobContext
 from spark_apps.clean import clean
 from spark_apps.compact import compact
 from spark_apps.delete import delete

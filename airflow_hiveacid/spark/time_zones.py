@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.spark.catalyst import jvm_of
-from airflow_hiveacid.storage.acid.write.flat_copy import UTC_ZONES
+from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from airflow_hiveacid.jobs.specs import JobSpec
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.spark.session import open_session
-from airflow_hiveacid.spark.writing.job import JobContext
+from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores import staging
 from spark_apps.update import update
 

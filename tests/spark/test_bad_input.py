@@ -25,7 +25,7 @@ from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.transaction import begin
 from airflow_hiveacid.plan.statements import check_changeable
-from airflow_hiveacid.spark.writing.job import JobContext
+from airflow_hiveacid.spark.writing.context import JobContext
 from spark_apps.merge import merge
 
 if TYPE_CHECKING:

@@ -98,6 +98,14 @@ def read_together(
             yield part, stripes
 
 
+def deletes_of(files: Sequence[TargetFile]) -> tuple[AcidFile, ...]:
+    """The delete files of several data files, each once."""
+    first = files[0].deletes
+    if all(file.deletes is first for file in files):
+        return first  # the very same as that of others, which is sent once
+    return tuple({delete.path: delete for file in files for delete in file.deletes}.values())
+
+
 def splits(data: AcidFile) -> Iterator[tuple[int, ...] | None]:
     """The stripes of each task that reads a part of a large file; None is the whole file."""
     if data.length <= _SPLIT_BYTES:

@@ -8,16 +8,15 @@ runs again reads the same.
 from __future__ import annotations
 
 import dataclasses
-import logging
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StringType
 
 from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.errors import PartitionNotFoundError, UnknownColumnError
@@ -30,13 +29,7 @@ from airflow_hiveacid.spark.checked import resolved
 from airflow_hiveacid.spark.events import IDENTITY, partition_text
 from airflow_hiveacid.spark.names import free_name
 from airflow_hiveacid.spark.reading.access import Touched
-from airflow_hiveacid.spark.reading.arrow_scan import (
-    ScanPiece,
-    TargetFile,
-    read_together,
-    scan_piece,
-    work_of_scan,
-)
+from airflow_hiveacid.spark.reading.arrow_scan import TargetFile
 from airflow_hiveacid.spark.reading.bounds import bounds
 from airflow_hiveacid.spark.reading.file_numbers import (
     NUMBER,
@@ -45,24 +38,10 @@ from airflow_hiveacid.spark.reading.file_numbers import (
     looked_up,
     partition_of,
 )
-from airflow_hiveacid.spark.reading.file_relation import NumberedFile
-from airflow_hiveacid.spark.reading.orc_fit import (
-    Asked,
-    Doubts,
-    delete_files,
-    doubts_about,
-    judged,
-)
-from airflow_hiveacid.spark.reading.orc_frame import (
-    PLACE_FIELDS,
-    DeleteEvents,
-    NativeFiles,
-    live_rows,
-)
+from airflow_hiveacid.spark.reading.live_files import LiveFiles
+from airflow_hiveacid.spark.reading.orc_fit import Doubts, doubts_about
 from airflow_hiveacid.spark.reading.pruning import partitions_meeting, partitions_where
-from airflow_hiveacid.spark.tasks import run_tasks
-from airflow_hiveacid.spark.time_zones import runs_in_utc
-from airflow_hiveacid.spark.types import named, spark_type, struct_of, table_struct
+from airflow_hiveacid.spark.types import named, spark_type, table_struct
 from airflow_hiveacid.storage.acid.read.buckets import buckets_of
 from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY
 from airflow_hiveacid.storage.stores.listing import list_table
@@ -75,23 +54,12 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.spark.reading.key_ranges import KeyRange
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
     from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
-
-log = logging.getLogger("hiveacid")
 
 _PARALLEL: Final = 16
 
 PLACE: Final = "__place"
 """The one column of a scan that is not the table's: where a row is, and its identity."""
-
-
-def deletes_of(files: Sequence[TargetFile]) -> tuple[AcidFile, ...]:
-    """The delete files of several data files, each once."""
-    first = files[0].deletes
-    if all(file.deletes is first for file in files):
-        return first  # the very same as that of others, which is sent once
-    return tuple({delete.path: delete for file in files for delete in file.deletes}.values())
 
 
 def empty_target(spark: SparkSession, table: TableInfo) -> DataFrame:
@@ -210,7 +178,7 @@ class Target:
         Columns are in the table's order. `within` may have narrowed what is read; nothing else is
         left out.
         """
-        rows = self._live(wanted, place)
+        rows = self._live.rows(wanted, place)
         columns = [c for c in self.table.columns if c.name in wanted]
         return rows.select(place, *self._values([*columns, *self.table.partition_columns], place))
 
@@ -226,7 +194,9 @@ class Target:
             raise UnknownColumnError(table=self.table.ref, column=name, known=known)
         place = free_name("place", known)
         columns = {c.name: c for c in (*self.table.columns, *self.table.partition_columns)}
-        return self._live(names, place).select(*self._values([columns[n] for n in names], place))
+        return self._live.rows(names, place).select(
+            *self._values([columns[n] for n in names], place)
+        )
 
     def rows_where(self, where: str, wanted: Sequence[str] | None = None) -> DataFrame:
         """The live rows for which a condition holds; see `rows`.
@@ -277,105 +247,21 @@ class Target:
         each = [partition_texts(columns, info.name) for info in self.partitions]
         return [tuple(texts[at] for texts in each) for at in range(len(columns))]
 
-    def _live(self, wanted: Collection[str], place: str) -> DataFrame:
-        """Spark's own ORC reader reads the files that it reads right, ours the others."""
-        needed = {*wanted, *self.ranges}
-        columns = tuple(c for c in self.table.columns if c.name in needed)
-        asked = Asked(
-            table_columns=self.table.columns,
-            columns=columns,
+    @property
+    def _live(self) -> LiveFiles:
+        return LiveFiles(
+            spark=self.spark,
+            table=self.table,
+            partitions=self.partitions,
+            files=self.files,
+            doubts=self._doubts,
+            write_ids=self.write_ids,
             ranges=self.ranges,
-            in_utc=runs_in_utc(self.spark),
         )
-        verdicts = judged(asked, [(f.data, self._doubts[f.partition]) for f in self.files])
-        # Spark knows a file by its path alone, and two partitions may be at one place.
-        first = {file.data.path: file.number for file in reversed(self.files)}
-        found = [
-            (
-                file,
-                verdict.why_not
-                or (None if first[file.data.path] == file.number else "two partitions share it"),
-            )
-            for file, verdict in zip(self.files, verdicts, strict=True)
-            if verdict.rows and not verdict.is_outside
-        ]
-        native = [file for file, why in found if why is None]
-        others = [(file, why) for file, why in found if why is not None]
-        frames = [self._native(native, asked, place)] if native else []
-        if others or not frames:
-            self._tell(others)
-            frames.append(self.read_with_arrow(needed, [file for file, _ in others], place=place))
-        return reduce(DataFrame.unionByName, frames)
 
-    def _native(self, files: Sequence[TargetFile], asked: Asked, place: str) -> DataFrame:
-        # The partition is part of an identity here, since files of all of them are in one frame.
-        deletes = {delete.path: (file, delete) for file in files for delete in file.deletes}
-        found = delete_files([(d, self._doubts[f.partition]) for f, d in deletes.values()])
-        native = NativeFiles(
-            data=[self._numbered(f.partition, f.data, f.number) for f in files],
-            deletes=[
-                DeleteEvents(
-                    file=self._numbered(partition, one.file, file_number(partition, at)),
-                    delete=one,
-                )
-                for at, one in enumerate(found)
-                for partition in (deletes[one.file.path][0].partition,)
-            ],
-        )
-        return live_rows(self.spark, asked, native, self.write_ids, place)
-
-    def _numbered(self, partition: int, file: AcidFile, number: int) -> NumberedFile:
-        root = self.partitions[partition].location.rstrip("/")
-        return NumberedFile(uri=f"{root}/{file.key}", length=file.length, number=number)
-
-    def _tell(self, others: Sequence[tuple[TargetFile, str | None]]) -> None:
-        """Name in one line what goes through Python, which is some times slower."""
-        found = {why: str(self.partitions[file.partition].name) for file, why in others}
-        if found:
-            log.info(
-                "read in Python: table=%s files=%d of %d, because %s",
-                self.table.ref,
-                len(others),
-                len(self.files),
-                "; ".join(f"{why} ({where or 'for one'})" for why, where in found.items()),
-            )
-
-    def read_with_arrow(
-        self,
-        wanted: Collection[str],
-        files: Sequence[TargetFile] | None = None,
-        *,
-        place: str = PLACE,
-    ) -> DataFrame:
-        """Live rows by our own reader, which is right about every file: place, wanted columns.
-
-        Args:
-            wanted: names of data columns.
-            files: which to read; all by default.
-            place: what the column is called that says where a row is.
-        """
-        columns = [c for c in self.table.columns if c.name in wanted]
-        schema = StructType(
-            [StructField(place, StructType(list(PLACE_FIELDS))), *struct_of(columns)]
-        )
-        pieces = [
-            ScanPiece(
-                numbers=tuple(file.number for file in together),
-                data=tuple(file.data for file in together),
-                stripes=stripes,
-                deletes=deletes_of(together),
-                write_ids=self.write_ids,
-                columns=self.table.columns,
-                wanted=tuple(c.name for c in columns),
-                ranges=self.ranges,
-                place=place,
-            )
-            for together, stripes in read_together(
-                self.files if files is None else files,
-                self.spark.sparkContext.defaultParallelism,
-            )
-        ]
-        return run_tasks(self.spark, scan_piece, pieces, schema, work=work_of_scan)
+    def read_with_arrow(self, wanted: Collection[str], *, place: str = PLACE) -> DataFrame:
+        """Live rows by our own reader, whatever the files; see `LiveFiles`."""
+        return self._live.with_arrow(wanted, place)
 
     def within(
         self,

@@ -33,7 +33,7 @@ from airflow_hiveacid.spark.reading.target import empty_target
 from airflow_hiveacid.spark.row_sizes import bytes_of, least_bytes
 from airflow_hiveacid.spark.statements.clauses import Names, acted_on, ready, scanned
 from airflow_hiveacid.spark.writing.small_changes import are_few
-from airflow_hiveacid.spark.writing.writers import spread, writers_for
+from airflow_hiveacid.spark.writing.spreading import spread, writers_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -39,7 +39,7 @@ from airflow_hiveacid.spark.failures import reason_of
 from airflow_hiveacid.spark.statements.expressions import row_struct, stored
 from airflow_hiveacid.spark.types import struct_of
 from airflow_hiveacid.spark.writing.flat_rows import flat_rows
-from airflow_hiveacid.spark.writing.writers import spread
+from airflow_hiveacid.spark.writing.spreading import spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

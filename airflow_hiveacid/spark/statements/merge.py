@@ -43,7 +43,7 @@ from airflow_hiveacid.spark.statements.change import (
 from airflow_hiveacid.spark.statements.clauses import Names, acted_on, ready, scanned
 from airflow_hiveacid.spark.types import exact_value
 from airflow_hiveacid.spark.writing.small_changes import are_few
-from airflow_hiveacid.spark.writing.writers import spread, writers_for
+from airflow_hiveacid.spark.writing.spreading import spread, writers_for
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo

@@ -28,7 +28,7 @@ from airflow_hiveacid.spark.catalyst import rebalanced
 from airflow_hiveacid.spark.failures import carried
 from airflow_hiveacid.spark.time_zones import runs_in_utc
 from airflow_hiveacid.spark.types import spark_type
-from airflow_hiveacid.storage.acid.write.flat_copy import UTC_ZONES, can_be_flat, has_times
+from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES, can_be_flat, has_times
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,36 +17,31 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import (
-    ConfigurationError,
     OvertakenError,
     UnsupportedFileError,
 )
 from airflow_hiveacid.format.ids import BucketId, StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
-from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TableRef
+from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs import OnRerun
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.plan.reruns import Run
-from airflow_hiveacid.plan.statements import check_changeable, check_source
 from airflow_hiveacid.spark.events import Events
 from airflow_hiveacid.spark.reading.access import (
     Touched,
     is_still_all,
-    nameable,
     reading,
-    touching,
 )
-from airflow_hiveacid.spark.reading.pruning import partitions_where
 from airflow_hiveacid.spark.reading.source import load_source
-from airflow_hiveacid.spark.reading.target import Target, empty_target, resolve_target
+from airflow_hiveacid.spark.reading.target import Target, resolve_target
 from airflow_hiveacid.spark.tasks import job_group
 from airflow_hiveacid.spark.writing.flat_files import write_flat
 from airflow_hiveacid.spark.writing.order import WriteOrder
@@ -65,94 +60,22 @@ from airflow_hiveacid.spark.writing.writers import (
     write_events,
     writer_options,
 )
-from airflow_hiveacid.storage.stores.filesystem import check_writable
-from airflow_hiveacid.storage.stores.staging import check_publishable
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.jobs.specs import JobSpec, SourceSpec
-    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.jobs.specs import SourceSpec
     from airflow_hiveacid.metastore.transaction import Transaction
     from airflow_hiveacid.plan.reruns import LedgerEntry
-    from airflow_hiveacid.spark.catalyst import Moment
+    from airflow_hiveacid.spark.writing.context import JobContext
 
 log = logging.getLogger("hiveacid")
 
 MakeEvents = Callable[[Target, Callable[[], DataFrame]], Events]
 """Turns a target and a way to read the source into events."""
 
-_S = TypeVar("_S")
 _STATEMENT: Final = StatementId(0)
 # Each time somebody has committed meanwhile, so there is progress; but somebody has to say so.
 _MOST_BEGINNINGS: Final = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobContext:
-    """What a job has to work with: a session, its spec, a metastore connection, a step hook."""
-
-    spark: SparkSession
-    spec: JobSpec
-    client: MetastorePort
-    on_step: Callable[[str], None]
-
-    def job_of(self, kind: type[_S]) -> _S:
-        """The job's own part of the spec, of the kind that the application is for.
-
-        Raises:
-            ConfigurationError: it is of another kind.
-        """
-        if not isinstance(self.spec.job, kind):
-            raise ConfigurationError(f"this application does not do {self.spec.kind} jobs")
-        return self.spec.job
-
-    def changeable_table(self, name: str, operation: str) -> TableInfo:
-        """The table, if its rows can be changed, here and now.
-
-        Raises:
-            InputError: it is missing, of the wrong kind, or on a store without renames.
-            LocationPermissionError: its location cannot be written.
-        """
-        table = self.client.get_table(TableRef.parse(name))
-        check_changeable(table, operation)
-        check_publishable(table.ref, table.location)
-        check_writable(table.location)
-        return table
-
-    def partitions_touched(
-        self, table: TableInfo, condition: str | None, moment: Moment
-    ) -> Callable[[], Touched]:
-        """A way to look which partitions a statement's condition keeps it in.
-
-        Only these are locked and read. If the answer is another one when the locks are granted, the
-        statement begins anew: it would see one half of what a commit did to several partitions.
-        """
-
-        def ask(known: tuple[PartitionInfo, ...]) -> tuple[PartitionName, ...] | None:
-            found = partitions_where(self.spark, table, known, condition, moment)
-            return nameable(tuple(p.name for p in found)) if found is not None else None
-
-        if condition is None or not table.is_partitioned:
-            return Touched
-        return touching(self.client, table, ask)
-
-    def source_shape(self, source: SourceSpec) -> DataFrame:
-        """A frame with the source's columns, to check a statement against before anything is begun.
-
-        Raises:
-            InputError, StorageError: the source is missing, unreadable or nonsense.
-        """
-        check_source(source)
-        table = self.source_table(source)
-        return load_source(self.spark, source, empty_target(self.spark, table) if table else None)
-
-    def source_table(self, source: SourceSpec | None) -> TableInfo | None:
-        """The ACID table that the source is, if it is one."""
-        if source is None or source.table is None:
-            return None
-        table = self.client.get_table(TableRef.parse(source.table))
-        check_changeable(table, "reading it as a source")
-        return table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,9 @@
 """What a Spark task does with events: one ACID file per (partition, directory, bucket).
 
-`spread` says which bucket file a new row goes to. `write_events` runs on executors, inside
-`mapInArrow`: it takes batches of events, group by group in the order of `spark.events.grouped`,
-writes staged files and yields one row per file. A file's path names the attempt, so that a second
-copy of a task harms nothing: only the files whose rows came back to the driver are published.
+`write_events` runs on executors, inside `mapInArrow` (and in the driver, see `small_changes`): it
+takes batches of events, group by group in the order of `spark.events.grouped`, writes staged files
+and yields one row per file. A file's path names the attempt, so that a second copy of a task harms
+nothing: only the files whose rows came back to the driver are published.
 
 Memory is a few batches and one stripe of an old file, whatever the sizes of files and groups.
 """
@@ -15,29 +15,23 @@ import json
 import posixpath
 import uuid
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, StructField, StructType
 
 from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import MergeCardinalityError
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
-from airflow_hiveacid.format.types import HiveType, parse_type
 from airflow_hiveacid.spark.events import DELETE_KIND, GROUP, IDENTITY
 from airflow_hiveacid.spark.failures import worker_errors
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.identity import Key, Keys
 from airflow_hiveacid.storage.acid.read.old_rows import OldRows
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
-from airflow_hiveacid.storage.hashing.bucketing import bucket_ids
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.filesystem import make_directory
 from airflow_hiveacid.storage.stores.locations import open_location
@@ -50,12 +44,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column as TableColumn
     from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-
-_ROWS_PER_WRITER: Final = 500_000
-"""New rows of a statement that one bucket file of an unbucketed table takes before a second
-starts."""
-
-_MAX_WRITERS: Final = 64
 
 WRITTEN_SCHEMA: Final = (
     "partition string, directory string, bucket int, attempt string, rows long, updated long,"
@@ -79,63 +67,6 @@ class Written(NamedTuple):
     def of(cls, row: object) -> Self:
         """From a row of Spark's."""
         return cls(*(getattr(row, name) for name in cls._fields))
-
-
-def writers_for(rows: int) -> int:
-    """How many bucket files that many new rows of an unbucketed partition deserve."""
-    return max(1, min(_MAX_WRITERS, -(-rows // _ROWS_PER_WRITER)))
-
-
-def spread(table: TableInfo, rows: DataFrame, writers: int, seed: Column) -> DataFrame:
-    """Give each row that is to be inserted its bucket.
-
-    Bucketed tables: Hive's hash decides; an updated row keeps its bucket, since bucket columns do
-    not change. Others: one of `writers` (see `writers_for`). `seed` tells the rows apart.
-
-    Whoever calls this promises that a task which runs again has the same rows, and that `seed`
-    depends on nothing but the row: then it sends each to the same writer, and none is lost or
-    written twice when a part of the shuffle is lost after some writers are done with theirs.
-    """
-    if table.num_buckets:
-        schema = StructType(
-            [
-                StructField("_bucket", IntegerType()) if f.name == "_bucket" else f
-                for f in rows.schema
-            ]
-        )
-        fill = partial(
-            _fill_buckets,
-            names=table.bucket_columns,
-            types=tuple(
-                parse_type(c.type)
-                for name in table.bucket_columns
-                for c in table.columns
-                if c.name == name
-            ),
-            num_buckets=table.num_buckets,
-            version=table.bucketing_version,
-        )
-        return rows.mapInArrow(fill, schema)
-    return rows.withColumn("_bucket", F.pmod(seed, F.lit(writers)).cast("int"))
-
-
-def _fill_buckets(
-    batches: Iterator[pa.RecordBatch],
-    *,
-    names: tuple[str, ...],
-    types: tuple[HiveType, ...],
-    num_buckets: int,
-    version: int,
-) -> Iterator[pa.RecordBatch]:
-    """Hash the bucket columns of rows that have no bucket yet."""
-    for batch in batches:
-        row = batch.column("row")
-        hashed = bucket_ids(
-            [pc.struct_field(row, name) for name in names], types, num_buckets, version
-        )
-        known = batch.column("_bucket")
-        at = batch.schema.get_field_index("_bucket")
-        yield batch.set_column(at, batch.schema.field(at), pc.coalesce(known, hashed))
 
 
 def writer_options(

@@ -19,7 +19,7 @@ from spark_apps import runtime
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from airflow_hiveacid.spark.writing.job import JobContext
+    from airflow_hiveacid.spark.writing.context import JobContext
 
 SPEC = JobSpec(
     job_key="k",

@@ -5,10 +5,8 @@ ACID file of insert events. No value of the table is decoded: streams are copied
 numbers, and what an ACID file has beyond them is made here: five columns of identity, which are
 runs, the struct `row` around the others, and the tail. Must not know who wrote the flat files.
 
-Some columns lie in a flat file as what they are not, since the values are the same and their writer
-stores those exactly (`flat_kind`): a date as the number of its day, which no calendar touches.
-After the table's columns there may be one more, of text, which has the same value in every row of
-the file. It is not copied, and says what the rows belong to.
+What lies in a flat file is `flat_layout`'s affair; the one column more, if there is one, is not
+copied.
 """
 
 from __future__ import annotations
@@ -26,15 +24,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import RowId
 from airflow_hiveacid.format.types import (
-    TIMESTAMP_LOCAL,
-    ArrayType,
-    CharType,
-    DecimalType,
-    HiveType,
     PrimitiveType,
-    StructType,
-    VarcharType,
-    parse_type,
 )
 from airflow_hiveacid.storage.acid.row_schema import (
     ROW_COLUMN_ID,
@@ -42,13 +32,18 @@ from airflow_hiveacid.storage.acid.row_schema import (
     RecordIdentifier,
     type_tree,
 )
+from airflow_hiveacid.storage.acid.write.flat_layout import (
+    SHIFT,
+    UTC_ZONES,
+    check_flat,
+    flat_kind,
+    has_times,
+    key_of,
+)
 from airflow_hiveacid.storage.acid.write.tail import AcidFacts, Segment, compose_tail
-from airflow_hiveacid.storage.orc.compression import WRITABLE, Compression
 from airflow_hiveacid.storage.orc.footer import (
     MAGIC,
-    PRIMITIVE_KINDS,
     OrcTail,
-    OrcType,
     TypeKind,
 )
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
@@ -80,28 +75,14 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.ids import BucketProperty, WriteId
     from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.storage.orc.compression import Compression
     from airflow_hiveacid.storage.values.column_types import TypeNode
-
-UTC_ZONES: Final = frozenset(
-    {"UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z", "UCT", "Etc/UCT", "Zulu", "Etc/Zulu", "Etc/Universal"}
-)
-"""What a process calls its time zone in which a timestamp is stored as the wall clock shows it."""
 
 _DIRECT: Final = 0
 _DIRECT_V2: Final = 2
 _TEXTS: Final = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR})
-_TIMES: Final = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
 # As in our other files, which C++ writes.
 _ZONE: Final = "GMT"
-_SHIFT: Final = ROW_COLUMN_ID
-_KINDS: Final[Mapping[type, TypeKind]] = {
-    DecimalType: TypeKind.DECIMAL,
-    ArrayType: TypeKind.LIST,
-    StructType: TypeKind.STRUCT,
-}
-_NESTED: Final = frozenset(
-    {"boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary"}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,55 +111,6 @@ class CopiedFile:
     key: str | None
 
 
-def can_be_flat(columns: Sequence[Column]) -> bool:
-    """Whether flat files of these columns hold all that a file of ours would, by their types alone.
-
-    Below lists and structs there is no way to store a value as what it is not, and nobody looks
-    whether texts fit. Maps lose the order of their entries, and doubled keys, in Java's hands.
-    """
-    return all(_fits(parse_type(column.type)) for column in columns)
-
-
-def _fits(hive_type: HiveType) -> bool:
-    match hive_type:
-        case PrimitiveType() | CharType() | VarcharType() | DecimalType():
-            return True
-        case _:
-            return _fits_below(hive_type)
-
-
-def _fits_below(hive_type: HiveType) -> bool:
-    match hive_type:
-        case PrimitiveType(name=name):
-            return name in _NESTED
-        case DecimalType():
-            return True
-        case ArrayType(element=element):
-            return _fits_below(element)
-        case StructType(fields=fields):
-            return bool(fields) and all(_fits_below(type_) for _, type_ in fields)
-        case _:
-            return False
-
-
-def has_times(columns: Sequence[Column]) -> bool:
-    """Whether a flat file of these columns has timestamps, which its writer's time zone is for."""
-    return any(flat_kind(parse_type(column.type)) in _TIMES for column in columns)
-
-
-def flat_kind(hive_type: HiveType) -> TypeKind:
-    """The kind of a column in a flat file."""
-    match hive_type:
-        case CharType() | VarcharType():
-            return TypeKind.STRING
-        case PrimitiveType(name="date"):
-            return TypeKind.INT
-        case PrimitiveType(name=name):
-            return TypeKind.TIMESTAMP if name == TIMESTAMP_LOCAL else PRIMITIVE_KINDS[name]
-        case _:
-            return _KINDS[type(hive_type)]
-
-
 def copy_flat(work: FlatCopy, place: Callable[[str | None], str]) -> CopiedFile | None:
     """Make one bucket file; None, and no file, if there are no rows. Row IDs count from 0.
 
@@ -197,7 +129,7 @@ def copy_flat(work: FlatCopy, place: Callable[[str | None], str]) -> CopiedFile 
     first = next(tails, None)
     if first is None:
         return None
-    key = _key(first[1]) if work.has_key else None
+    key = key_of(first[1]) if work.has_key else None
     fs, path = open_location(place(key))
     make_directory(fs, posixpath.dirname(path))
     with storage_errors("write", path):
@@ -230,68 +162,16 @@ def _filled(work: FlatCopy) -> Iterator[tuple[pafs.FileSystem, OrcTail]]:
         fs, path = open_location(uri)
         with file_errors("read", path):
             tail = read_tail(fs, path)
-        _check(tail, work)
+        check_flat(tail, work.columns, row_index_stride=work.row_index_stride, has_key=work.has_key)
         if not tail.rows:
             continue
-        here = tail.compression, _key(tail) if work.has_key else None
+        here = tail.compression, key_of(tail) if work.has_key else None
         if alike not in (None, here):
             raise UnsupportedFileError(
                 path=path, reason="its rows belong, or are packed, otherwise than others"
             )
         alike = here
         yield fs, tail
-
-
-def _check(tail: OrcTail, work: FlatCopy) -> None:
-    """See that a flat file is what it should be.
-
-    Raises:
-        UnsupportedFileError: it is not.
-    """
-    nodes = type_tree(work.columns)
-    expected = [_described(node) for top in nodes for node in top.walk()]
-    found = [(t.kind, t.children, *_decimal(t)) for t in tail.types[1:]]
-    if work.has_key:
-        expected.append((TypeKind.STRING, (), 0, 0))
-    if found != expected:
-        raise UnsupportedFileError(path=tail.path, reason=f"its types are {found}, not {expected}")
-    if tail.row_index_stride != work.row_index_stride:
-        raise UnsupportedFileError(
-            path=tail.path, reason=f"its row index has a stride of {tail.row_index_stride}"
-        )
-    if len(tail.metadata.stripes) != len(tail.stripes) or any(
-        len(stripe.columns) != len(tail.types) for stripe in tail.metadata.stripes
-    ):
-        raise UnsupportedFileError(path=tail.path, reason="it has no statistics of its stripes")
-    if tail.compression not in WRITABLE:
-        raise UnsupportedFileError(path=tail.path, reason="its compression cannot be written")
-
-
-def _described(node: TypeNode) -> tuple[int, tuple[int, ...], int, int]:
-    children = tuple(child.column_id - _SHIFT for child in node.children)
-    match node.type:
-        case DecimalType(precision=precision, scale=scale):
-            return TypeKind.DECIMAL, children, precision, scale
-        case _:
-            return flat_kind(node.type), children, 0, 0
-
-
-def _decimal(type_: OrcType) -> tuple[int, int]:
-    return (type_.precision, type_.scale) if type_.kind == TypeKind.DECIMAL else (0, 0)
-
-
-def _key(tail: OrcTail) -> str:
-    """What the last column holds in every row.
-
-    Raises:
-        UnsupportedFileError: its rows differ, or the statistics do not tell.
-    """
-    found = tail.statistics(len(tail.types) - 1)
-    if found is not None and found.values == tail.rows and found.strings.HasField("minimum"):
-        strings = found.strings
-        if strings.HasField("maximum") and strings.minimum == strings.maximum:
-            return bytes(strings.minimum).decode(errors="surrogateescape")
-    raise UnsupportedFileError(path=tail.path, reason="it is not known what its rows belong to")
 
 
 class _Copy:
@@ -400,7 +280,7 @@ class _Copy:
                 streams += [stream, replace(stream, column=ROW_COLUMN_ID)]
             elif stream.column <= len(self._nodes):
                 streams.append(
-                    replace(self._restated(source, tail, stream), column=stream.column + _SHIFT)
+                    replace(self._restated(source, tail, stream), column=stream.column + SHIFT)
                 )
         for at, column in enumerate(identity, start=1):
             streams += (

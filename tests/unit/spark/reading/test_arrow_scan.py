@@ -13,10 +13,10 @@ from airflow_hiveacid.spark.reading import arrow_scan
 from airflow_hiveacid.spark.reading.arrow_scan import (
     ScanPiece,
     TargetFile,
+    deletes_of,
     read_together,
     scan_piece,
 )
-from airflow_hiveacid.spark.reading.target import deletes_of
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.listing import list_table

@@ -27,7 +27,8 @@ from airflow_hiveacid.metastore.fencing import copies_of
 from airflow_hiveacid.metastore.transaction import begin
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.spark.events import Events
-from airflow_hiveacid.spark.writing.job import Change, JobContext, run_change
+from airflow_hiveacid.spark.writing.context import JobContext
+from airflow_hiveacid.spark.writing.job import Change, run_change
 from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
 from contract.bench import access
 from contract.fake_client import FakeClient

@@ -22,12 +22,8 @@ from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.write import flat_copy
-from airflow_hiveacid.storage.acid.write.flat_copy import (
-    CopiedFile,
-    FlatCopy,
-    can_be_flat,
-    copy_flat,
-)
+from airflow_hiveacid.storage.acid.write.flat_copy import CopiedFile, FlatCopy, copy_flat
+from airflow_hiveacid.storage.acid.write.flat_layout import can_be_flat
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WriterOptions
 from airflow_hiveacid.storage.orc.compression import decompress
 from airflow_hiveacid.storage.orc.footer import ACID_STATS, ACID_VERSION, KEY_INDEX, OrcTail

@@ -13,8 +13,8 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs import DeleteSpec, JobSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.spark.reading.access import Touched
-from airflow_hiveacid.spark.writing import job
-from airflow_hiveacid.spark.writing.job import JobContext
+from airflow_hiveacid.spark.writing import context
+from airflow_hiveacid.spark.writing.context import JobContext
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
@@ -59,7 +59,7 @@ def test_spark_is_asked_again_only_where_partitions_have_come(
         asked.append(len(known))
         return known[:1]
 
-    monkeypatch.setattr(job, "partitions_where", first_of)
+    monkeypatch.setattr(context, "partitions_where", first_of)
     nothing: Any = None
     context = JobContext(spark=nothing, spec=nothing, client=client, on_step=print)
     look = context.partitions_touched(table, "day = '1'", nothing)

@@ -1,0 +1,160 @@
+"""What a flat ORC file of a table's columns looks like, before it becomes a bucket file.
+
+Some columns lie in it as what they are not, since the values are the same and their writer stores
+those exactly (`flat_kind`): a date as the number of its day, which no calendar touches. After the
+table's columns there may be one more, of text, which has the same value in every row of the file.
+It says what the rows belong to. Must not know who writes flat files.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.types import (
+    TIMESTAMP_LOCAL,
+    ArrayType,
+    CharType,
+    DecimalType,
+    HiveType,
+    PrimitiveType,
+    StructType,
+    VarcharType,
+    parse_type,
+)
+from airflow_hiveacid.storage.acid.row_schema import ROW_COLUMN_ID, type_tree
+from airflow_hiveacid.storage.orc.compression import WRITABLE
+from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, OrcTail, OrcType, TypeKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.storage.values.column_types import TypeNode
+
+UTC_ZONES: Final = frozenset(
+    {"UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z", "UCT", "Etc/UCT", "Zulu", "Etc/Zulu", "Etc/Universal"}
+)
+"""What a process calls its time zone in which a timestamp is stored as the wall clock shows it."""
+
+_TIMES: Final = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
+SHIFT: Final = ROW_COLUMN_ID
+"""How far the columns of a flat file move when they become fields of `row`."""
+
+_KINDS: Final[Mapping[type, TypeKind]] = {
+    DecimalType: TypeKind.DECIMAL,
+    ArrayType: TypeKind.LIST,
+    StructType: TypeKind.STRUCT,
+}
+_NESTED: Final = frozenset(
+    {"boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary"}
+)
+
+
+def can_be_flat(columns: Sequence[Column]) -> bool:
+    """Whether flat files of these columns hold all that a file of ours would, by their types alone.
+
+    Below lists and structs there is no way to store a value as what it is not, and nobody looks
+    whether texts fit. Maps lose the order of their entries, and doubled keys, in Java's hands.
+    """
+    return all(_fits(parse_type(column.type)) for column in columns)
+
+
+def _fits(hive_type: HiveType) -> bool:
+    match hive_type:
+        case PrimitiveType() | CharType() | VarcharType() | DecimalType():
+            return True
+        case _:
+            return _fits_below(hive_type)
+
+
+def _fits_below(hive_type: HiveType) -> bool:
+    match hive_type:
+        case PrimitiveType(name=name):
+            return name in _NESTED
+        case DecimalType():
+            return True
+        case ArrayType(element=element):
+            return _fits_below(element)
+        case StructType(fields=fields):
+            return bool(fields) and all(_fits_below(type_) for _, type_ in fields)
+        case _:
+            return False
+
+
+def has_times(columns: Sequence[Column]) -> bool:
+    """Whether a flat file of these columns has timestamps, which its writer's time zone is for."""
+    return any(flat_kind(parse_type(column.type)) in _TIMES for column in columns)
+
+
+def flat_kind(hive_type: HiveType) -> TypeKind:
+    """The kind of a column in a flat file."""
+    match hive_type:
+        case CharType() | VarcharType():
+            return TypeKind.STRING
+        case PrimitiveType(name="date"):
+            return TypeKind.INT
+        case PrimitiveType(name=name):
+            return TypeKind.TIMESTAMP if name == TIMESTAMP_LOCAL else PRIMITIVE_KINDS[name]
+        case _:
+            return _KINDS[type(hive_type)]
+
+
+def check_flat(
+    tail: OrcTail, columns: Sequence[Column], *, row_index_stride: int, has_key: bool
+) -> None:
+    """See that a flat file of these columns is what it should be.
+
+    Args:
+        tail: the file's.
+        columns: the table's.
+        row_index_stride: what it was written with.
+        has_key: whether there is the one column more.
+
+    Raises:
+        UnsupportedFileError: it is not.
+    """
+    nodes = type_tree(columns)
+    expected = [_described(node) for top in nodes for node in top.walk()]
+    found = [(t.kind, t.children, *_decimal(t)) for t in tail.types[1:]]
+    if has_key:
+        expected.append((TypeKind.STRING, (), 0, 0))
+    if found != expected:
+        raise UnsupportedFileError(path=tail.path, reason=f"its types are {found}, not {expected}")
+    if tail.row_index_stride != row_index_stride:
+        raise UnsupportedFileError(
+            path=tail.path, reason=f"its row index has a stride of {tail.row_index_stride}"
+        )
+    if len(tail.metadata.stripes) != len(tail.stripes) or any(
+        len(stripe.columns) != len(tail.types) for stripe in tail.metadata.stripes
+    ):
+        raise UnsupportedFileError(path=tail.path, reason="it has no statistics of its stripes")
+    if tail.compression not in WRITABLE:
+        raise UnsupportedFileError(path=tail.path, reason="its compression cannot be written")
+
+
+def _described(node: TypeNode) -> tuple[int, tuple[int, ...], int, int]:
+    children = tuple(child.column_id - SHIFT for child in node.children)
+    match node.type:
+        case DecimalType(precision=precision, scale=scale):
+            return TypeKind.DECIMAL, children, precision, scale
+        case _:
+            return flat_kind(node.type), children, 0, 0
+
+
+def _decimal(type_: OrcType) -> tuple[int, int]:
+    return (type_.precision, type_.scale) if type_.kind == TypeKind.DECIMAL else (0, 0)
+
+
+def key_of(tail: OrcTail) -> str:
+    """What the last column holds in every row.
+
+    Raises:
+        UnsupportedFileError: its rows differ, or the statistics do not tell.
+    """
+    found = tail.statistics(len(tail.types) - 1)
+    if found is not None and found.values == tail.rows and found.strings.HasField("minimum"):
+        strings = found.strings
+        if strings.HasField("maximum") and strings.minimum == strings.maximum:
+            return bytes(strings.minimum).decode(errors="surrogateescape")
+    raise UnsupportedFileError(path=tail.path, reason="it is not known what its rows belong to")
