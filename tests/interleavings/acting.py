@@ -33,6 +33,7 @@ from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.overview import Overview
 from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.writing import job as product
+from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.listing import list_table
 from interleavings import stand_ins
 from interleavings.rows import (
@@ -106,9 +107,7 @@ class Acting(Ground):
             if name == "snapshot":
                 speaker.snapshot = speaker.saw
 
-        context = product.JobContext(
-            spark=stand_ins.SPARK, spec=spec, client=client, on_step=on_step
-        )
+        context = JobContext(spark=stand_ins.SPARK, spec=spec, client=client, on_step=on_step)
         return product.run_change(
             context,
             product.Change(

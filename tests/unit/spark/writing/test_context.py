@@ -61,8 +61,8 @@ def test_spark_is_asked_again_only_where_partitions_have_come(
 
     monkeypatch.setattr(context, "partitions_where", first_of)
     nothing: Any = None
-    context = JobContext(spark=nothing, spec=nothing, client=client, on_step=print)
-    look = context.partitions_touched(table, "day = '1'", nothing)
+    job = JobContext(spark=nothing, spec=nothing, client=client, on_step=print)
+    look = job.partitions_touched(table, "day = '1'", nothing)
     assert [look().names for _ in range(3)] == [(days[0],)] * 3
     assert asked == [3]
     client.add_partitions(table, days[3:])
