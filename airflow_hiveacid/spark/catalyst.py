@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from py4j.java_gateway import JavaObject, JVMView
     from pyspark.sql.types import DataType
@@ -133,9 +133,9 @@ def resolve(frame: DataFrame, texts: Sequence[str], moment: Moment) -> tuple[Res
         AnalysisException, ParseException: Spark cannot resolve or read one of them.
         NotOfOneRowError: as it says.
     """
-    ids = _output_ids(frame)
-    found = _found(frame, texts, moment, ids)
-    return tuple(_resolved(frame, one, type_, ids) for one, type_ in found)
+    seen = _Output.of(frame)
+    found = _found(frame, texts, moment)
+    return tuple(_resolved(frame, one, type_, seen) for one, type_ in found)
 
 
 def conjuncts(frame: DataFrame, condition: str, moment: Moment) -> tuple[Resolved, ...]:
@@ -144,9 +144,9 @@ def conjuncts(frame: DataFrame, condition: str, moment: Moment) -> tuple[Resolve
     Raises:
         AnalysisException, ParseException, NotOfOneRowError: see `resolve`.
     """
-    ids = _output_ids(frame)
-    ((whole, type_),) = _found(frame, [condition], moment, ids)
-    return tuple(_resolved(frame, part, type_, ids) for part in _parts(whole))
+    seen = _Output.of(frame)
+    ((whole, type_),) = _found(frame, [condition], moment)
+    return tuple(_resolved(frame, part, type_, seen) for part in _parts(whole))
 
 
 def comparisons(frame: DataFrame, condition: str, moment: Moment) -> Iterator[Comparison]:
@@ -157,8 +157,8 @@ def comparisons(frame: DataFrame, condition: str, moment: Moment) -> Iterator[Co
     """
     jvm = jvm_of(frame.sparkSession)
     sql = jvm.org.apache.spark.sql
-    ids = _output_ids(frame)
-    _, plan = _asked(frame, [condition], moment, ids)
+    seen = _Output.of(frame)
+    _, plan = _asked(frame, [condition], moment)
     rules = sql.catalyst.optimizer
     # BETWEEN becomes two comparisons, and constants are cast rather than columns.
     for name in _SIMPLIFIERS:
@@ -168,11 +168,11 @@ def comparisons(frame: DataFrame, condition: str, moment: Moment) -> Iterator[Co
     companion = getattr(sql.execution.datasources, "DataSourceStrategy$")
     strategy = getattr(companion, "MODULE$")
     for part in _parts(named.child()):
-        used = _used_ids(part)
+        used = seen.used_by(part)
         translated = strategy.translateFilter(part, _OF_NESTED_FIELDS)
         if len(used) != 1 or translated.isEmpty():
             continue
-        (position,) = (ids[i] for i in used)
+        (position,) = used
         one = translated.get()
         match operator := _kind(one):
             case "EqualTo" | "GreaterThan" | "GreaterThanOrEqual" | "LessThan" | "LessThanOrEqual":
@@ -184,27 +184,23 @@ def comparisons(frame: DataFrame, condition: str, moment: Moment) -> Iterator[Co
 
 
 def _found(
-    frame: DataFrame, texts: Sequence[str], moment: Moment, ids: Mapping[int, int]
+    frame: DataFrame, texts: Sequence[str], moment: Moment
 ) -> list[tuple[JavaObject, DataType]]:
     """What the analyser makes of each text, and the type of it."""
     if not texts:
         return []
-    asked, plan = _asked(frame, texts, moment, ids)
+    asked, plan = _asked(frame, texts, moment)
     named = _each(plan.expressions())
     return [(one.child(), field.dataType) for one, field in zip(named, asked.schema, strict=True)]
 
 
-def _asked(
-    frame: DataFrame, texts: Sequence[str], moment: Moment, ids: Mapping[int, int]
-) -> tuple[DataFrame, JavaObject]:
+def _asked(frame: DataFrame, texts: Sequence[str], moment: Moment) -> tuple[DataFrame, JavaObject]:
     """A frame of the texts, each in a column, and what the analyser makes of it."""
     asked = frame.select(*[F.expr(text).alias(f"{_ALIAS}{i}") for i, text in enumerate(texts)])
     plan = moment.plan_of(asked)
     named = _each(plan.expressions())
     # Aggregates, windows and generators are taken out of the list of columns into plans below it.
     if _kind(plan) != "Project" or [_kind(one) for one in named] != ["Alias"] * len(texts):
-        raise NotOfOneRowError
-    if any(not _used_ids(one) <= ids.keys() for one in named):
         raise NotOfOneRowError
     return asked, plan
 
@@ -256,21 +252,42 @@ def rebalanced(frame: DataFrame, column: str) -> DataFrame:
         return frame.repartition(column)
 
 
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """The columns of a frame, which Spark looks up by its numbers for them: there may be many."""
+
+    columns: JavaObject
+
+    @classmethod
+    def of(cls, frame: DataFrame) -> _Output:
+        expressions = jvm_of(frame.sparkSession).org.apache.spark.sql.catalyst.expressions
+        sequence = getattr(expressions, "package$AttributeSeq")
+        return cls(sequence(_analysed(frame).output()))
+
+    def used_by(self, expression: JavaObject) -> frozenset[int]:
+        """The positions of those that an expression uses.
+
+        Raises:
+            NotOfOneRowError: it uses something else.
+        """
+        used = _each(expression.references().toSeq())
+        found = frozenset(int(self.columns.indexOf(one.exprId())) for one in used)
+        if min(found, default=0) < 0:
+            raise NotOfOneRowError
+        return found
+
+
 def _resolved(
-    frame: DataFrame, expression: JavaObject, data_type: DataType, ids: Mapping[int, int]
+    frame: DataFrame, expression: JavaObject, data_type: DataType, seen: _Output
 ) -> Resolved:
     expressions = jvm_of(frame.sparkSession).org.apache.spark.sql.catalyst.expressions
     return Resolved(
         column=_column(frame.sparkSession, expression),
         type=data_type,
-        uses=frozenset(ids[i] for i in _used_ids(expression)),
+        uses=seen.used_by(expression),
         is_deterministic=bool(expression.deterministic()),
         has_subquery=bool(expressions.SubqueryExpression.hasSubquery(expression)),
     )
-
-
-def _used_ids(expression: JavaObject) -> set[int]:
-    return {int(a.exprId().id()) for a in _each(expression.references().toSeq())}
 
 
 def _column(spark: SparkSession, expression: JavaObject) -> Column:
@@ -296,11 +313,6 @@ def _nodes(tree: JavaObject) -> Iterator[JavaObject]:
 
 def _analysed(frame: DataFrame) -> JavaObject:
     return frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - Spark says it here only
-
-
-def _output_ids(frame: DataFrame) -> dict[int, int]:
-    """The positions of a frame's columns by the numbers that Spark gives to columns."""
-    return {int(a.exprId().id()): i for i, a in enumerate(_each(_analysed(frame).output()))}
 
 
 def _kind(node: JavaObject) -> str:

@@ -246,7 +246,8 @@ def test_what_is_sent_to_every_executor_is_bounded_in_bytes(
         txns=ValidTxnList.parse(f"0:{2**63 - 1}::"),
         partitions=(),
     )
-    _, sizes = key_ranges(kept, (), (), merge._sizes(program, kept, names.source_row))
+    asked = merge._size_columns(program, kept, names.source_row)
+    sizes = merge._Sizes(*key_ranges(kept, (), (), asked)[1])
 
     def sent(limit: int) -> tuple[bool, bool]:
         """Whether all that pairs need is sent, and whether the keys are."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
+from pyspark.sql.types import StringType, StructType
 
 from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.errors import PartitionNotFoundError, UnknownColumnError
@@ -67,18 +67,15 @@ def empty_target(spark: SparkSession, table: TableInfo) -> DataFrame:
     return spark.createDataFrame([], table_struct(table))
 
 
-def whole_row(table: TableInfo, rows: DataFrame) -> list[SparkColumn]:
-    """Every column of a table, in its order; NULL where rows do not have it.
+def whole_rows(table: TableInfo, rows: DataFrame, *beside: str) -> DataFrame:
+    """Rows as `t`: some columns of theirs, then every column of a table, in its order.
 
-    No expression uses those, but `t.*` and names must mean what they meant when it was checked.
+    What rows do not have is NULL. No expression uses it, but `t.*` and names must mean what they
+    meant when it was checked.
     """
-    there = set(rows.columns)
-    return [
-        F.col(quoted(field.name))
-        if field.name in there
-        else F.lit(None).cast(field.dataType).alias(field.name, metadata=field.metadata)
-        for field in table_struct(table)
-    ]
+    # At once: a table may have thousands of columns, and each would be several calls of the JVM.
+    there = [rows.schema[name] for name in beside]
+    return rows.to(StructType([*there, *table_struct(table)])).alias("t")
 
 
 def partitions_of(
@@ -211,7 +208,7 @@ class Target:
         checked_condition(self.table, where, found)
         used = [self.table.column_names[i] for i in found.uses]
         rows = self.where(where, moment).rows(list(dict.fromkeys((*names, *used))))
-        every = rows.select(*whole_row(self.table, rows)).alias("t")
+        every = whole_rows(self.table, rows)
         (found,) = resolved(self.table, every, [where], moment)
         # Spark tells ORC nothing of a condition in this form; see `search_argument`.
         holds = F.coalesce(checked_condition(self.table, where, found), F.lit(False))

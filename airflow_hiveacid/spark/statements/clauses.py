@@ -18,8 +18,8 @@ from airflow_hiveacid.jobs.specs import MergeAction
 from airflow_hiveacid.spark.checked import condition, resolved
 from airflow_hiveacid.spark.events import partition_key
 from airflow_hiveacid.spark.names import free_name
-from airflow_hiveacid.spark.reading.target import whole_row
-from airflow_hiveacid.spark.statements.expressions import row_struct, stored
+from airflow_hiveacid.spark.reading.target import whole_rows
+from airflow_hiveacid.spark.statements.expressions import row_struct, row_type, stored
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -111,10 +111,10 @@ def ready(
 def scanned(target: Target, needed: Sequence[str], names: Names) -> DataFrame:
     """A scan as `t`: every column of the table, in its order, and the place; only some are read.
 
-    The others are NULL here (`whole_row`).
+    The others are NULL here (`whole_rows`).
     """
     rows = target.scan(needed, place=names.place)
-    return rows.select(names.place, *whole_row(target.table, rows)).alias("t")
+    return whole_rows(target.table, rows, names.place)
 
 
 def acted_on(
@@ -151,7 +151,7 @@ def acted_on(
         ]
         columns.append(_of_chosen(number, keys, F.lit(None).cast("string")).alias("_partition"))
     made = [(c, row_struct(table, c.values)) for c in writing]
-    none = F.when(F.lit(False), row_struct(table, {}))
+    none = F.lit(None).cast(row_type(table))
     return chosen.select(*columns, _of_chosen(number, made, none).alias("row"))
 
 
