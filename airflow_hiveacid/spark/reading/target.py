@@ -74,6 +74,7 @@ def whole_rows(table: TableInfo, rows: DataFrame, *beside: str) -> DataFrame:
     meant when it was checked.
     """
     # At once: a table may have thousands of columns, and each would be several calls of the JVM.
+    # Spark fills in columns that may be NULL (Project.matchSchema); its documentation denies it.
     there = [rows.schema[name] for name in beside]
     return rows.to(StructType([*there, *table_struct(table)])).alias("t")
 
