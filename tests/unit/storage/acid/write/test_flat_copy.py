@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import zoneinfo
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,6 +58,18 @@ FLAT_CASES = [
 ]
 
 
+def copying(columns: Sequence[Column], sources: Sequence[str]) -> FlatCopy:
+    """The order to make one bucket file of these flat files."""
+    return FlatCopy(
+        columns=tuple(columns),
+        sources=tuple(sources),
+        write_id=WriteId(7),
+        bucket_property=BUCKET,
+        row_index_stride=10_000,
+        has_key=False,
+    )
+
+
 def copied(
     folder: Path,
     tables: Sequence[pa.Table],
@@ -82,14 +95,7 @@ def copied(
             batch_size=1024,
         )
         sources.append(str(path))
-    work = FlatCopy(
-        columns=tuple(columns),
-        sources=tuple(sources),
-        write_id=WriteId(7),
-        bucket_property=BUCKET,
-        row_index_stride=stride,
-        has_key=has_key,
-    )
+    work = replace(copying(columns, sources), row_index_stride=stride, has_key=has_key)
     target = str(folder / "bucket_00003")
     return target, copy_flat(work, lambda _key: target)
 
@@ -282,13 +288,7 @@ def test_the_largest_compression_block_of_all_files_is_the_file_s(tmp_path: Path
             compression="zlib",
             compression_block_size=block_bytes,
         )
-    work = FlatCopy(
-        columns=WIDE,
-        sources=tuple(str(tmp_path / f"flat-{number}.orc") for number in range(3)),
-        write_id=WriteId(7),
-        bucket_property=BUCKET,
-        row_index_stride=10_000,
-        has_key=False,
+    work = copying(WIDE, [str(tmp_path / f"flat-{number}.orc") for number in range(3])
     )
     path = str(tmp_path / "bucket_00003")
     copy_flat(work, lambda _key: path)
@@ -302,14 +302,7 @@ def test_files_that_are_packed_in_different_ways_are_refused(tmp_path: Path) -> 
         orc.write_table(
             numbers(number, 10), str(tmp_path / f"flat-{number}.orc"), compression=compression
         )
-    work = FlatCopy(
-        columns=WIDE,
-        sources=tuple(str(tmp_path / f"flat-{number}.orc") for number in range(2)),
-        write_id=WriteId(7),
-        bucket_property=BUCKET,
-        row_index_stride=10_000,
-        has_key=False,
-    )
+    work = copying(WIDE, [str(tmp_path / f"flat-{number}.orc") for number in range(2)])
     with pytest.raises(UnsupportedFileError, match="packed"):
         copy_flat(work, lambda _key: str(tmp_path / "bucket_00003"))
 
@@ -336,14 +329,7 @@ def test_files_that_are_not_as_they_should_be_are_refused(tmp_path: Path) -> Non
         ) as writer,
     ):
         writer.write((dt.datetime(2020, 1, 1, tzinfo=dt.UTC),))
-    work = FlatCopy(
-        columns=when,
-        sources=(str(path),),
-        write_id=WriteId(7),
-        bucket_property=BUCKET,
-        row_index_stride=10_000,
-        has_key=False,
-    )
+    work = copying(when, (str(path),))
     with pytest.raises(UnsupportedFileError, match="zone"):
         copy_flat(work, lambda _key: str(tmp_path / "bucket_00003"))
     assert not (tmp_path / "bucket_00003").exists()
@@ -375,14 +361,7 @@ def test_a_file_that_could_not_be_read_again_is_not_left_behind(tmp_path: Path) 
     one = pa.table({f"c{i}": ["a" * 1000] for i in range(len(texts))})
     path = tmp_path / "flat.orc"
     orc.write_table(one, str(path), compression="zlib", row_index_stride=10_000)
-    work = FlatCopy(
-        columns=texts,
-        sources=(str(path),) * 200,
-        write_id=WriteId(7),
-        bucket_property=BUCKET,
-        row_index_stride=10_000,
-        has_key=False,
-    )
+    work = copying(texts, (str(path),) * 200)
     with pytest.raises(UnsupportedFileError, match="200 stripes have too many statistics"):
         copy_flat(work, lambda _key: str(tmp_path / "bucket_00003"))
     assert not (tmp_path / "bucket_00003").exists()
@@ -403,14 +382,7 @@ def test_a_damaged_flat_file_is_called_so(tmp_path: Path, part: str) -> None:
     content = bytearray(path.read_bytes())
     content[ends[part] - 4 : ends[part]] = b"\xff" * 4
     path.write_bytes(content)
-    work = FlatCopy(
-        columns=WIDE,
-        sources=(str(path),),
-        write_id=WriteId(7),
-        bucket_property=BUCKET,
-        row_index_stride=10_000,
-        has_key=False,
-    )
+    work = copying(WIDE, (str(path),))
     with pytest.raises(CorruptFileError, match=rf"flat\.orc is damaged: a {part} cannot be parsed"):
         copy_flat(work, lambda _key: str(tmp_path / "bucket_00003"))
     assert not (tmp_path / "bucket_00003").exists()
