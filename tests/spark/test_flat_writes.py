@@ -220,3 +220,22 @@ def test_maps_go_row_by_row(lab4: Lab) -> None:
     lab4.run(InsertSpec(target=f"{lab4.db}.t", source=source))
     assert writers(lab4) == {CPP}
     assert lab4.rows("t") == [({"b": 1, "a": 2},)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "literal", "value", "writer"),
+    [
+        ("date", "date'1500-02-28'", dt.date(1500, 2, 28), JAVA),
+        # Spark would move this one to the calendar of its day.
+        ("timestamp", "timestamp_ntz'1500-02-28 12:00:00'", dt.datetime(1500, 2, 28, 12), CPP),  # noqa: DTZ001
+    ],
+    ids=["days", "times"],
+)
+def test_what_is_older_than_the_calendar_is_stored_as_it_is(
+    lab4: Lab, kind: str, literal: str, value: object, writer: int
+) -> None:
+    lab4.table("t", {"v": kind})
+    source = SourceSpec(values=((1,),), query=f"select {literal} v from source")
+    lab4.run(InsertSpec(target=f"{lab4.db}.t", source=source))
+    assert writers(lab4) == {writer}
+    assert lab4.rows("t") == [(value,)]

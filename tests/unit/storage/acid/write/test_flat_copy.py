@@ -288,8 +288,7 @@ def test_the_largest_compression_block_of_all_files_is_the_file_s(tmp_path: Path
             compression="zlib",
             compression_block_size=block_bytes,
         )
-    work = copying(WIDE, [str(tmp_path / f"flat-{number}.orc") for number in range(3])
-    )
+    work = copying(WIDE, [str(tmp_path / f"flat-{number}.orc") for number in range(3)])
     path = str(tmp_path / "bucket_00003")
     copy_flat(work, lambda _key: path)
     assert read_tail(FS, path).compression_block_bytes == 256 << 10
