@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 from pyspark.errors import PySparkException
 
@@ -239,3 +240,11 @@ def test_what_is_older_than_the_calendar_is_stored_as_it_is(
     lab4.run(InsertSpec(target=f"{lab4.db}.t", source=source))
     assert writers(lab4) == {writer}
     assert lab4.rows("t") == [(value,)]
+
+
+def test_a_char_is_stored_with_its_padding(lab4: Lab, tmp_path: Path) -> None:
+    lab4.table("t", {"c": "char(4)"})
+    insert(lab4, tmp_path, pa.table({"c": ["ä", "abcd", "", None]}))
+    assert writers(lab4) == {JAVA}
+    stored = [row["c"] for file in files(lab4) for row in orc.read_table(file)["row"].to_pylist()]
+    assert stored == ["ä   ", "abcd", "    ", None]
