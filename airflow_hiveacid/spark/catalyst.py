@@ -158,7 +158,7 @@ def comparisons(frame: DataFrame, condition: str, moment: Moment) -> Iterator[Co
     jvm = jvm_of(frame.sparkSession)
     sql = jvm.org.apache.spark.sql
     seen = _Output.of(frame)
-    _, plan = _asked(frame, [condition], moment)
+    _, plan, _ = _asked(frame, [condition], moment)
     rules = sql.catalyst.optimizer
     # BETWEEN becomes two comparisons, and constants are cast rather than columns.
     for name in _SIMPLIFIERS:
@@ -189,20 +189,21 @@ def _found(
     """What the analyser makes of each text, and the type of it."""
     if not texts:
         return []
-    asked, plan = _asked(frame, texts, moment)
-    named = _each(plan.expressions())
+    asked, _, named = _asked(frame, texts, moment)
     return [(one.child(), field.dataType) for one, field in zip(named, asked.schema, strict=True)]
 
 
-def _asked(frame: DataFrame, texts: Sequence[str], moment: Moment) -> tuple[DataFrame, JavaObject]:
-    """A frame of the texts, each in a column, and what the analyser makes of it."""
+def _asked(
+    frame: DataFrame, texts: Sequence[str], moment: Moment
+) -> tuple[DataFrame, JavaObject, list[JavaObject]]:
+    """A frame of the texts, each in a column; the analyser's plan of it, and the columns there."""
     asked = frame.select(*[F.expr(text).alias(f"{_ALIAS}{i}") for i, text in enumerate(texts)])
     plan = moment.plan_of(asked)
     named = _each(plan.expressions())
     # Aggregates, windows and generators are taken out of the list of columns into plans below it.
     if _kind(plan) != "Project" or [_kind(one) for one in named] != ["Alias"] * len(texts):
         raise NotOfOneRowError
-    return asked, plan
+    return asked, plan, named
 
 
 def is_repeatable(frame: DataFrame) -> bool:

@@ -17,6 +17,7 @@ from pyspark.sql.types import IntegralType
 from airflow_hiveacid.format.types import PrimitiveType, parse_type
 from airflow_hiveacid.plan.statements import quoted
 from airflow_hiveacid.spark.types import spark_type
+from airflow_hiveacid.storage.values.calendars import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 RANGED: Final = frozenset({"tinyint", "smallint", "int", "bigint", "date", "string"})
 """Types of which files keep a least and a greatest value that everybody compares alike."""
-
-_EPOCH: Final = dt.date(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +113,7 @@ def _plain(kind: str, value: object) -> object:
     """
     match kind, value:
         case "date", int(days):
-            return _EPOCH + dt.timedelta(days=days)
+            return EPOCH + dt.timedelta(days=days)
         case "string", bytes() | bytearray() as text:
             return text.decode()
         case _:

@@ -31,6 +31,7 @@ from airflow_hiveacid.storage.acid.row_schema import (
 )
 from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, TypeKind
 from airflow_hiveacid.storage.orc.statistics import has_replaced_bounds
+from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY, day_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,8 +49,6 @@ Doubts = Mapping[str, str]
 _PARALLEL: Final = 16
 _OPERATION_COLUMN_ID: Final = 1
 _BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
-_EPOCH: Final = dt.date(1970, 1, 1)
-_FIRST_GREGORIAN: Final = (dt.date(1582, 10, 15) - _EPOCH).days
 _MILLIS_A_DAY: Final = 86_400_000
 # Spark looks at all types of a file, whatever is asked of it, and fails on these.
 _UNKNOWN_TO_SPARK: Final = frozenset({TypeKind.UNION, TypeKind.TIMESTAMP_INSTANT})
@@ -283,9 +282,9 @@ def _is_gregorian(tail: OrcTail, column_id: int) -> bool:
         return True
     if tail.types[column_id].kind == TypeKind.DATE:
         dates = statistics.dates
-        return dates.HasField("minimum") and dates.minimum >= _FIRST_GREGORIAN
+        return dates.HasField("minimum") and dates.minimum >= SWITCHOVER_DAY
     times = statistics.timestamps
-    return times.HasField("minimum_utc") and times.minimum_utc >= _FIRST_GREGORIAN * _MILLIS_A_DAY
+    return times.HasField("minimum_utc") and times.minimum_utc >= SWITCHOVER_DAY * _MILLIS_A_DAY
 
 
 def _counted(tail: OrcTail, column_id: int) -> pb.ColumnStatistics | None:
@@ -317,7 +316,7 @@ def _bound(value: Any) -> Any:  # noqa: ANN401 - of the column's own type
     """An end of a range as footers have it."""
     match value:
         case dt.date():
-            return (value - _EPOCH).days
+            return day_of(value)
         case str():
             return value.encode()
         case _:

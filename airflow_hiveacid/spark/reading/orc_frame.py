@@ -53,6 +53,7 @@ from airflow_hiveacid.storage.acid.row_schema import (
     OPERATION,
     ROW,
 )
+from airflow_hiveacid.storage.values.calendars import day_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,7 +70,6 @@ if TYPE_CHECKING:
 # A broadcast relation of this many keys takes some 100 MB on the driver and on every executor.
 _BROADCAST_DELETES: Final = 4_000_000
 _LONGS: Final = 1 << 63
-_EPOCH: Final = dt.date(1970, 1, 1)
 _IDENTITY: Final = tuple(
     StructField(name, IntegerType() if name == BUCKET_PROPERTY else LongType())
     for name in IDENTITY_COLUMNS
@@ -204,11 +204,7 @@ def _in_range(value: SparkColumn, wanted: KeyRange) -> SparkColumn:
 
 def _literal(end: object) -> SparkColumn:
     """An end of a range. A date goes by its number: Java's has no day between the calendars."""
-    return (
-        F.date_from_unix_date(F.lit((end - _EPOCH).days))
-        if isinstance(end, dt.date)
-        else F.lit(end)
-    )
+    return F.date_from_unix_date(F.lit(day_of(end))) if isinstance(end, dt.date) else F.lit(end)
 
 
 # ---- deleted rows --------------------------------------------------------------------------------

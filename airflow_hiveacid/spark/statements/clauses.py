@@ -19,7 +19,8 @@ from airflow_hiveacid.spark.checked import condition, resolved
 from airflow_hiveacid.spark.events import partition_key
 from airflow_hiveacid.spark.names import free_name
 from airflow_hiveacid.spark.reading.target import whole_rows
-from airflow_hiveacid.spark.statements.expressions import row_struct, row_type, stored
+from airflow_hiveacid.spark.statements.expressions import row_struct, stored
+from airflow_hiveacid.spark.types import struct_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -151,7 +152,7 @@ def acted_on(
         ]
         columns.append(_of_chosen(number, keys, F.lit(None).cast("string")).alias("_partition"))
     made = [(c, row_struct(table, c.values)) for c in writing]
-    none = F.lit(None).cast(row_type(table))
+    none = F.lit(None).cast(struct_of(table.columns))
     return chosen.select(*columns, _of_chosen(number, made, none).alias("row"))
 
 

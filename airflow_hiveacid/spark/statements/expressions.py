@@ -110,11 +110,6 @@ def _fields_by_name(
     return ordered, order
 
 
-def row_type(table: TableInfo) -> StructType:
-    """The type of the `row` struct."""
-    return StructType([StructField(c.name, spark_type(parse_type(c.type))) for c in table.columns])
-
-
 def row_struct(table: TableInfo, values: Mapping[str, Column]) -> Column:
     """The `row` struct: every data column in order, NULL where no value is given."""
     return F.struct(

@@ -128,8 +128,7 @@ def write_flat(plan: WritePlan, rows: DataFrame) -> list[Written]:
     copies = bucket_copies(committed_files(place))
     tasks = copy_tasks(plan, copies)
     if len(copies) <= _FEW_COPIES and len(tasks) <= 1:
-        batches = [batch for task in tasks for batch in copy_all(task)]
-        return [Written(**row) for batch in batches for row in batch.to_pylist()]
+        return Written.all_of(batch for task in tasks for batch in copy_all(task))
     found = run_tasks(rows.sparkSession, copy_all, tasks, WRITTEN_SCHEMA)
     with typed_failures():
         return [Written.of(row) for row in found.collect()]

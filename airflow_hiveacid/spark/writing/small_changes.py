@@ -53,7 +53,4 @@ def write_here(plan: WritePlan, events: DataFrame) -> list[Written]:
         found = pa.Table.from_batches(batches)
         order = pc.sort_indices(found, [(name, "ascending", "at_start") for name in _ORDER])
         ordered = found.take(order).combine_chunks().to_batches(_BATCH_ROWS)
-        rows = [
-            row for batch in write_events(iter(ordered), plan=plan) for row in batch.to_pylist()
-        ]
-    return [Written(**row) for row in rows]
+        return Written.all_of(write_events(iter(ordered), plan=plan))

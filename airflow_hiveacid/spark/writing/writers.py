@@ -39,7 +39,7 @@ from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.values.timestamp_forms import with_pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from airflow_hiveacid.format.table import Column as TableColumn
     from airflow_hiveacid.format.table import PartitionName, TableInfo
@@ -67,6 +67,11 @@ class Written(NamedTuple):
     def of(cls, row: object) -> Self:
         """From a row of Spark's."""
         return cls(*(getattr(row, name) for name in cls._fields))
+
+    @classmethod
+    def all_of(cls, batches: Iterable[pa.RecordBatch]) -> list[Self]:
+        """From batches that a writer yields."""
+        return [cls(**row) for batch in batches for row in batch.to_pylist()]
 
 
 def writer_options(

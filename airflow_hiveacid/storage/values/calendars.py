@@ -27,6 +27,7 @@ SWITCHOVER: Final = dt.date(1582, 10, 15)
 SWITCHOVER_DAY: Final = -141427
 """The same, in days since 1970-01-01."""
 
+EPOCH: Final = dt.date(1970, 1, 1)
 _SECONDS_A_DAY: Final = 86400
 _JULIAN_DAY_OF_EPOCH: Final = 2440588
 _JAVA_WRITER: Final = 0
@@ -34,6 +35,11 @@ _JAVA_WRITER: Final = 0
 _FIRST_OF_HIVE_3: Final = 6
 
 _Ints = npt.NDArray[np.int64]
+
+
+def day_of(date: dt.date) -> int:
+    """The number of a day, counted from 1970-01-01, in the calendar of today."""
+    return (date - EPOCH).days
 
 
 def is_hybrid(tail: OrcTail) -> bool:

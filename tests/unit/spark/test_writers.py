@@ -100,11 +100,7 @@ def test_the_driver_writes_the_files_that_tasks_would_write(tmp_path: Path) -> N
     )
     here = write_here(plan_at(tmp_path / "here"), frame)
     order = [batch_of(DELETE, 3, 4, 9), batch_of(INSERT, None, None, 3, 9)]
-    tasks = [
-        Written(**row)
-        for batch in write_events(iter(order), plan=plan_at(tmp_path / "tasks"))
-        for row in batch.to_pylist()
-    ]
+    tasks = Written.all_of(write_events(iter(order), plan=plan_at(tmp_path / "tasks")))
     assert [one._replace(attempt="") for one in here] == [one._replace(attempt="") for one in tasks]
     assert [(one.rows, one.updated) for one in here] == [(3, 0), (4, 2)]
     files = {

@@ -22,6 +22,17 @@ if TYPE_CHECKING:
     from contract.fake_metastore import FakeMetastore
 
 
+def by_day(client: FakeClient) -> TableInfo:
+    return client.create_table(
+        NewTable(
+            ref=TableRef("default", "p"),
+            columns=(Column(name="id", type="bigint"),),
+            partition_columns=(Column(name="day", type="string"),),
+            location="file:/d/p",
+        )
+    )
+
+
 def test_a_table_on_a_store_without_renames_is_refused_before_anything_is_begun(
     server: FakeMetastore, client: FakeClient, table: TableInfo
 ) -> None:
@@ -41,14 +52,7 @@ def test_a_table_on_a_store_without_renames_is_refused_before_anything_is_begun(
 def test_spark_is_asked_again_only_where_partitions_have_come(
     client: FakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = client.create_table(
-        NewTable(
-            ref=TableRef("default", "p"),
-            columns=(Column(name="id", type="bigint"),),
-            partition_columns=(Column(name="day", type="string"),),
-            location="file:/d/p",
-        )
-    )
+    table = by_day(client)
     days = [table.partition_name([day]) for day in "1234"]
     client.add_partitions(table, days[:3])
     asked: list[int] = []
@@ -76,14 +80,7 @@ def test_spark_is_asked_again_only_where_partitions_have_come(
 def test_the_partitions_that_are_touched_are_those_of_them_that_there_are(
     client: FakeClient, names: tuple[str, ...] | None, found: tuple[str, ...]
 ) -> None:
-    table = client.create_table(
-        NewTable(
-            ref=TableRef("default", "p"),
-            columns=(Column(name="id", type="bigint"),),
-            partition_columns=(Column(name="day", type="string"),),
-            location="file:/d/p",
-        )
-    )
+    table = by_day(client)
     client.add_partitions(table, [table.partition_name([day]) for day in "12"])
     named = None if names is None else tuple(table.partition_name([day]) for day in names)
     for listed in (None, client.list_partitions(table)):
