@@ -27,6 +27,7 @@ from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteI
 from airflow_hiveacid.format.table import (
     UNPARTITIONED,
     Column,
+    FileFormat,
     PartitionName,
     TableRef,
     TransactionalKind,
@@ -47,15 +48,19 @@ _LOCK_TIMEOUT_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """One directory: a table's own, or one partition's with its values as texts."""
+    """One directory: a table's own, or one partition's with its values as texts; its files."""
 
     location: str
     partition: PartitionName = UNPARTITIONED
+    format: FileFormat = FileFormat.ORC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What there is to see, and which of it counts. `txns` None means every compaction."""
+    """What there is to see, and which of it counts. `txns` None means every compaction.
+
+    `with_originals` says of an insert-only table that files outside of base and delta count.
+    """
 
     title: str
     places: tuple[Place, ...]
@@ -63,6 +68,8 @@ class View:
     partition_columns: tuple[Column, ...]
     write_ids: ValidWriteIdList
     txns: ValidTxnList | None
+    kind: TransactionalKind = TransactionalKind.FULL_ACID
+    with_originals: bool = False
 
 
 @contextmanager
@@ -171,13 +178,19 @@ def _view(
     return View(
         title=str(table.ref),
         places=tuple(
-            Place(location=found.location, partition=found.name)
+            Place(
+                location=found.location,
+                partition=found.name,
+                format=(found.storage or table.storage).format,
+            )
             for found in _partitions(client, table, wanted)
         ),
         columns=table.columns,
         partition_columns=table.partition_columns,
         write_ids=snapshot.write_ids(table.ref),
         txns=snapshot.txns,
+        kind=table.kind,
+        with_originals=table.reads_originals,
     )
 
 

@@ -110,7 +110,7 @@ def differences(new: NewTable, found: TableInfo) -> tuple[str, ...]:
         "bucket columns": (", ".join(new.bucket_columns), ", ".join(found.bucket_columns)),
         "buckets": (str(new.num_buckets), str(found.num_buckets)),
         "kind": (new.kind.value, found.kind.value),
-        "format": ("ORC", "ORC" if found.is_orc else "another"),
+        "format": (new.format.value, str(found.storage)),
         "sort columns": (", ".join(new.sort_columns), ", ".join(found.sort_columns)),
     }
     if new.location is not None:

@@ -12,7 +12,7 @@ from airflow_hiveacid.format.errors import (
     MetastoreCallError,
     TableDiffersError,
 )
-from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.create_table import HiveAcidCreateTableOperator
 from airflow_support import run_task
@@ -39,7 +39,7 @@ def test_a_table_is_made_once_and_a_second_run_finds_it(warehouse: Warehouse) ->
     made = run_task(_create(warehouse, **arguments))
     table = warehouse.client.get_table(TableRef(warehouse.db, "made"))
     assert made == {"table": str(table.ref), "is_new": True, "location": table.location}
-    assert (table.kind, table.is_orc) == (TransactionalKind.FULL_ACID, True)
+    assert (table.kind, table.storage.format) == (TransactionalKind.FULL_ACID, FileFormat.ORC)
     assert table.partition_columns == (Column(name="month", type="int"),)
     assert (table.bucket_columns, table.num_buckets) == (("id",), 4)
     assert run_task(_create(warehouse, **arguments)) == {**made, "is_new": False}

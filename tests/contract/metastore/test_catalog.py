@@ -11,7 +11,7 @@ from airflow_hiveacid.format.errors import (
     TableDiffersError,
     TableNotFoundError,
 )
-from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.metastore import catalog_calls
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.new_table import define, ensure_table
@@ -31,7 +31,7 @@ _ACCURATE = {"COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true"}', "numRows": "0"}
 def test_a_new_table_is_a_full_acid_orc_table_with_the_second_hash(bench: Bench) -> None:
     table = bench.table()
     assert table.kind is TransactionalKind.FULL_ACID
-    assert table.is_orc
+    assert table.storage.format is FileFormat.ORC
     assert table.bucketing_version == 2
     assert table.parameters["transactional_properties"] == "default"
     assert table.columns == (Column(name="id", type="bigint"), Column(name="name", type="string"))

@@ -12,6 +12,7 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import (
     Column,
+    FileFormat,
     PartitionName,
     TableInfo,
     TableRef,
@@ -102,7 +103,7 @@ def test_names_are_lower_case_and_other_formats_are_told() -> None:
         )
     )
     assert info.ref == TableRef("db", "t")
-    assert not info.is_orc
+    assert info.storage.format is FileFormat.OTHER  # text by the SerDe of ORC
 
 
 @pytest.mark.parametrize("kind", ["VIRTUAL_VIEW", "MATERIALIZED_VIEW"])

@@ -11,7 +11,7 @@ from airflow_hiveacid.format.errors import (
     TableDiffersError,
     TableNotFoundError,
 )
-from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import Column, FileFormat, Storage, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.new_table import define, differences, ensure_table
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def test_a_definition_that_cannot_be_meant_is_refused(
 def test_a_missing_table_is_made_and_the_same_again_is_nothing(client: FakeClient) -> None:
     assert ensure_table(client, new(partition_columns={"day": "date"})) is True
     made = client.get_table(REF)
-    assert (made.kind, made.is_orc) == (TransactionalKind.FULL_ACID, True)
+    assert (made.kind, made.storage.format) == (TransactionalKind.FULL_ACID, FileFormat.ORC)
     assert ensure_table(client, new(partition_columns={"DAY": "Date"})) is False
     assert client.get_table(REF) == made
 
@@ -100,10 +100,10 @@ def test_a_table_of_another_shape_is_an_error_that_names_the_difference(
 def test_the_kind_and_the_file_format_count_too(client: FakeClient) -> None:
     ensure_table(client, new())
     found = client.get_table(REF)
-    plain = replace(found, kind=TransactionalKind.NONE, is_orc=False)
+    plain = replace(found, kind=TransactionalKind.NONE, storage=Storage(format=FileFormat.PARQUET))
     assert differences(new(), plain) == (
         "its kind is none instead of full_acid",
-        "its format is another instead of ORC",
+        "its format is Parquet instead of ORC",
     )
 
 

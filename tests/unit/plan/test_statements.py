@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from airflow_hiveacid.format.errors import (
@@ -12,7 +14,14 @@ from airflow_hiveacid.format.errors import (
     UnknownColumnError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.format.table import Column, TableInfo, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import (
+    Column,
+    FileFormat,
+    Storage,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.jobs.specs import (
     InsertSpec,
     MergeAction,
@@ -24,6 +33,8 @@ from airflow_hiveacid.jobs.specs import (
 )
 from airflow_hiveacid.plan.statements import (
     check_changeable,
+    check_insertable,
+    check_readable,
     check_source,
     resolve_insert,
     resolve_merge,
@@ -63,7 +74,47 @@ def test_only_unsorted_full_acid_orc_tables_can_be_changed() -> None:
     with pytest.raises(SortedTableError, match="SORTED BY a"):
         check_changeable(table(sort_columns=("a",)), "UPDATE")
     with pytest.raises(UnsupportedTableError, match="ORC"):
-        check_changeable(table(is_orc=False), "UPDATE")
+        check_changeable(table(storage=Storage(format=FileFormat.PARQUET)), "UPDATE")
+
+
+INSERT_ONLY = {"kind": TransactionalKind.INSERT_ONLY, "bucket_columns": (), "num_buckets": 0}
+
+
+@pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET])
+def test_rows_of_insert_only_tables_are_read_and_added(format_: FileFormat) -> None:
+    plain = table(**INSERT_ONLY, storage=Storage(format=format_))
+    check_readable(plain)
+    check_insertable(plain)
+    # Reading one that is sorted or has buckets asks for nothing.
+    check_readable(dataclasses.replace(plain, sort_columns=("a",), num_buckets=2))
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"sort_columns": ("a",)}, SortedTableError),
+        ({"num_buckets": 2}, UnsupportedTableError),
+        ({"kind": TransactionalKind.NONE}, NotTransactionalError),
+    ],
+)
+def test_rows_are_not_added_where_they_would_have_to_be_put_in_order(
+    changes: dict[str, object], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        check_insertable(table(**INSERT_ONLY | changes))
+
+
+@pytest.mark.parametrize(
+    ("storage", "name"),
+    [
+        (Storage(format=FileFormat.TEXT), "stored as text"),
+        (Storage(format=FileFormat.AVRO), "stored as Avro"),
+        (Storage(format=FileFormat.OTHER, input_format="x.In", serde="x.S"), "x.In with x.S"),
+    ],
+)
+def test_a_format_that_cannot_be_read_is_named(storage: Storage, name: str) -> None:
+    with pytest.raises(UnsupportedTableError, match=name):
+        check_readable(table(**INSERT_ONLY, storage=storage))
 
 
 def test_update_star_takes_the_sources_columns_but_never_bucket_or_partition_columns() -> None:

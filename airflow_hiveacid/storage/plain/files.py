@@ -1,0 +1,86 @@
+"""Which files of an insert-only table one reader opens.
+
+Takes the directories that a snapshot chose (`AcidState`); gives `PlainFile` values, in the order of
+base, deltas, path. What a reader of such a table counts is directories: a file holds rows, without
+identity, and all of them count. Must not know rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.table import READS_ORIGINALS
+from airflow_hiveacid.storage.stores.locations import open_location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyarrow import fs as pafs
+
+    from airflow_hiveacid.format.acid_state import AcidState
+    from airflow_hiveacid.format.directories import FileEntry
+    from airflow_hiveacid.format.table import FileFormat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainFile:
+    """One file of rows. A plain value: tasks get it as it is.
+
+    `path` is the file as `fs` names it, `key` its path below the table's or partition's root,
+    `length` its size in bytes.
+    """
+
+    fs: pafs.FileSystem
+    path: str
+    key: str
+    length: int
+    format: FileFormat
+
+
+def plain_files(
+    state: AcidState, format_: FileFormat, *, with_originals: bool
+) -> tuple[PlainFile, ...]:
+    """The files of one root that a reader reads.
+
+    Args:
+        state: what the reader's snapshot chose, of an insert-only table.
+        format_: of the files.
+        with_originals: see `READS_ORIGINALS`.
+
+    Raises:
+        CorruptFileError: there are delete events, which no insert-only table has.
+        UnsupportedFileError: there are files outside of base and delta, and nobody says whether
+            they count.
+    """
+    if state.delete_deltas:
+        raise CorruptFileError(
+            path=f"{state.location}/{state.delete_deltas[0].text}",
+            reason="an insert-only table has no delete events",
+        )
+    if state.originals and not with_originals:
+        # Hive passes over them unless hive.mm.allow.originals is set; Trino reads them.
+        raise UnsupportedFileError(
+            path=f"{state.location}/{state.originals[0].path}",
+            reason="it lies in no base or delta of an insert-only table: Hive leaves such files"
+            f" out, Trino reads them. If they are rows, set the table parameter {READS_ORIGINALS}"
+            "=true; else move them away",
+        )
+    fs, root = open_location(state.location)
+    return tuple(
+        PlainFile(
+            fs=fs,
+            path=f"{root}/{entry.path}",
+            key=entry.path,
+            length=entry.size_bytes,
+            format=format_,
+        )
+        for entry in _entries(state)
+    )
+
+
+def _entries(state: AcidState) -> Iterator[FileEntry]:
+    yield from state.originals
+    for directory in state.live:
+        yield from directory.files
