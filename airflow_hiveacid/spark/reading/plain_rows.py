@@ -7,6 +7,7 @@ full-ACID tables are (docs/adr/0015); rows have no identity, only a number of th
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -25,7 +26,7 @@ from airflow_hiveacid.spark.reading.file_numbers import NUMBER, file_number, par
 from airflow_hiveacid.spark.reading.file_relation import NumberedFile, rows_of_files
 from airflow_hiveacid.spark.reading.orc_fit import Asked
 from airflow_hiveacid.spark.reading.orc_frame import READ_OPTIONS, as_read, value_of
-from airflow_hiveacid.spark.reading.plain_fit import PlainVerdict, judged_plain
+from airflow_hiveacid.spark.reading.plain_fit import Manner, PlainVerdict, judged_plain
 from airflow_hiveacid.spark.tasks import run_tasks
 from airflow_hiveacid.spark.time_zones import runs_in_utc
 from airflow_hiveacid.spark.types import spark_type, struct_of
@@ -42,13 +43,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hiveacid")
 
+_MOVES_INSTANTS: Final = "spark.sql.parquet.int96TimestampConversion"
 _BATCH_ROWS: Final = 64 * 1024
-# Each file was seen to be in today's calendar; nothing is to be moved.
-_PARQUET_OPTIONS: Final = {
-    "mergeSchema": False,
-    "datetimeRebaseMode": "CORRECTED",
-    "int96RebaseMode": "CORRECTED",
-}
+# No file was let through with dates of another calendar.
+_PARQUET_OPTIONS: Final = {"mergeSchema": False, "datetimeRebaseMode": "CORRECTED"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,32 +104,35 @@ class PlainRows:
             ranges=self.ranges,
             in_utc=runs_in_utc(self.spark),
         )
-        native: dict[tuple[FileFormat, bool], list[NumberedFile]] = {}
+        native: dict[Manner, list[NumberedFile]] = {}
         others: list[tuple[int, PlainFile]] = []
         reasons: dict[str, str] = {}
         for (number, file), verdict in zip(self.files, self._judged(asked), strict=True):
             if not verdict.rows or verdict.is_outside:
                 continue
             if verdict.why_not is None:
-                key = file.format, verdict.has_instants
-                native.setdefault(key, []).append(self._numbered(number, file))
+                native.setdefault(verdict.manner, []).append(self._numbered(number, file))
             else:
                 others.append((number, file))
                 reasons[verdict.why_not] = file.key
-        frames = [self._native(asked, place, *key, found) for key, found in native.items()]
+        frames = [self._native(asked, place, manner, found) for manner, found in native.items()]
         if others or not frames:
             self._tell(len(others), reasons)
             frames.append(self._with_arrow(asked, place, others))
         return reduce(DataFrame.unionByName, frames)
 
     def _judged(self, asked: Asked) -> list[PlainVerdict]:
-        verdicts = judged_plain(asked, [file for _, file in self.files])
+        verdicts = judged_plain(
+            asked,
+            [file for _, file in self.files],
+            moves_instants=self.spark.conf.get(_MOVES_INSTANTS, "false") == "true",
+        )
         # Spark knows a file by its path alone, and two partitions may be at one place.
         first = {file.path: number for number, file in reversed(self.files)}
         return [
             verdict
             if first[file.path] == number or verdict.why_not is not None
-            else PlainVerdict(rows=verdict.rows, why_not="two partitions share it")
+            else dataclasses.replace(verdict, why_not="two partitions share it")
             for (number, file), verdict in zip(self.files, verdicts, strict=True)
         ]
 
@@ -143,19 +144,20 @@ class PlainRows:
         self,
         asked: Asked,
         place: str,
-        format_: FileFormat,
-        has_instants: bool,  # noqa: FBT001 - half of a key
+        manner: Manner,
         files: Sequence[NumberedFile],
     ) -> DataFrame:
         types = [spark_type(parse_type(c.type)) for c in asked.columns]
         schema = StructType(
             [
-                StructField(c.name, as_read(t) if has_instants else t)
+                StructField(c.name, as_read(t) if manner.has_instants else t)
                 for c, t in zip(asked.columns, types, strict=True)
             ]
         )
-        options = _PARQUET_OPTIONS if format_ is FileFormat.PARQUET else {}
-        rows = rows_of_files(self.spark, files, schema, {**READ_OPTIONS, **options}, format_)
+        options: dict[str, object] = {**READ_OPTIONS}
+        if manner.format is FileFormat.PARQUET:
+            options |= {**_PARQUET_OPTIONS, "int96RebaseMode": manner.rebase}
+        rows = rows_of_files(self.spark, files, schema, options, manner.format)
         where = F.struct(F.col(NUMBER)).alias(place)
         return rows.select(
             where, *[value_of(self.spark, c, F.col(quoted(c.name))) for c in asked.columns]

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
 from pyarrow import fs as pafs
 from pyspark.errors import IllegalArgumentException, NumberFormatException
 
@@ -32,7 +31,7 @@ from airflow_hiveacid.spark.writing.flat_rows import GROUP
 from airflow_hiveacid.spark.writing.writers import WRITTEN_SCHEMA, Written
 from airflow_hiveacid.storage.acid.row_schema import type_tree
 from airflow_hiveacid.storage.acid.write.flat_copy import FlatCopy, copy_flat
-from airflow_hiveacid.storage.acid.write.writer import stripe_row_limit
+from airflow_hiveacid.storage.acid.write.orc_file import stripe_row_limit
 from airflow_hiveacid.storage.orc.encoders import DICTIONARY_THRESHOLD
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.locations import open_location
@@ -41,6 +40,7 @@ from airflow_hiveacid.storage.stores.staging import Staging
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from airflow_hiveacid.spark.writing.writers import WritePlan
@@ -56,17 +56,6 @@ _PART: Final = re.compile(rf"(?:{GROUP}=(-?\d+)/)?part-[^/]+\.orc")
 # What the committer and the local file system leave beside them.
 _NO_PART: Final = re.compile(r"_SUCCESS|_temporary/.*|(?:.*/)?\.[^/]+\.crc", re.DOTALL)
 _NO_PARTITION: Final = "[]"
-_ARROW_SCHEMA: Final = pa.schema(
-    [
-        ("partition", pa.string()),
-        ("directory", pa.string()),
-        ("bucket", pa.int32()),
-        ("attempt", pa.string()),
-        ("rows", pa.int64()),
-        ("updated", pa.int64()),
-        ("size_bytes", pa.int64()),
-    ]
-)
 _SETTINGS: Final[Mapping[str, str]] = {
     "orc.bloom.filter.columns": "",
     "orc.block.padding": "false",
@@ -246,4 +235,4 @@ def copy_all(task: CopyTask) -> Iterator[pa.RecordBatch]:
                 updated=0,
                 size_bytes=made.size_bytes,
             )
-            yield pa.RecordBatch.from_pylist([written._asdict()], schema=_ARROW_SCHEMA)
+            yield written.batch()

@@ -248,6 +248,7 @@ def _write(plan: WritePlan, events: Events) -> tuple[StagedFile, ...]:
             rows=file.rows,
             updated=file.updated,
             size_bytes=file.size_bytes,
+            kind=plan.table.kind,
         )
         for file in written
     )

@@ -37,9 +37,6 @@ _INT96: Final = "INT96"
 _TIMESTAMP: Final = "TIMESTAMP"
 _DATE: Final = "DATE"
 _JAVA: Final = "parquet-mr"
-_OLDEST_SECOND: Final = SWITCHOVER_DAY * 86_400
-# Before, clocks in many zones were set by the sun, which Java's two libraries treat differently.
-_OLDEST_ZONED_SECOND: Final = -2_208_988_800  # 1900-01-01
 
 
 class Clock(enum.Enum):
@@ -52,6 +49,18 @@ class Clock(enum.Enum):
     INSTANT = enum.auto()
     WALL = enum.auto()
     MIXED = enum.auto()
+
+
+class Calendar(enum.Enum):
+    """In which calendar old days are counted: HYBRID is that of their time, PROLEPTIC today's.
+
+    PROLEPTIC_DAYS is today's in dates, while instants are not known.
+    """
+
+    HYBRID = enum.auto()
+    PROLEPTIC = enum.auto()
+    PROLEPTIC_DAYS = enum.auto()
+    UNKNOWN = enum.auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,18 +93,22 @@ class ParquetFacts:
         """Whether instants can be read at all."""
         return self.zone is not None
 
-    def knows_clock_at(self, second: int) -> bool:
-        """Whether all versions of Hive agree on an instant as old as this."""
-        return second >= (_OLDEST_SECOND if self.is_in_utc else _OLDEST_ZONED_SECOND)
-
     @property
-    def has_hybrid_days(self) -> bool:
-        """Whether days before 1582-10-15 are counted in the calendar of their time."""
-        return self.notes.get(PROLEPTIC_DAYS, "").lower() == "false"
+    def calendar(self) -> Calendar:
+        """How days before 1582-10-15 are counted, in dates and in instants.
+
+        Hive 4 says so of dates, and uses the calendar of their time unless it says otherwise; what
+        it makes of instants then, nobody has seen. Hive 3.1 uses today's and says nothing, and of
+        whoever else says nothing Hive 3.1 and 4 think differently.
+        """
+        said = self.notes.get(PROLEPTIC_DAYS)
+        if said is not None:
+            return Calendar.HYBRID if said.lower() == "false" else Calendar.PROLEPTIC_DAYS
+        return Calendar.PROLEPTIC if WRITER_ZONE in self.notes else Calendar.UNKNOWN
 
     @property
     def has_old_days(self) -> bool:
-        """Whether there may be days that were counted in another calendar than today's."""
+        """Whether there may be dates before 1582-10-15."""
         return self.least_day is None or self.least_day < SWITCHOVER_DAY
 
 

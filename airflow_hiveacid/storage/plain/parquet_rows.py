@@ -29,17 +29,21 @@ from airflow_hiveacid.format.types import (
 )
 from airflow_hiveacid.storage.plain.parquet_fit import place_of, why_not
 from airflow_hiveacid.storage.plain.parquet_footer import (
+    Calendar,
     Clock,
     ParquetFacts,
     facts_of,
     parquet_errors,
 )
-from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY, to_proleptic_days
+from airflow_hiveacid.storage.values.calendars import (
+    SWITCHOVER_DAY,
+    to_proleptic_days,
+    to_proleptic_seconds,
+)
 from airflow_hiveacid.storage.values.column_types import arrow_type
 from airflow_hiveacid.storage.values.converters import read_type
 from airflow_hiveacid.storage.values.promotion import fit_length
 from airflow_hiveacid.storage.values.timestamps import (
-    NANOS_A_SECOND,
     Instants,
     TimestampForm,
     counts_of,
@@ -50,10 +54,16 @@ from airflow_hiveacid.storage.values.timestamps import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import numpy.typing as npt
+
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.storage.plain.files import PlainFile
 
+    Longs = npt.NDArray[np.int64]
+
 _NANOS_A_MICRO: Final = 1_000
+_MICROS_A_SECOND: Final = 1_000_000
+_OLDEST_SECOND: Final = SWITCHOVER_DAY * 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,19 +240,31 @@ def _leaf(target: _Target, values: _Values, wanted: HiveType, name: str) -> pa.A
         case PrimitiveType(name="timestamp"):
             return _timestamps(target, values, name)
         case PrimitiveType(name="date"):
-            return _days(target, array)
+            return _days(target, array, name)
         case _:
             return array.cast(arrow_type(wanted))
 
 
-def _days(target: _Target, array: pa.Array) -> pa.Array:
-    if not target.facts.has_hybrid_days or (pc.min(array.cast(pa.int32())).as_py() or 0) >= (
-        SWITCHOVER_DAY
-    ):
-        return array
+def _days(target: _Target, array: pa.Array, name: str) -> pa.Array:
     days = array.cast(pa.int32()).fill_null(0).to_numpy()
-    mask = array.is_null().to_numpy(zero_copy_only=False)
-    return pa.array(to_proleptic_days(days).astype("int32"), mask=mask).cast(pa.date32())
+    if days.min(initial=0) >= SWITCHOVER_DAY:
+        return array
+    match target.facts.calendar:
+        case Calendar.PROLEPTIC | Calendar.PROLEPTIC_DAYS:
+            return array
+        case Calendar.HYBRID:
+            mask = array.is_null().to_numpy(zero_copy_only=False)
+            return pa.array(to_proleptic_days(days).astype("int32"), mask=mask).cast(pa.date32())
+        case Calendar.UNKNOWN:
+            raise _too_old(target, name)
+
+
+def _too_old(target: _Target, name: str) -> UnsupportedFileError:
+    return UnsupportedFileError(
+        path=target.path,
+        reason=f"column {name!r} has values before 1582-10-15, and the file does not say in which"
+        " calendar: Hive 3.1 and Hive 4 read different ones",
+    )
 
 
 def _timestamps(target: _Target, values: _Values, name: str) -> pa.Array:
@@ -254,20 +276,28 @@ def _timestamps(target: _Target, values: _Values, name: str) -> pa.Array:
         return in_form(
             Instants(seconds, nanos, valid), target.form, None, path=target.path, column=name
         )
+    micros = counts_of(array)
     rest = np.zeros(len(array), np.int64)
     if values.nanos is not None:
         # On purpose as numbers of 64 bits that run over, both in the same way.
-        rest = counts_of(values.nanos) - counts_of(array) * _NANOS_A_MICRO
+        rest = counts_of(values.nanos) - micros * _NANOS_A_MICRO
+    if micros.min(initial=0) < _OLDEST_SECOND * _MICROS_A_SECOND:
+        micros = _in_todays_calendar(target, micros, name)
     if zone is not None and not target.facts.is_in_utc:
-        array = pc.local_timestamp(
-            array.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us", zone))
-        )
-    seconds, nanos = seconds_and_nanos(array)
-    if not target.facts.knows_clock_at(int(seconds[valid].min(initial=0))):
-        raise UnsupportedFileError(
-            path=target.path,
-            reason=f"column {name!r} holds timestamps so old that versions of Hive read different"
-            " ones",
-        )
-    whole = Instants(seconds, (nanos + rest) % NANOS_A_SECOND, valid)
+        instant = pa.array(micros).cast(pa.timestamp("us", zone))
+        micros = counts_of(pc.local_timestamp(instant))
+    seconds, part = np.divmod(micros, _MICROS_A_SECOND)
+    whole = Instants(seconds, part * _NANOS_A_MICRO + rest, valid)
     return in_form(whole, target.form, None, path=target.path, column=name)
+
+
+def _in_todays_calendar(target: _Target, micros: Longs, name: str) -> Longs:
+    """Old instants in today's calendar; the instant decides which are old, as in Hive."""
+    match target.facts.calendar:
+        case Calendar.PROLEPTIC:
+            return micros
+        case Calendar.HYBRID:
+            seconds, part = np.divmod(micros, _MICROS_A_SECOND)
+            return to_proleptic_seconds(seconds) * _MICROS_A_SECOND + part
+        case Calendar.PROLEPTIC_DAYS | Calendar.UNKNOWN:
+            raise _too_old(target, name)
