@@ -155,11 +155,8 @@ def _run(engine: Engine, table: str, steps: Sequence[str]) -> None:
     for step in steps:
         word, _, rest = step.partition(" ")
         match word:
-            case "!fail" if isinstance(engine, Hive3Engine):
-                engine.abort(rest)
             case "!fail":
-                engine.begin("fail", rest)
-                engine.end("fail", commit=False)
+                _fail(engine, rest)
             case "!compact":
                 kind: Literal["minor", "major"] = "minor" if rest == "minor" else "major"
                 engine.compact(table, None, kind)
@@ -177,6 +174,14 @@ def _run(engine: Engine, table: str, steps: Sequence[str]) -> None:
                 engine.execute(f"load data inpath 'file:{place}' into table {table}")
             case _:
                 engine.execute(step)
+
+
+def _fail(engine: Engine, sql: str) -> None:
+    if isinstance(engine, Hive3Engine):
+        engine.abort(sql)
+    else:
+        engine.begin("fail", sql)
+        engine.end("fail", commit=False)
 
 
 def _record(engine: Engine, version: str, name: str, steps: Sequence[str]) -> None:

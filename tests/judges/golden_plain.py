@@ -1,8 +1,8 @@
 """Knows the golden directories of insert-only tables: what real Hive wrote, with its own rows.
 
-Below `tests/golden_plain/VERSION/CASE/` lie `table/`, as Hive left it, and `case.json`: how it came
-about, the snapshot, and the rows that the engine which wrote it reads. `tools/golden_plain.py` makes
-them; our own writer never does. No JVM is needed to use them.
+Below `tests/golden_plain/VERSION/CASE/` lie `table/`, as Hive left it, and `case.json`: how it
+came about, the snapshot, and the rows that the engine which wrote it reads. `tools/golden_plain.py`
+makes them; our own writer never does. No JVM is needed to use them.
 """
 
 from __future__ import annotations

@@ -248,7 +248,7 @@ class ParquetWriter:
         fitted = fit_texts(rows, self._nodes, table=self._table)
         for column, values in zip(self._nodes, fitted.flatten(), strict=True):
             self._refuse_old(column, values)
-        self._pending.append(pa.RecordBatch.from_struct_array(fitted).cast(self._schema))
+        self._pending.append(self._stored(fitted))
         self._pending_bytes += self._pending[-1].nbytes
         if self._pending_bytes >= _ROW_GROUP_BYTES:
             self._end_row_group()
@@ -282,6 +282,17 @@ class ParquetWriter:
         if rows.num_rows:
             with storage_errors("write", self._path):
                 self._writer.write_table(rows, row_group_size=rows.num_rows)
+
+    def _stored(self, rows: pa.StructArray) -> pa.RecordBatch:
+        try:
+            return pa.RecordBatch.from_struct_array(rows).cast(self._schema)
+        except pa.ArrowInvalid as error:
+            raise TypeMismatchError(
+                table=self._table,
+                column="(a timestamp)",
+                column_type="timestamp, in microseconds",
+                value_type=f"not one: {error}",
+            ) from error
 
     def _refuse_old(self, node: TypeNode, values: pa.Array) -> None:
         for array in _timestamps_in(values):

@@ -75,7 +75,7 @@ def test_there_are_cases_of_both_versions_and_both_formats() -> None:
 def test_files_outside_of_base_and_delta_are_refused_unless_the_owner_says_what_they_are(
     case: PlainCase,
 ) -> None:
-    with pytest.raises(UnsupportedFileError, match="hiveacid.reads.originals"):
+    with pytest.raises(UnsupportedFileError, match=r"hiveacid\.reads\.originals"):
         rows_of(case)
     # Hive passes over the one at the root, and reads the one beside another in a delta.
     assert [json.dumps(row) for row in case.rows] == ['[1, "a"]', '[1, "a"]', '[2, "b"]']
