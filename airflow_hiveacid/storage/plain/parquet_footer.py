@@ -8,6 +8,7 @@ that zone, and Hive 4 also says whether days are counted in one calendar through
 from __future__ import annotations
 
 import enum
+import json
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -120,11 +121,11 @@ def parquet_errors(path: str) -> Iterator[None]:
         CorruptFileError: the file is damaged, or no Parquet file.
         StorageError, LocationPermissionError: it cannot be read.
     """
-    try:
-        with file_errors("read", path):
+    with file_errors("read", path):
+        try:
             yield
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise CorruptFileError(path=path, reason=f"Parquet: {error}") from error
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise CorruptFileError(path=path, reason=f"Parquet: {error}") from error
 
 
 def read_facts(file: PlainFile) -> ParquetFacts:
@@ -173,8 +174,8 @@ def _clock(schema: pq.ParquetSchema) -> Clock:
         if column.physical_type == _INT96:
             found.add(Clock.INSTANT)
         elif column.logical_type.type == _TIMESTAMP:
-            is_wall = '"isAdjustedToUTC": false' in column.logical_type.to_json()
-            found.add(Clock.WALL if is_wall else Clock.MIXED)
+            is_instant = json.loads(column.logical_type.to_json())["isAdjustedToUTC"]
+            found.add(Clock.MIXED if is_instant else Clock.WALL)
     if not found:
         return Clock.NONE
     return found.pop() if len(found) == 1 else Clock.MIXED
