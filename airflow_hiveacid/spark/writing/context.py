@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TableRef
+from airflow_hiveacid.format.table import (
+    PartitionInfo,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.plan.statements import (
     check_changeable,
     check_insertable,
@@ -70,6 +76,17 @@ class JobContext:
         """
         table = self.client.get_table(TableRef.parse(name))
         check_insertable(table)
+        return _writable(table)
+
+    def transactional_table(self, name: str) -> TableInfo:
+        """The table, if it is transactional; its directories can be removed, here and now.
+
+        Raises:
+            InputError, LocationPermissionError: as `changeable_table`.
+        """
+        table = self.client.get_table(TableRef.parse(name))
+        if table.kind is not TransactionalKind.INSERT_ONLY:
+            check_changeable(table, "cleaning")
         return _writable(table)
 
     def partitions_touched(

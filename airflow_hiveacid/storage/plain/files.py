@@ -40,7 +40,10 @@ class PlainFile:
 
 
 def plain_files(
-    state: AcidState, format_: FileFormat, *, with_originals: bool
+    state: AcidState,
+    format_: FileFormat,
+    *,
+    with_originals: bool,
 ) -> tuple[PlainFile, ...]:
     """The files of one root that a reader reads.
 
@@ -51,9 +54,18 @@ def plain_files(
 
     Raises:
         CorruptFileError: there are delete events, which no insert-only table has.
-        UnsupportedFileError: there are files outside of base and delta, and nobody says whether
-            they count.
+        UnsupportedFileError: rows that this reader sees are in one delta with others; or there are
+            files outside of base and delta, and nobody says whether they count.
     """
+    for delta in state.deltas:
+        if not delta.is_resolved:
+            # Of aborted writes there is nothing in it. Compactors of Hive hide such a delta from
+            # older snapshots by its visibility suffix.
+            raise UnsupportedFileError(
+                path=f"{state.location}/{delta.text}",
+                reason="it holds rows of writes that this snapshot does not see beside others, and"
+                " nothing tells them apart. Read a newer snapshot",
+            )
     if state.delete_deltas:
         raise CorruptFileError(
             path=f"{state.location}/{state.delete_deltas[0].text}",

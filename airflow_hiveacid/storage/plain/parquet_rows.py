@@ -27,7 +27,7 @@ from airflow_hiveacid.format.types import (
     VarcharType,
     parse_type,
 )
-from airflow_hiveacid.storage.plain.parquet_fit import place_of, why_not
+from airflow_hiveacid.storage.plain.parquet_fit import holds, place_of, why_not
 from airflow_hiveacid.storage.plain.parquet_footer import (
     Calendar,
     Clock,
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     Longs = npt.NDArray[np.int64]
 
 _NANOS_A_MICRO: Final = 1_000
+_TIMESTAMP: Final = PrimitiveType("timestamp")
 _MICROS_A_SECOND: Final = 1_000_000
 _OLDEST_SECOND: Final = SWITCHOVER_DAY * 86_400
 
@@ -123,7 +124,10 @@ def parquet_rows(
                 raise UnsupportedFileError(path=file.path, reason=f"column {name!r} {reason}")
         stored = {n: target.facts.schema.field(p).name for n, p in places.items() if p is not None}
         names = list(stored.values())
-        for batch, nanos in _readings(file, opened, names, target, batch_rows):
+        has_instants = target.facts.clock is Clock.INSTANT and any(
+            holds(type_, _TIMESTAMP) for type_ in types.values()
+        )
+        for batch, nanos in _readings(file, opened, names, batch_rows, has_instants=has_instants):
             columns = [
                 _converted(
                     target,
@@ -149,12 +153,12 @@ def _readings(
     file: PlainFile,
     opened: pq.ParquetFile,
     names: Sequence[str],
-    target: _Target,
     batch_rows: int,
+    *,
+    has_instants: bool,
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch | None]]:
     batches = _batches(opened, names, batch_rows)
-    is_whole = target.form is TimestampForm.MICROSECONDS or target.facts.clock is not Clock.INSTANT
-    if is_whole:
+    if not has_instants:
         yield from zip(batches, itertools.repeat(None))
         return
     with file.fs.open_input_file(file.path) as source:

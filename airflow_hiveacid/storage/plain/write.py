@@ -41,7 +41,7 @@ from airflow_hiveacid.storage.stores.filesystem import delete_file, make_directo
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
 from airflow_hiveacid.storage.values.column_types import row_type, types_from
 from airflow_hiveacid.storage.values.limits import fit_rows, fit_texts
-from airflow_hiveacid.storage.values.timestamps import seconds_and_nanos
+from airflow_hiveacid.storage.values.timestamps import TimestampForm, seconds_and_nanos
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -108,6 +108,8 @@ def rows_writer(  # noqa: PLR0913, PLR0917 - a place, a layout and a name for me
     columns: Sequence[Column],
     options: WriterOptions,
     table: object = None,
+    *,
+    timestamps: TimestampForm = TimestampForm.MICROSECONDS,
 ) -> RowsWriter:
     """Open a file of this format, making its directory when that is missing.
 
@@ -118,6 +120,7 @@ def rows_writer(  # noqa: PLR0913, PLR0917 - a place, a layout and a name for me
         columns: the table's columns without partition columns.
         options: compression and sizes, in terms of ORC.
         table: for messages; by default the path.
+        timestamps: the unit of a Parquet file; ORC takes any.
 
     Raises:
         UnsupportedTableError: a column has a type that cannot be stored so, or it is another
@@ -130,7 +133,7 @@ def rows_writer(  # noqa: PLR0913, PLR0917 - a place, a layout and a name for me
         case FileFormat.ORC:
             return PlainOrcWriter(fs, path, columns, options, named)
         case FileFormat.PARQUET:
-            return ParquetWriter(fs, path, columns, options, named)
+            return ParquetWriter(fs, path, columns, options, named, timestamps)
         case _:
             raise UnsupportedTableError(
                 table=named, detail=f"is stored as {format_.value}, which is not written here"
@@ -194,13 +197,14 @@ class ParquetWriter:
     Old timestamps are refused: Hive 3.1 and Hive 4 would read different ones.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - a place, a layout and a name for messages
         self,
         fs: pafs.FileSystem,
         path: str,
         columns: Sequence[Column],
         options: WriterOptions,
         table: object,
+        timestamps: TimestampForm,
     ) -> None:
         self._fs, self._path, self._columns, self._table = fs, path, tuple(columns), table
         for column in columns:
@@ -210,7 +214,7 @@ class ParquetWriter:
                 )
         self._nodes = types_from(columns, 1)
         wanted = row_type(columns)
-        self._schema = pa.schema([pa.field(f.name, _in_micros(f.type)) for f in wanted])
+        self._schema = pa.schema([pa.field(f.name, _in_unit(f.type, timestamps)) for f in wanted])
         self._rows = 0
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
@@ -307,16 +311,16 @@ class ParquetWriter:
                 )
 
 
-def _in_micros(type_: pa.DataType) -> pa.DataType:
-    """The same type with timestamps in microseconds, which reach from year 1 to 9999."""
+def _in_unit(type_: pa.DataType, form: TimestampForm) -> pa.DataType:
+    """The same type with timestamps in this unit; microseconds reach from year 1 to 9999."""
     if pa.types.is_timestamp(type_):
-        return pa.timestamp("us", type_.tz)
+        return pa.timestamp(form.value, type_.tz)
     if pa.types.is_struct(type_):
-        return pa.struct([pa.field(f.name, _in_micros(f.type)) for f in type_])
+        return pa.struct([pa.field(f.name, _in_unit(f.type, form)) for f in type_])
     if pa.types.is_map(type_):
-        return pa.map_(_in_micros(type_.key_type), _in_micros(type_.item_type))
+        return pa.map_(_in_unit(type_.key_type, form), _in_unit(type_.item_type, form))
     if pa.types.is_list(type_):
-        return pa.list_(_in_micros(type_.value_type))
+        return pa.list_(_in_unit(type_.value_type, form))
     return type_
 
 

@@ -38,3 +38,16 @@ def test_original_files_count_only_if_the_owner_says_so() -> None:
 def test_delete_events_are_an_error() -> None:
     with pytest.raises(CorruptFileError, match="an insert-only table has no delete events"):
         keys("delta_1_1_0/000000_0 delete_delta_2_2_0/bucket_00000")
+
+
+def test_a_wider_delta_is_read_whole_or_not_at_all() -> None:
+    def read(snapshot: str) -> list[str]:
+        names = listing("delta_1_3/000000_0")
+        state = resolve(names, ids(snapshot), None, TransactionalKind.INSERT_ONLY)
+        return [file.key for file in plain_files(state, FileFormat.ORC, with_originals=False)]
+
+    assert read("3:MAX::") == ["delta_1_3/000000_0"]
+    assert read("3:MAX::2") == ["delta_1_3/000000_0"]
+    for partly_seen in ("2:MAX::", "3:3:3:"):
+        with pytest.raises(UnsupportedFileError, match="Read a newer snapshot"):
+            read(partly_seen)
