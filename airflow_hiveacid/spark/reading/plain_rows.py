@@ -98,12 +98,7 @@ class PlainRows:
             HiveAcidError: a footer cannot be read, or see `files`.
         """
         needed = {*wanted, *self.ranges}
-        asked = Asked(
-            table_columns=self.table.columns,
-            columns=tuple(c for c in self.table.columns if c.name in needed),
-            ranges=self.ranges,
-            in_utc=runs_in_utc(self.spark),
-        )
+        asked = self._asked(needed)
         native: dict[Manner, list[NumberedFile]] = {}
         others: list[tuple[int, PlainFile]] = []
         reasons: dict[str, str] = {}
@@ -118,8 +113,16 @@ class PlainRows:
         frames = [self._native(asked, place, manner, found) for manner, found in native.items()]
         if others or not frames:
             self._tell(len(others), reasons)
-            frames.append(self._with_arrow(asked, place, others))
+            frames.append(self.with_arrow(needed, place, others))
         return reduce(DataFrame.unionByName, frames)
+
+    def _asked(self, wanted: Collection[str]) -> Asked:
+        return Asked(
+            table_columns=self.table.columns,
+            columns=tuple(c for c in self.table.columns if c.name in wanted),
+            ranges=self.ranges,
+            in_utc=runs_in_utc(self.spark),
+        )
 
     def _judged(self, asked: Asked) -> list[PlainVerdict]:
         verdicts = judged_plain(
@@ -163,9 +166,14 @@ class PlainRows:
             where, *[value_of(self.spark, c, F.col(quoted(c.name))) for c in asked.columns]
         )
 
-    def _with_arrow(
-        self, asked: Asked, place: str, files: Sequence[tuple[int, PlainFile]]
+    def with_arrow(
+        self,
+        wanted: Collection[str],
+        place: str,
+        files: Sequence[tuple[int, PlainFile]] | None = None,
     ) -> DataFrame:
+        """The same by our own reader; `files` are all by default."""
+        asked = self._asked(wanted)
         where = StructType([StructField(NUMBER, LongType())])
         schema = StructType([StructField(place, where), *struct_of(asked.columns)])
         pieces = [
@@ -176,7 +184,7 @@ class PlainRows:
                 wanted=tuple(c.name for c in asked.columns),
                 place=place,
             )
-            for number, file in files
+            for number, file in (self.files if files is None else files)
         ]
         return run_tasks(self.spark, read_piece, pieces, schema)
 
