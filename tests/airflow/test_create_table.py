@@ -45,6 +45,16 @@ def test_a_table_is_made_once_and_a_second_run_finds_it(warehouse: Warehouse) ->
     assert run_task(_create(warehouse, **arguments)) == {**made, "is_new": False}
 
 
+def test_an_insert_only_table_of_parquet_is_made(warehouse: Warehouse) -> None:
+    arguments = {"insert_only": "{{ 1 == 1 }}", "stored_as": "Parquet"}
+    assert run_task(_create(warehouse, **arguments))["is_new"]
+    table = warehouse.client.get_table(TableRef(warehouse.db, "made"))
+    assert (table.kind, table.storage.format) == (TransactionalKind.INSERT_ONLY, FileFormat.PARQUET)
+    assert not run_task(_create(warehouse, **arguments))["is_new"]
+    with pytest.raises(TableDiffersError, match="its kind is insert_only instead of full_acid"):
+        run_task(_create(warehouse))
+
+
 def test_consumers_are_told_of_a_new_table_alone(warehouse: Warehouse) -> None:
     asset = Asset(name="made", uri="hive://hms:10000/db/made")
     first, second = _create(warehouse, outlets=[asset]), _create(warehouse, outlets=[asset])

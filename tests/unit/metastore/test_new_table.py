@@ -51,6 +51,12 @@ def test_a_definition_is_in_the_metastores_spelling() -> None:
         ({"partition_columns": {"ID": "int"}}, "'id' is named twice"),
         ({"bucket_columns": ["id"]}, "bucket_columns and num_buckets, or neither"),
         ({"num_buckets": 2}, "bucket_columns and num_buckets, or neither"),
+        ({"stored_as": "parquet"}, "orc, or parquet with insert_only"),
+        ({"insert_only": True, "stored_as": "avro"}, "found 'avro'"),
+        (
+            {"insert_only": True, "bucket_columns": ["id"], "num_buckets": 2},
+            "not put into buckets",
+        ),
         ({"bucket_columns": ["nothing"], "num_buckets": 2}, "'nothing' is not among the columns"),
     ],
 )
@@ -59,6 +65,12 @@ def test_a_definition_that_cannot_be_meant_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=message):
         new(**changes)
+
+
+def test_an_insert_only_table_may_be_parquet() -> None:
+    made = new(insert_only=True, stored_as="Parquet")
+    assert (made.kind, made.format) == (TransactionalKind.INSERT_ONLY, FileFormat.PARQUET)
+    assert new(insert_only=True).format is FileFormat.ORC
 
 
 def test_a_missing_table_is_made_and_the_same_again_is_nothing(client: FakeClient) -> None:
