@@ -219,7 +219,7 @@ def inspect_lines(options: argparse.Namespace) -> Iterator[str]:
                 view.write_ids,
                 view.txns,
                 kind=view.kind,
-                rows_of=rows_of(place.format),
+                rows_of=rows_of(place.storage.format),
             )
             if options.json:
                 body = {"location": place.location, "entries": [asdict(e) for e in entries]}

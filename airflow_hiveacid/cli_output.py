@@ -17,6 +17,7 @@ from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.types import HiveType, PrimitiveType, StructType, parse_type
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.plain.scan import scan_plain
+from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
@@ -82,10 +83,11 @@ def _rows(view: View, place: Place, *, with_identity: bool) -> Iterator[pa.Recor
     return scan_plain(
         place.location,
         view.columns,
-        place.format,
+        place.storage.format,
         view.write_ids,
         view.txns,
         with_originals=view.with_originals,
+        text=text_form(view.title, place.storage, view.parameters),
         timestamps=TimestampForm.PAIR,
     )
 

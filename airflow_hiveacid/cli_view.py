@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import (
@@ -25,10 +25,11 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import (
+    AS_ORC,
     UNPARTITIONED,
     Column,
-    FileFormat,
     PartitionName,
+    Storage,
     TableRef,
     TransactionalKind,
 )
@@ -36,7 +37,7 @@ from airflow_hiveacid.format.types import StructType, parse_type
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.metastore.client import MetastoreClient
@@ -52,14 +53,15 @@ class Place:
 
     location: str
     partition: PartitionName = UNPARTITIONED
-    format: FileFormat = FileFormat.ORC
+    storage: Storage = AS_ORC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """What there is to see, and which of it counts. `txns` None means every compaction.
 
-    `with_originals` says of an insert-only table that files outside of base and delta count.
+    `with_originals` says of an insert-only table that files outside of base and delta count;
+    `parameters` are the table's.
     """
 
     title: str
@@ -70,6 +72,7 @@ class View:
     txns: ValidTxnList | None
     kind: TransactionalKind = TransactionalKind.FULL_ACID
     with_originals: bool = False
+    parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 @contextmanager
@@ -181,7 +184,7 @@ def _view(
             Place(
                 location=found.location,
                 partition=found.name,
-                format=(found.storage or table.storage).format,
+                storage=found.storage or table.storage,
             )
             for found in _partitions(client, table, wanted)
         ),
@@ -191,6 +194,7 @@ def _view(
         txns=snapshot.txns,
         kind=table.kind,
         with_originals=table.reads_originals,
+        parameters=table.parameters,
     )
 
 

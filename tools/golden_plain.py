@@ -151,6 +151,22 @@ def _typed(stored: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield "ancient", (old, _OLD_ROWS)
 
 
+def _texts() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What only text has; nested columns and binary ones are not read from it."""
+    stored, properties = FORMATS["text"], f"tblproperties ({_INSERT_ONLY})"
+    old = f"create table {{t}} (id int, da date, ts timestamp) {stored} {properties}"
+    yield "ancient", (old, _OLD_ROWS)
+    lines = "row format delimited fields terminated by ','"
+    skipping = properties.replace("(", "('skip.header.line.count'='1', ")
+    yield (
+        "header",
+        (
+            f"create table {{t}} (a int, b string) {lines} {stored} {skipping}",
+            *("insert into {t} values (1,'a'),(2,'b')", "insert into {t} values (3,'c')"),
+        ),
+    )
+
+
 def _run(engine: Engine, table: str, steps: Sequence[str]) -> None:
     for step in steps:
         word, _, rest = step.partition(" ")
@@ -235,7 +251,8 @@ def main() -> None:
                 _record(engine, options.version, f"{name}_parquet_new_york", steps)
             return
         for format_, stored in FORMATS.items():
-            for name, steps in (*_histories(stored), *_typed(stored)):
+            others = _texts() if format_ == "text" else _typed(stored)
+            for name, steps in (*_histories(stored), *others):
                 _record(engine, options.version, f"{name}_{format_}", steps)
 
 

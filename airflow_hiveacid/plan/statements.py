@@ -39,9 +39,12 @@ from airflow_hiveacid.jobs.specs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-_PLAIN_FORMATS = frozenset({FileFormat.ORC, FileFormat.PARQUET})
+    from airflow_hiveacid.format.table import PartitionInfo
+
+_READ = frozenset({FileFormat.ORC, FileFormat.PARQUET, FileFormat.TEXT})
+_WRITTEN = frozenset({FileFormat.ORC, FileFormat.PARQUET})
 _ALLOWED_ACTIONS: Mapping[MergeWhen, frozenset[MergeAction]] = {
     MergeWhen.MATCHED: frozenset({MergeAction.UPDATE, MergeAction.DELETE}),
     MergeWhen.NOT_MATCHED: frozenset({MergeAction.INSERT}),
@@ -100,12 +103,27 @@ def check_format(table: TableInfo, storage: Storage) -> None:
     Raises:
         UnsupportedTableError: they are of another format.
     """
-    if storage.format not in _PLAIN_FORMATS:
+    if storage.format not in _READ:
         raise UnsupportedTableError(
             table=table.ref,
-            detail=f"is insert-only and stored as {storage}; only ORC and Parquet can be read and"
-            " written here. Copy it into such a table with Hive",
+            detail=f"is insert-only and stored as {storage}; only ORC, Parquet and text can be read"
+            " here. Copy it into such a table with Hive",
         )
+
+
+def check_alike(table: TableInfo, partitions: Iterable[PartitionInfo]) -> None:
+    """Refuse to write partitions of an insert-only table that are stored otherwise than itself.
+
+    Raises:
+        UnsupportedTableError: one is.
+    """
+    for partition in partitions:
+        if partition.storage is not None and partition.storage.format is not table.storage.format:
+            raise UnsupportedTableError(
+                table=table.ref,
+                detail=f"is stored as {table.storage}, and its partition {partition.name} as"
+                f" {partition.storage}; only Hive can write such a table",
+            )
 
 
 def check_insertable(table: TableInfo) -> None:
@@ -118,6 +136,12 @@ def check_insertable(table: TableInfo) -> None:
         check_changeable(table, "INSERT")
         return
     check_readable(table)
+    if table.storage.format not in _WRITTEN:
+        raise UnsupportedTableError(
+            table=table.ref,
+            detail=f"is insert-only and stored as {table.storage}; only ORC and Parquet are written"
+            " here. Hive can write it",
+        )
     if table.sort_columns:
         raise SortedTableError(table=table.ref, columns=table.sort_columns)
     if table.num_buckets:

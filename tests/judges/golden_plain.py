@@ -14,7 +14,11 @@ from typing import Any, Final, Self
 
 GOLDEN_PLAIN: Final = Path(__file__).resolve().parent.parent / "golden_plain"
 NEW_YORK: Final = "America/New_York"
-FORMATS: Final = {"orc": "stored as orc", "parquet": "stored as parquet"}
+FORMATS: Final = {
+    "orc": "stored as orc",
+    "parquet": "stored as parquet",
+    "text": "stored as textfile",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

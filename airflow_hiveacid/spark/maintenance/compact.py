@@ -22,11 +22,7 @@ import pyarrow as pa
 
 from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    DirectoryExistsError,
-    NotEnoughHistoryError,
-    UnsupportedTableError,
-)
+from airflow_hiveacid.format.errors import DirectoryExistsError, NotEnoughHistoryError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot
 from airflow_hiveacid.format.table import TransactionalKind
@@ -40,7 +36,7 @@ from airflow_hiveacid.plan.compaction import (
     plan_compaction,
     read_beside,
 )
-from airflow_hiveacid.plan.statements import check_format
+from airflow_hiveacid.plan.statements import check_alike, check_format
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 from airflow_hiveacid.spark.maintenance.replacement import Replacement, live_names
 from airflow_hiveacid.spark.tasks import job_group, run_tasks
@@ -266,11 +262,7 @@ class Compactor:
         """The same of an insert-only table: files are put together, by their bytes."""
         storage = partition.storage or self.table.storage
         check_format(self.table, storage)
-        if storage.format is not self.table.storage.format:
-            raise UnsupportedTableError(
-                table=self.table.ref,
-                detail=f"has a partition {partition.name} of {storage}; compact it with Hive",
-            )
+        check_alike(self.table, [partition])
         # A minor compaction leaves the rest alone.
         state = (
             plan.state

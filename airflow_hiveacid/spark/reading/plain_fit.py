@@ -93,6 +93,9 @@ def _why_none_fits(asked: Asked) -> str | None:
 def _verdict(
     asked: Asked, why_table: str | None, file: PlainFile, *, moves_instants: bool
 ) -> PlainVerdict:
+    if file.format is FileFormat.TEXT:
+        # Nothing says how many rows there are; an empty file was never listed.
+        return PlainVerdict(rows=1, manner=Manner(format=file.format), why_not="it is text")
     if file.format is FileFormat.PARQUET:
         facts = read_facts(file)
         why = why_table or _why_not_parquet(asked, facts, file.path)

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
 from airflow_hiveacid.format.table import FileFormat
-from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.format.types import CharType, VarcharType, parse_type
 from airflow_hiveacid.plan.statements import check_format, quoted
 from airflow_hiveacid.spark.reading.arrow_scan import for_spark
 from airflow_hiveacid.spark.reading.file_numbers import NUMBER, file_number, partition_at
@@ -32,10 +32,13 @@ from airflow_hiveacid.spark.time_zones import runs_in_utc
 from airflow_hiveacid.spark.types import spark_type, struct_of
 from airflow_hiveacid.storage.plain.files import PlainFile, plain_files
 from airflow_hiveacid.storage.plain.rows import read_rows
+from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from pyspark.sql import Column as SparkColumn
 
     from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.table import Column, PartitionInfo, TableInfo
@@ -85,8 +88,9 @@ class PlainRows:
         for partition, (info, state) in enumerate(zip(self.partitions, self.states, strict=True)):
             storage = info.storage or self.table.storage
             check_format(self.table, storage)
+            text = text_form(self.table.ref, storage, self.table.parameters)
             for file in plain_files(
-                state, storage.format, with_originals=self.table.reads_originals
+                state, storage.format, with_originals=self.table.reads_originals, text=text
             ):
                 found.append((file_number(partition, len(found)), file))
         return tuple(found)
@@ -162,9 +166,8 @@ class PlainRows:
             options |= {**_PARQUET_OPTIONS, "int96RebaseMode": manner.rebase}
         rows = rows_of_files(self.spark, files, schema, options, manner.format)
         where = F.struct(F.col(NUMBER)).alias(place)
-        return rows.select(
-            where, *[value_of(self.spark, c, F.col(quoted(c.name))) for c in asked.columns]
-        )
+        values = [value_of(self.spark, c, _cut(c, manner.format)) for c in asked.columns]
+        return rows.select(where, *values)
 
     def with_arrow(
         self,
@@ -198,6 +201,14 @@ class PlainRows:
                 len(self.files),
                 "; ".join(f"{why} ({where})" for why, where in reasons.items()),
             )
+
+
+def _cut(column: Column, format_: FileFormat) -> SparkColumn:
+    """A column as it is read; of Parquet, whose types have no lengths, a text may be too long."""
+    value, wanted = F.col(quoted(column.name)), parse_type(column.type)
+    if format_ is FileFormat.PARQUET and isinstance(wanted, CharType | VarcharType):
+        return F.substring(value, 1, wanted.length)
+    return value
 
 
 def read_piece(piece: PlainPiece) -> Iterator[pa.RecordBatch]:

@@ -26,7 +26,7 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import MergeCardinalityError
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file, data_file
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.spark.events import DELETE_KIND, GROUP, IDENTITY
 from airflow_hiveacid.spark.failures import worker_errors
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
@@ -93,6 +93,10 @@ class Written(NamedTuple):
         return [cls(**row) for batch in batches for row in batch.to_pylist()]
 
 
+# By what Hive calls them; GZIP is everywhere, and what stands for all others.
+_IN_PARQUET: Final = {"uncompressed": "none", "snappy": "snappy", "gzip": "zlib"}
+
+
 def writer_options(
     table: TableInfo, generation: MetastoreGeneration, *, is_base: bool
 ) -> WriterOptions:
@@ -101,10 +105,13 @@ def writer_options(
     Compression is the table's; else what every reader of that metastore's age can read: ORC 1.5, in
     Hive 3.1, knows no ZSTD.
     """
-    wanted = table.parameters.get("orc.compress", "").lower()
     default = "zlib" if generation is MetastoreGeneration.V3 else "zstd"
+    compression = table.parameters.get("orc.compress", "").lower() or default
+    if table.storage.format is FileFormat.PARQUET:
+        asked = table.parameters.get("parquet.compression", "").lower()
+        compression = _IN_PARQUET.get(asked, "zlib")
     return WriterOptions(
-        compression=wanted or default,
+        compression=compression,
         stripe_size_bytes=(64 if is_base else 16) << 20,
         compression_block_bytes=(256 if is_base else 64) << 10,
     )

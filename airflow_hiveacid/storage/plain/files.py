@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.table import READS_ORIGINALS
+from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
 from airflow_hiveacid.storage.stores.locations import open_location
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class PlainFile:
     """One file of rows. A plain value: tasks get it as it is.
 
     `path` is the file as `fs` names it, `key` its path below the table's or partition's root,
-    `length` its size in bytes.
+    `length` its size in bytes. `text` says how lines of a text file become fields.
     """
 
     fs: pafs.FileSystem
@@ -37,6 +38,7 @@ class PlainFile:
     key: str
     length: int
     format: FileFormat
+    text: TextForm = DEFAULT_TEXT
 
 
 def plain_files(
@@ -44,6 +46,7 @@ def plain_files(
     format_: FileFormat,
     *,
     with_originals: bool,
+    text: TextForm = DEFAULT_TEXT,
 ) -> tuple[PlainFile, ...]:
     """The files of one root that a reader reads.
 
@@ -51,6 +54,7 @@ def plain_files(
         state: what the reader's snapshot chose, of an insert-only table.
         format_: of the files.
         with_originals: see `READS_ORIGINALS`.
+        text: how lines become fields, if they are text.
 
     Raises:
         CorruptFileError: there are delete events, which no insert-only table has.
@@ -87,6 +91,7 @@ def plain_files(
             key=entry.path,
             length=entry.size_bytes,
             format=format_,
+            text=text,
         )
         for entry in _entries(state)
     )

@@ -61,7 +61,12 @@ def why_not(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> str | 
 
 
 def is_exactly(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> bool:
-    """Whether a column is stored as its own type at every depth, with the same names."""
+    """Whether a column is stored as its own type at every depth, with the same names.
+
+    Nobody says how long texts are; below a column nobody would cut them.
+    """
+    if not isinstance(wanted, CharType | VarcharType) and _holds_cut_text(wanted):
+        return False
     match wanted:
         case StructType(fields=fields):
             return (
@@ -113,6 +118,18 @@ def _fits(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> bool:  #
             return found == arrow_type(wanted) or found in _WIDER.get(name, ())
         case _:
             return False
+
+
+def _holds_cut_text(wanted: HiveType) -> bool:
+    match wanted:
+        case StructType(fields=fields):
+            return any(_holds_cut_text(type_) for _, type_ in fields)
+        case ArrayType(element=element):
+            return _holds_cut_text(element)
+        case MapType(key=key, value=value):
+            return _holds_cut_text(key) or _holds_cut_text(value)
+        case _:
+            return isinstance(wanted, CharType | VarcharType)
 
 
 def holds(wanted: HiveType, kind: HiveType) -> bool:

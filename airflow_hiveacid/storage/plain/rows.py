@@ -21,6 +21,7 @@ from airflow_hiveacid.storage.acid.row_schema import ROW
 from airflow_hiveacid.storage.orc.view import DEFAULT_BATCH_ROWS
 from airflow_hiveacid.storage.plain.parquet_footer import parquet_rows_in
 from airflow_hiveacid.storage.plain.parquet_rows import parquet_rows
+from airflow_hiveacid.storage.plain.text_rows import text_rows
 from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
@@ -82,6 +83,8 @@ def read_rows(  # noqa: PLR0913 - which rows, which columns, in which form: each
             rows = (pa.RecordBatch.from_struct_array(batch.column(ROW)) for batch in events)
         case FileFormat.PARQUET:
             rows = parquet_rows(file, wanted, batch_rows=batch_rows, timestamps=timestamps)
+        case FileFormat.TEXT:
+            rows = text_rows(file, columns, wanted, file.text, timestamps=timestamps)
         case _:
             raise UnsupportedFileError(
                 path=file.path,

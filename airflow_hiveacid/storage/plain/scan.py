@@ -12,6 +12,7 @@ from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.storage.plain.files import plain_files
 from airflow_hiveacid.storage.plain.rows import read_rows
+from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
@@ -33,6 +34,7 @@ def scan_plain(  # noqa: PLR0913 - a snapshot is two lists, and everything after
     txns: ValidTxnList | None = None,
     *,
     with_originals: bool = False,
+    text: TextForm = DEFAULT_TEXT,
     timestamps: TimestampForm = TimestampForm.NANOSECONDS,
     matching: Matching = Matching.NAME,
 ) -> Iterator[pa.RecordBatch]:
@@ -45,6 +47,7 @@ def scan_plain(  # noqa: PLR0913 - a snapshot is two lists, and everything after
         write_ids: which writes the reader sees.
         txns: which compactions it sees; None for all.
         with_originals: whether files outside of base and delta count.
+        text: how lines become fields, if they are text.
         timestamps: the form of timestamp columns.
         matching: how columns are found in ORC files.
 
@@ -52,5 +55,5 @@ def scan_plain(  # noqa: PLR0913 - a snapshot is two lists, and everything after
         HiveAcidError: as `files.plain_files` and `rows.read_rows`, or listing failed.
     """
     state = resolve(list_table(location), write_ids, txns, TransactionalKind.INSERT_ONLY)
-    for file in plain_files(state, format_, with_originals=with_originals):
+    for file in plain_files(state, format_, with_originals=with_originals, text=text):
         yield from read_rows(file, columns, timestamps=timestamps, matching=matching)

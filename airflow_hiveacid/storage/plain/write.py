@@ -58,7 +58,7 @@ _OLDEST_SECOND: Final = SWITCHOVER_DAY * 86_400
 _ROW_GROUP_BYTES: Final = 64 << 20
 _LOCAL: Final = PrimitiveType(TIMESTAMP_LOCAL)
 # What Hive 3.1 and every Parquet of Java's can read.
-_COMPRESSIONS: Final = {"none": "none", "zlib": "gzip", "snappy": "snappy", "lz4": "lz4"}
+_COMPRESSIONS: Final = {"none": "none", "zlib": "gzip", "snappy": "snappy"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

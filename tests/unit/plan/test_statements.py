@@ -17,6 +17,8 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.table import (
     Column,
     FileFormat,
+    PartitionInfo,
+    PartitionName,
     Storage,
     TableInfo,
     TableRef,
@@ -32,6 +34,7 @@ from airflow_hiveacid.jobs.specs import (
     UpdateSpec,
 )
 from airflow_hiveacid.plan.statements import (
+    check_alike,
     check_changeable,
     check_insertable,
     check_readable,
@@ -104,10 +107,20 @@ def test_rows_are_not_added_where_they_would_have_to_be_put_in_order(
         check_insertable(table(**INSERT_ONLY | changes))
 
 
+def test_a_partition_stored_otherwise_is_not_written() -> None:
+    plain = table(**INSERT_ONLY)
+    orc, parquet = (
+        PartitionInfo(name=PartitionName(("p",), (n,)), location="/", storage=Storage(format=f))
+        for n, f in (("1", FileFormat.ORC), ("2", FileFormat.PARQUET))
+    )
+    check_alike(plain, [orc, PartitionInfo(name=PartitionName(), location="/")])
+    with pytest.raises(UnsupportedTableError, match="its partition p=2 as Parquet"):
+        check_alike(plain, [orc, parquet])
+
+
 @pytest.mark.parametrize(
     ("storage", "name"),
     [
-        (Storage(format=FileFormat.TEXT), "stored as text"),
         (Storage(format=FileFormat.AVRO), "stored as Avro"),
         (Storage(format=FileFormat.OTHER, input_format="x.In", serde="x.S"), "x.In with x.S"),
     ],
@@ -237,3 +250,10 @@ def test_a_clause_that_deletes_sets_nothing() -> None:
     clause = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, set={"a": "1"})
     with pytest.raises(ConfigurationError, match=r"d\.t: WHEN matched deletes, so it cannot set"):
         resolve_merge(table(), merge(clause), ["id"])
+
+
+def test_text_is_read_and_not_written() -> None:
+    texts = table(**INSERT_ONLY, storage=Storage(format=FileFormat.TEXT))
+    check_readable(texts)
+    with pytest.raises(UnsupportedTableError, match="stored as text; only ORC and Parquet are"):
+        check_insertable(texts)

@@ -33,7 +33,9 @@ FORMATS: Final = {"orc": FileFormat.ORC, "parquet": FileFormat.PARQUET}
 CASES: Final = [
     case
     for case in plain_cases()
-    if not case.partitions and not case.name.startswith(("stray", "renamed_orc", "nothing"))
+    if case.format in FORMATS
+    and not case.partitions
+    and not case.name.startswith(("stray", "renamed_orc", "nothing"))
 ]
 OLD_PARQUET: Final = [c for c in CASES if c.name.startswith("ancient_parquet")]
 

@@ -12,6 +12,7 @@ from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.plain.scan import scan_plain
+from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
 from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
@@ -20,7 +21,9 @@ from judges.golden_plain import PlainCase, plain_cases
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FORMATS = {"orc": FileFormat.ORC, "parquet": FileFormat.PARQUET}
+FORMATS = {"orc": FileFormat.ORC, "parquet": FileFormat.PARQUET, "text": FileFormat.TEXT}
+# As the steps of the case say.
+FORMS = {"header_text": TextForm(delimiter=",", header_lines=1)}
 CASES = plain_cases()
 
 
@@ -43,6 +46,7 @@ def rows_of(
                 ValidWriteIdList.parse(write_ids or case.write_ids),
                 ValidTxnList.parse(case.txns),
                 with_originals=with_originals,
+                text=FORMS.get(case.name, DEFAULT_TEXT),
                 timestamps=TimestampForm.PAIR,
                 matching=matching,
             ):
@@ -63,7 +67,8 @@ def test_the_rows_are_those_that_hive_reads(case: PlainCase) -> None:
 
 def test_there_are_cases_of_both_versions_and_both_formats() -> None:
     assert {(c.version, c.format) for c in CASES} == {
-        (version, format_) for version in ("4.0.1", "3.1.3") for format_ in FORMATS
+        *((version, f) for version in ("4.0.1", "3.1.3") for f in ("orc", "parquet")),
+        ("4.0.1", "text"),  # what Hive 3.1 writes is the same
     }
 
 
