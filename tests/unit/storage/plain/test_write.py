@@ -9,6 +9,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedTableError
@@ -174,6 +175,17 @@ def test_parquet_says_its_clock_and_calendar_and_stores_decimals_as_hive_does(
         if schema.column(at).logical_type.type == "DECIMAL"
     }
     assert kinds == {"FIXED_LEN_BYTE_ARRAY"}
+
+
+def test_a_char_is_stored_as_each_format_has_it(tmp_path: Path) -> None:
+    columns = [Column(name="c", type="char(4)")]
+    for format_, stored in ((FileFormat.ORC, "ab  "), (FileFormat.PARQUET, "ab")):
+        path = str(tmp_path / format_.value)
+        with rows_writer(format_, FS, path, columns, WriterOptions()) as writer:
+            writer.write(pa.array([{"c": "ab "}]))
+            writer.close()
+        read_back = orc.read_table if format_ is FileFormat.ORC else pq.read_table
+        assert read_back(path).column("c").to_pylist() == [stored]
 
 
 def test_batches_share_a_row_group(tmp_path: Path) -> None:
