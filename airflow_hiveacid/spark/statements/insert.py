@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.plan.statements import quoted, resolve_insert
 from airflow_hiveacid.spark.catalyst import Moment, expected_bytes, is_repeatable
 from airflow_hiveacid.spark.checked import resolved
@@ -114,7 +114,7 @@ def new_row_events(program: InsertProgram, source: DataFrame) -> Events:
         frame=partial(_row_events, table, kept, values, key),
         given=(frozenset(c.name for c in table.columns),),
         flat=flat_rows(table, kept, values, key if table.partition_columns else None)
-        if table.kind is TransactionalKind.FULL_ACID
+        if table.storage.format is FileFormat.ORC
         else None,
     )
 
