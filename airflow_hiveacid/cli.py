@@ -219,6 +219,7 @@ def inspect_lines(options: argparse.Namespace) -> Iterator[str]:
                 view.write_ids,
                 view.txns,
                 kind=view.kind,
+                with_originals=view.with_originals,
                 rows_of=rows_of(place.storage.format),
             )
             if options.json:

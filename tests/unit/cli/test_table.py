@@ -252,6 +252,17 @@ def test_an_insert_only_table_is_shown_too(insert_only: TableRef, run: Callable[
     assert "have no identity" in refused
 
 
+def test_a_file_at_the_root_of_an_insert_only_table_is_refused(
+    insert_only: TableRef, tmp_path: Path, run: Callable[..., str]
+) -> None:
+    (tmp_path / "000000_0").write_text("rows?")
+    (place,) = json.loads(run("inspect", "--table", str(insert_only), "--json"))["places"]
+    entry = next(e for e in place["entries"] if e["type"] == "original")
+    assert entry["state"] == "refused"
+    assert "hiveacid.reads.originals" in entry["why"]
+    assert "Trino reads them" in run("scan", "--table", str(insert_only), status=2)
+
+
 def test_an_insert_only_table_of_text_is_scanned_and_its_rows_are_not_counted(
     client: FakeClient, tmp_path: Path, run: Callable[..., str]
 ) -> None:

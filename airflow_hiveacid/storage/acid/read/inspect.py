@@ -20,7 +20,7 @@ from airflow_hiveacid.format.names import (
     OriginalFileName,
     parse_file_name,
 )
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.table import READS_ORIGINALS, TransactionalKind
 from airflow_hiveacid.storage.acid.read.files import committed_length, why_no_original
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors
@@ -53,6 +53,7 @@ class _Place:
     fs: pafs.FileSystem
     root: str
     kind: TransactionalKind
+    with_originals: bool
     rows_of: RowsOf
 
 
@@ -85,6 +86,7 @@ def inspect(
     txns: ValidTxnList | None = None,
     *,
     kind: TransactionalKind = TransactionalKind.FULL_ACID,
+    with_originals: bool = False,
     rows_of: RowsOf = orc_rows,
 ) -> tuple[InspectedEntry, ...]:
     """Look at everything below one root as a reader with these lists sees it.
@@ -94,6 +96,7 @@ def inspect(
         write_ids: which writes the reader sees.
         txns: which compactions it sees; None for all.
         kind: of the table.
+        with_originals: whether files outside of base and delta count in an insert-only table.
         rows_of: how many rows are in a file of this path that counts up to this length.
 
     Raises:
@@ -109,7 +112,7 @@ def inspect(
     live = {file.path for file in state.originals}
     originals = (*state.originals, *state.obsolete_originals)
     with ThreadPoolExecutor(_PARALLEL_READS) as pool:
-        place = _Place(fs=fs, root=root, kind=kind, rows_of=rows_of)
+        place = _Place(fs=fs, root=root, kind=kind, with_originals=with_originals, rows_of=rows_of)
         directories = list(pool.map(lambda d: _directory(place, d), state.directories))
         files = list(pool.map(lambda f: _original(place, f, is_live=f.path in live), originals))
     known = {file.path for file in originals}
@@ -145,8 +148,10 @@ def _directory(place: _Place, directory: AcidDirectory) -> InspectedEntry:
 def _original(place: _Place, file: FileEntry, *, is_live: bool) -> InspectedEntry:
     rows, remark = _rows(place, (file,), None)
     state, why = ("live", "live") if is_live else ("obsolete", "obsolete: a base covers it")
-    is_full = place.kind is TransactionalKind.FULL_ACID
-    if is_live and is_full and not isinstance(parse_file_name(file.name), OriginalFileName):
+    if is_live and place.kind is TransactionalKind.INSERT_ONLY:
+        if not place.with_originals:
+            state, why = "refused", f"it lies in no base or delta, and {READS_ORIGINALS} is not set"
+    elif is_live and not isinstance(parse_file_name(file.name), OriginalFileName):
         state, why = "refused", why_no_original(file)
     return InspectedEntry(
         name=file.path,
