@@ -80,7 +80,7 @@ class InspectedEntry:
     why: str
 
 
-def inspect(
+def inspect(  # noqa: PLR0913 - a snapshot is two lists, a table its kind and its files
     location: str,
     write_ids: ValidWriteIdList,
     txns: ValidTxnList | None = None,
