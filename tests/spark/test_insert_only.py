@@ -59,7 +59,6 @@ def files_of(root: Path) -> list[str]:
     )
 
 
-@pytest.mark.promise("D1")
 @pytest.mark.parametrize("format_", FORMATS)
 def test_rows_are_added_and_replaced(lab: Lab, format_: FileFormat) -> None:
     lab.table("t", AB, kind=INSERT_ONLY, format_=format_)

@@ -57,6 +57,23 @@ def test_an_insert_only_table_is_shown_as_one(bench: Bench) -> None:
     assert bench.table(kind=TransactionalKind.INSERT_ONLY).kind is TransactionalKind.INSERT_ONLY
 
 
+@pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET, FileFormat.TEXT])
+def test_an_insert_only_table_and_its_partitions_say_their_format(
+    bench: Bench, client: MetastorePort, format_: FileFormat
+) -> None:
+    table = bench.table(
+        kind=TransactionalKind.INSERT_ONLY,
+        format=format_,
+        partition_columns=(Column(name="month", type="int"),),
+    )
+    assert table.storage.format is format_
+    client.add_partitions(table, [month("1")])
+    (partition,) = client.list_partitions(table)
+    assert partition.storage is not None
+    assert partition.storage.format is format_
+    assert client.get_partitions(table, [month("1")]) == (partition,)
+
+
 def test_a_table_without_transactions_is_shown_as_one(bench: Bench) -> None:
     assert bench.table(kind=TransactionalKind.NONE).kind is TransactionalKind.NONE
 
