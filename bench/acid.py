@@ -35,6 +35,7 @@ from airflow_hiveacid.jobs.specs import (
 )
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.listing import list_table
@@ -106,6 +107,8 @@ class AcidTable:
             ref=TableRef(DATABASE, name),
             columns=tuple(columns),
             partition_columns=tuple(partition_columns),
+            # Else a minor compaction that meets delete events is a major one.
+            parameters={ONLY_HIVE_4_READS: "true"},
         )
         with connect(lab.endpoint) as client:
             client.create_database(DATABASE)

@@ -70,9 +70,18 @@ def tree(root: int, processes: Mapping[int, Process]) -> set[int]:
 
 
 def cpu_seconds(root: int) -> float:
-    """CPU seconds that a tree has used so far, user and system, ended children included."""
-    processes = running()
-    return sum(processes[pid].cpu_seconds for pid in tree(root, processes))
+    """CPU seconds that a tree has used so far, user and system, ended children included.
+
+    One that ends while it is looked at would be in neither place: not there any more, and not yet
+    with its parent when that was read. So the tree is read until nobody has come or gone.
+    """
+    before: set[int] = set()
+    while True:
+        processes = running()
+        pids = tree(root, processes)
+        if pids == before:
+            return sum(processes[pid].cpu_seconds for pid in pids)
+        before = pids
 
 
 def machine_cpu_seconds() -> float:

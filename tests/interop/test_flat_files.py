@@ -18,10 +18,12 @@ from airflow_hiveacid.jobs.specs import InsertSpec, SourceSpec
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.reader import read_events
+from airflow_hiveacid.storage.acid.write import whole_stripes
 from airflow_hiveacid.storage.acid.write.flat_layout import can_be_flat
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from spark_lab import native_files
+from unit.storage.compacting import compact
 from writer_cases import (
     DATES,
     FAR_MICROSECONDS,
@@ -156,3 +158,48 @@ def test_every_reader_reads_every_type_as_it_was_inserted(
         {"writeid": 1, "bucketid": 536870912, "rowid": number} for number in range(len(rows))
     ]
     assert sorted((row[1:] for row in rows), key=lambda row: int(row[0])) == case.judged()
+
+
+@pytest.mark.parametrize(
+    ("case", "writer", "buckets"),
+    [(FLAT, JAVA, 0), (OURS, CPP, 1)],
+    ids=["Java's stripe", "C++'s stripe"],
+)
+def test_every_reader_reads_a_copied_stripe_beside_an_encoded_one(
+    case: WriterCase,
+    writer: int,
+    buckets: int,
+    lab4: Lab,
+    tmp_path: Path,
+    agreed_rows: AgreedRows,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file, location = inserted(lab4, case, tmp_path, buckets)
+    (stripe,) = read_tail(FS, str(file)).stripes
+    lab4.insert("t", [(1_000_000,)], ["id"])
+    snapshot = lab4.snapshot("t")
+    write_ids = snapshot.write_ids(lab4.info("t").ref)
+    monkeypatch.setattr(whole_stripes, "LEAST_BYTES", stripe.length)
+    assert compact(lab4.root("t"), case.columns, write_ids, snapshot.txns, major=True) == (
+        "base_0000002",
+    )
+    tail = read_tail(FS, str(lab4.root("t") / "base_0000002" / "bucket_00000"))
+    assert tail.footer.writer == writer
+    first, _ = tail.stripes
+    assert first.data_length == stripe.data_length
+    rows: list[list[Any]] = agreed_rows(
+        lab4.root("t"),
+        write_ids.text(),
+        case.schema,
+        txns=snapshot.txns.text(),
+        buckets=buckets or -1,
+    )
+    copied = [row[1:] for row in rows if row[0]["writeid"] == 1]
+    assert sorted(copied, key=lambda row: int(row[0])) == case.judged()
+    assert [row[1] for row in rows if row[0]["writeid"] == 2] == [1_000_000]
+    native = resolve_target(lab4.spark, lab4.client, lab4.info("t"), snapshot).rows(NATIVE_COLUMNS)
+    assert len(native_files(native)) == 1
+    source = lab4.spark.read.parquet(location).select(NATIVE_COLUMNS).orderBy("id")
+    expected = told(source.collect())
+    assert told(native.where("id < 1000000").orderBy("id").collect()) == expected
+    assert native.where("id = 1000000").count() == 1

@@ -5,7 +5,11 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.errors import DirectoryExistsError
 from airflow_hiveacid.jobs.results import JobStatus
@@ -13,13 +17,18 @@ from airflow_hiveacid.jobs.specs import (
     CleanSpec,
     CompactionChoice,
     CompactSpec,
+    InsertSpec,
+    SourceSpec,
 )
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
+from airflow_hiveacid.storage.orc.tail import read_tail
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from spark_lab import Lab
 
 COLUMNS = {"id": "bigint", "name": "string"}
@@ -95,6 +104,29 @@ def test_a_minor_compaction_with_deletes_becomes_a_major_one(lab: Lab) -> None:
     assert one["kind"] == "major"
     assert "visible at once" in one["why"]
     assert lab.rows("t") == rows
+
+
+def test_a_large_stripe_that_nothing_happens_to_is_copied(lab4: Lab, tmp_path: Path) -> None:
+    noise = np.random.default_rng(7)
+    texts = [noise.bytes(1000).hex() for _ in range(10_000)]
+    source = str(tmp_path / "source.parquet")
+    pq.write_table(pa.table({"id": range(10_000), "name": texts}), source)
+    lab4.table("t", COLUMNS)
+    lab4.run(
+        InsertSpec(target=f"{lab4.db}.t", source=SourceSpec(format="parquet", location=source))
+    )
+    lab4.insert("t", [(-1, "small"), (-2, "gone")], ["id", "name"])
+    lab4.delete("t", "id = -2")
+    before, rows = identities(lab4), lab4.rows("t")
+    lab4.compact("t", CompactionChoice.MAJOR)
+    (old,) = lab4.root("t").glob("delta_0000001_0000001_0000/bucket_00000")
+    (new,) = lab4.root("t").glob("base_*/bucket_00000")
+    (stripe,) = read_tail(LocalFileSystem(), str(old)).stripes
+    end = stripe.offset + stripe.index_length + stripe.data_length
+    assert new.read_bytes()[3:end] == old.read_bytes()[3:end]
+    lab4.clean("t")
+    assert lab4.rows("t") == rows
+    assert identities(lab4) == before
 
 
 def test_a_worker_of_3_that_comes_during_a_compaction_has_the_partition_to_itself(

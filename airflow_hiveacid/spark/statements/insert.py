@@ -24,6 +24,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
+from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.plan.statements import quoted, resolve_insert
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.specs import InsertSpec
 
 _WRITER_BYTES: Final = 256 << 20
-_MAX_BUCKETS: Final = 4096  # what the bucket property's 12 bits hold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +164,7 @@ def _writers(source: DataFrame) -> int:
 
 def _in_place(rows: DataFrame) -> DataFrame:
     """Number the writers by Spark's own partitions, put together where they are too many."""
-    return with_no_old_row(rows.coalesce(_MAX_BUCKETS)).withColumn(
+    return with_no_old_row(rows.coalesce(MAX_BUCKET_ID + 1)).withColumn(
         "_bucket", F.spark_partition_id()
     )
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from pyarrow import fs as pafs
 from pyspark.errors import IllegalArgumentException, NumberFormatException
 
-from airflow_hiveacid.format.bucket_codec import encode
+from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID, encode
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import data_file
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.spark.writing.writers import WritePlan
 
-_MOST_BUCKETS: Final = 4096  # what the bucket property's 12 bits hold
 _LEAST_BYTES: Final = 64 << 20
 # Up to here a stage of tasks would cost more than the copying.
 _FEW_COPIES: Final = 4
@@ -180,7 +179,7 @@ def bucket_copies(files: Sequence[FlatFile]) -> list[BucketCopy]:
     for _, group in itertools.groupby(files, key=lambda file: file.group):
         members = list(group)
         total = sum(file.size_bytes for file in members)
-        least = max(_LEAST_BYTES, -(-total // (_MOST_BUCKETS - 1)))
+        least = max(_LEAST_BYTES, -(-total // MAX_BUCKET_ID))
         bucket, size, sources = 0, 0, []
         for file in members:
             sources.append(file.uri)

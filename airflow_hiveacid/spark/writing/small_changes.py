@@ -27,8 +27,9 @@ MOST_EVENTS: Final = 50_000
 MOST_BYTES: Final = 16 << 20
 """What comes to the driver: some tenths of a second's work, and memory that every driver has."""
 
-# Few, since what a batch leaves alone is fetched with it, however wide that is.
-_BATCH_ROWS: Final = 1_000
+_BATCH_ROWS: Final = 16_384
+# What rows leave alone is fetched with their batch, however wide that is.
+_FETCHING_ROWS: Final = 1_000
 # That of `spark.events.grouped`.
 _ORDER: Final = (*GROUP, "_file", *IDENTITY)
 
@@ -50,7 +51,8 @@ def write_here(plan: WritePlan, events: DataFrame) -> list[Written]:
         batches = collected(events)
         if not batches:
             return []
-        found = pa.Table.from_batches(batches)
+        (found,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
         order = pc.sort_indices(found, [(name, "ascending", "at_start") for name in _ORDER])
-        ordered = found.take(order).combine_chunks().to_batches(_BATCH_ROWS)
-        return Written.all_of(write_events(iter(ordered), plan=plan))
+        step = _FETCHING_ROWS if plan.old_files else _BATCH_ROWS
+        ordered = (found.take(order[at : at + step]) for at in range(0, len(order), step))
+        return Written.all_of(write_events(ordered, plan=plan))

@@ -165,9 +165,17 @@ class EventCheck:
         at = keys.first_out_of_order(strictly=True)
         if at is not None:
             self._refuse_order(keys.at(at - 1), keys.at(at))
-        if self._last is not None and keys.at(0) <= self._last:
-            self._refuse_order(self._last, keys.at(0))
-        self._last = keys.at(-1)
+        self.pass_over(keys.at(0), keys.at(-1))
+
+    def pass_over(self, first: Key, last: Key) -> None:
+        """Accept events between these two, which have been checked elsewhere.
+
+        Raises:
+            CorruptFileError: they do not rise above all before.
+        """
+        if self._last is not None and first <= self._last:
+            self._refuse_order(self._last, first)
+        self._last = last
 
     def _refuse_order(self, before: Key, after: Key) -> None:
         raise self._refused(

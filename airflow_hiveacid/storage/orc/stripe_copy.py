@@ -124,14 +124,18 @@ def with_row_index(
 class StripeWriter:
     """Writes stripes one behind the other. Mutable: it knows how far it has come.
 
-    `out` takes bytes. All stripes have to come from files of one compression.
+    `out` takes bytes. All stripes have to come from files of one compression. A file begins with
+    what it begins with, unless there are `position` bytes of it already.
     """
 
-    def __init__(self, out: Callable[[bytes], object], compression: Compression) -> None:
+    def __init__(
+        self, out: Callable[[bytes], object], compression: Compression, position: int = 0
+    ) -> None:
         self._out = out
         self._compression = compression
-        self.position = 0
-        self._emit(MAGIC)
+        self.position = position
+        if not position:
+            self._emit(MAGIC)
 
     def add(self, source: pa.NativeFile, tail: OrcTail, content: StripeContent) -> pb.Stripe:
         """Write one stripe whose streams are in this file; says where it is now.

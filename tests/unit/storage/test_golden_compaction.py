@@ -9,6 +9,7 @@ import pytest
 from airflow_hiveacid.format.errors import NotEnoughHistoryError, UnsupportedTableError
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.storage.acid.write import whole_stripes
 from judges.golden import GoldenCase, cases
 from unit.storage.compacting import compact
 from unit.storage.test_golden import rows_at
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 GOLDEN = cases()
 READABLE = [case for case in GOLDEN if "uniontype" not in case.schema]
 WITH_UNIONS = [case for case in GOLDEN if "uniontype" in case.schema]
+
+
+@pytest.fixture(autouse=True)
+def _copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stripes of any size are copied, where they are ours; Hive's never are."""
+    monkeypatch.setattr(whole_stripes, "LEAST_BYTES", 0)
 
 
 def roots(case: GoldenCase, folder: Path) -> list[Path]:

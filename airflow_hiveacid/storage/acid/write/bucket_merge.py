@@ -2,7 +2,8 @@
 
 Takes the files of one bucket and what a plan says about them; writes staged files. Streams: it
 holds one batch of every open file, whatever the sizes. Rows keep identity and every value; only
-events of write IDs that the compactor's list leaves out are dropped.
+events of write IDs that the compactor's list leaves out are dropped. Large stripes that nothing
+happens to are copied (`whole_stripes`).
 
 Two rules beyond merging (both of Hive's own compactors lack one or the other):
 
@@ -15,6 +16,7 @@ Two rules beyond merging (both of Hive's own compactors lack one or the other):
 from __future__ import annotations
 
 import functools
+import itertools
 import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -29,6 +31,12 @@ from airflow_hiveacid.storage.acid.merge import subtract_deletes, unique_deletes
 from airflow_hiveacid.storage.acid.read.live import live_in, visible_in
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY, ORIGINAL_WRITE_ID
+from airflow_hiveacid.storage.acid.write.whole_stripes import (
+    WholeStripe,
+    between,
+    whole_stripes,
+    without,
+)
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.stores.filesystem import make_directory
 from airflow_hiveacid.storage.stores.locations import open_location
@@ -83,27 +91,44 @@ def compact_bucket(work: BucketCompaction, attempt: str) -> tuple[CompactedFile,
     """
     results = []
     for output in work.outputs:
-        events = _events(work, output)
-        written = _write(work, output, events, attempt)
+        written = _write(work, output, _parts(work, output), attempt)
         if written is not None:
             results.append(written)
     return tuple(results)
 
 
-def _events(work: BucketCompaction, output: BaseName | DeltaName) -> Iterator[pa.RecordBatch]:
+def _parts(
+    work: BucketCompaction, output: BaseName | DeltaName
+) -> Iterator[pa.RecordBatch | WholeStripe]:
     """What goes into one result directory."""
-    read = functools.partial(
-        read_events,
-        columns=work.columns,
-        timestamps=TimestampForm.PAIR,
-        matching=Matching.UNAMBIGUOUS,
-    )
-    if isinstance(output, BaseName):
-        return live_in(work.inserts, work.deletes, work.write_ids, read)
-    if output.is_delete:
+    if isinstance(output, DeltaName) and output.is_delete:
         return _only(_deletes(work), own=False)
-    inserts = visible_in(work.inserts, work.write_ids, read)
-    return subtract_deletes(inserts, _only(_deletes(work), own=True))
+    whole = whole_stripes(
+        work.inserts,
+        work.deletes,
+        work.write_ids,
+        bucket_id=work.bucket_id,
+        columns=work.columns,
+        options=work.options,
+    )
+    left = without(whole, work.inserts)
+    inserts = [file for file in work.inserts if file.key in left]
+
+    def read(file: AcidFile) -> Iterator[pa.RecordBatch]:
+        return read_events(
+            file,
+            work.columns,
+            stripes=left[file.key],
+            timestamps=TimestampForm.PAIR,
+            matching=Matching.UNAMBIGUOUS,
+        )
+
+    if isinstance(output, BaseName):
+        events = live_in(inserts, work.deletes, work.write_ids, read)
+    else:
+        visible = visible_in(inserts, work.write_ids, read)
+        events = subtract_deletes(visible, _only(_deletes(work), own=True))
+    return between(events, whole)
 
 
 def _deletes(work: BucketCompaction) -> Iterator[pa.RecordBatch]:
@@ -133,10 +158,11 @@ def _only(deletes: Iterator[pa.RecordBatch], *, own: bool) -> Iterator[pa.Record
 def _write(
     work: BucketCompaction,
     output: BaseName | DeltaName,
-    events: Iterator[pa.RecordBatch],
+    parts: Iterator[pa.RecordBatch | WholeStripe],
     attempt: str,
 ) -> CompactedFile | None:
-    first = next((batch for batch in events if batch.num_rows), None)
+    filled = (part for part in parts if isinstance(part, WholeStripe) or part.num_rows)
+    first = next(filled, None)
     if first is None:
         return None
     name = bucket_file(work.bucket_id)
@@ -145,9 +171,11 @@ def _write(
     is_delete = isinstance(output, DeltaName) and output.is_delete
     writer = AcidFileWriter(fs, path, work.columns, work.options, is_delete=is_delete)
     try:
-        writer.write(first)
-        for batch in events:
-            writer.write(batch)
+        for part in itertools.chain([first], filled):
+            if isinstance(part, WholeStripe):
+                writer.copy(part)
+            else:
+                writer.write(part)
         written = writer.close()
     except BaseException:
         writer.abort()

@@ -10,7 +10,7 @@ it; Trino wants it to be set, and takes ours for an ACID file because `hive.acid
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.types import (
@@ -40,7 +40,7 @@ from airflow_hiveacid.storage.orc.footer import (
 )
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.statistics import keep_lengths_only, merge_stripes, shorten_bounds
-from airflow_hiveacid.storage.values.column_types import types_from
+from airflow_hiveacid.storage.values.column_types import row_type, types_from
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -74,12 +74,27 @@ class AcidFacts:
     nul_column_ids: Collection[int]
 
 
+def copied_segment(tail: OrcTail, number: int, copied: pb.Stripe) -> Segment:
+    """One stripe of another file, by its 0-based number there, that now is `copied`."""
+    footer, metadata = pb.Footer(), pb.Metadata()
+    footer.CopyFrom(tail.footer)
+    for field in ("stripes", "statistics", "metadata"):
+        footer.ClearField(field)
+    footer.stripes.append(copied)
+    metadata.stripes.append(tail.metadata.stripes[number])
+    footer.statistics.extend(merge_stripes(metadata.stripes))
+    edited = replace(tail, footer=footer, metadata=metadata, content=None)
+    return Segment(tail=edited, start=len(MAGIC))
+
+
 def acid_types(columns: Sequence[Column]) -> list[pb.Type]:
     """The types of an ACID file by column ID, with the lengths of char and varchar.
 
     Raises:
         InvalidNameError: a type text is no Hive type.
+        UnsupportedTableError: a column is or holds a union.
     """
+    row_type(columns)  # refuses unions
     nodes = type_tree(columns)
     root = pb.Type(
         kind=TypeKind.STRUCT,
@@ -101,7 +116,7 @@ def compose_tail(
     """The tail of the whole file.
 
     Args:
-        segments: At least one; all by the same kind of writer with the same options.
+        segments: At least one; all of one compression and one stride of the row index.
         columns: The table's columns.
         facts: What else stands in it.
         path: The file, for messages.
@@ -142,8 +157,10 @@ def whole_tail(
         path: The file, for messages.
     """
     first = segments[0].tail
-    footer, metadata = pb.Footer(), pb.Metadata()
+    footer, metadata, postscript = pb.Footer(), pb.Metadata(), pb.PostScript()
     footer.CopyFrom(first.footer)
+    postscript.CopyFrom(first.postscript)
+    postscript.compression_block_size = max(s.tail.compression_block_bytes for s in segments)
     del footer.stripes[:]
     for segment in segments:
         for stripe in segment.tail.footer.stripes:
@@ -163,7 +180,7 @@ def whole_tail(
     return OrcTail(
         path=path,
         file_length=len(MAGIC) + length,
-        postscript=first.postscript,
+        postscript=postscript,
         footer=footer,
         metadata=metadata,
     )
@@ -221,6 +238,6 @@ def _type(node: TypeNode) -> pb.Type:
         case StructType(fields=fields):
             names = [name for name, _ in fields]
             type_ = pb.Type(kind=TypeKind.STRUCT, children=children, field_names=names)
-        case _:  # the writer has refused unions
+        case _:
             type_ = pb.Type(kind=PRIMITIVE_KINDS[str(node.type)])
     return type_

@@ -47,8 +47,10 @@ from airflow_hiveacid.storage.acid.row_schema import (
 )
 from airflow_hiveacid.storage.acid.write.orc_file import OrcFile, stripe_row_limit
 from airflow_hiveacid.storage.acid.write.python_values import undecodable
-from airflow_hiveacid.storage.acid.write.tail import AcidFacts, compose_tail
+from airflow_hiveacid.storage.acid.write.tail import AcidFacts, compose_tail, copied_segment
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.orc.stripe_copy import StripeWriter
+from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.values.limits import fit_rows
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.ids import BucketId
     from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.storage.acid.write.whole_stripes import WholeStripe
     from airflow_hiveacid.storage.orc.footer import OrcTail
 
 __all__ = [
@@ -118,7 +121,8 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
         if not isinstance(name, BucketFileName):
             raise InvalidNameError(name=path, what="path of a bucket file")
         self._columns, self._bucket_id, self._is_delete = tuple(columns), name.bucket_id, is_delete
-        self._schema: pa.Schema = acid_schema(columns)
+        self._default_schema = acid_schema(columns)
+        self._schema: pa.Schema | None = None
         self._check = EventCheck(path, name.bucket_id, is_delete=is_delete)
         nodes = type_tree(columns)
         super().__init__(
@@ -159,6 +163,24 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
                 self._byte_ids |= undecodable(fitted.rows, self._nodes)
         self._append(batch, needs_rows=needs_rows)
 
+    def copy(self, stripe: WholeStripe) -> None:
+        """Append a stripe of another file as it is, which ends the one at work.
+
+        Raises:
+            CorruptFileError: its identities do not rise above all before, or it is cut off.
+            StorageError: reading failed.
+        """
+        self._finish_segment()
+        self._check.pass_over(stripe.first, stripe.last)
+        tail = stripe.tail
+        stripes = StripeWriter(self._emit, tail.compression, self._position)
+        with file_errors("read", tail.path), stripe.file.fs.open_input_file(tail.path) as source:
+            copied = stripes.add(source, tail, stripe.content)
+        self._segments.append(copied_segment(tail, stripe.number, copied))
+        self._first_key = self._first_key or stripe.first
+        self._last_key = stripe.last
+        self._stripe_keys.append(stripe.last)
+
     def close(self) -> WrittenFile:
         """Finish the file.
 
@@ -166,7 +188,7 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
             CorruptFileError: the encoder cut its stripes where it was not seen to; the file is not
                 to be used.
         """
-        tail = self._finish(acid_schema(self._columns))
+        tail = self._finish(self._default_schema)
         return WrittenFile(
             path=self._path,
             bucket_id=self._bucket_id,
@@ -189,23 +211,20 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
         return compose_tail(self._segments, self._columns, facts, path=self._path)
 
     def _check_schema(self, schema: pa.Schema) -> None:
-        is_first = self._first_key is None
-        if schema.equals(self._schema) and not is_first:
-            return
-        if not is_first or schema.names != self._schema.names:
-            raise TypeMismatchError(
-                table=self._table,
-                column="(all)",
-                column_type=str(self._schema),
-                value_type=str(schema),
-            )
+        if self._schema is not None:
+            if schema.equals(self._schema):
+                return
+            raise self._mismatch("(all)", self._schema, schema)
+        wanted = self._default_schema
+        if schema.names != wanted.names:
+            raise self._mismatch("(all)", wanted, schema)
         check_row_type(self._table, self._columns, schema.field(ROW).type)
         wanted = root_schema(schema.field(ROW).type)
         if schema.types != wanted.types:
-            raise TypeMismatchError(
-                table=self._table,
-                column="(ACID columns)",
-                column_type=str(wanted),
-                value_type=str(schema),
-            )
+            raise self._mismatch("(ACID columns)", wanted, schema)
         self._schema = schema.remove_metadata()
+
+    def _mismatch(self, column: str, wanted: pa.Schema, found: pa.Schema) -> TypeMismatchError:
+        return TypeMismatchError(
+            table=self._table, column=column, column_type=str(wanted), value_type=str(found)
+        )

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow.fs import LocalFileSystem
@@ -19,6 +20,7 @@ from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.read.reader import read_events
+from airflow_hiveacid.storage.acid.write import whole_stripes
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.listing import list_table
@@ -116,14 +118,22 @@ class World:
 
 
 @settings(max_examples=40, deadline=None)
-@given(first=STEPS, then=STEPS, minor=st.booleans(), major=st.booleans())
+@given(
+    first=STEPS,
+    then=STEPS,
+    minor=st.booleans(),
+    major=st.booleans(),
+    copied=st.sampled_from([0, whole_stripes.LEAST_BYTES]),
+)
 def test_no_compaction_changes_a_row_or_an_identity(
     first: list[tuple[int, list[int], bool]],
     then: list[tuple[int, list[int], bool]],
     minor: bool,
     major: bool,
+    copied: int,
 ) -> None:
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(whole_stripes, "LEAST_BYTES", copied)
         world = World(Path(directory))
         for inserts, kills, aborts in first:
             world.write(inserts, kills, aborts=aborts)

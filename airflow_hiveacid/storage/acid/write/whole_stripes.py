@@ -1,0 +1,279 @@
+"""Which stripes a compaction may copy as they are: nothing is left out, and nothing comes between.
+
+Takes the files of one bucket; gives the stripes all of whose rows stay, side by side, and whose
+bytes are what our own writers store today. The identity of their rows is read (five columns, which
+are runs); no value of the table is. Copied stripes keep the size that they have, so small ones are
+not copied: to join them is what compaction is for.
+"""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from airflow_hiveacid.format.bucket_codec import decode
+from airflow_hiveacid.format.errors import InvalidNameError, UnsupportedFileError
+from airflow_hiveacid.format.ids import LONG_MAX, BucketProperty
+from airflow_hiveacid.storage.acid.events import identity_at
+from airflow_hiveacid.storage.acid.identity import Keys, current_write_ids
+from airflow_hiveacid.storage.acid.merge import visible_mask
+from airflow_hiveacid.storage.acid.read.acid_file import FileKind
+from airflow_hiveacid.storage.acid.read.live import visible_in
+from airflow_hiveacid.storage.acid.read.reader import read_events
+from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
+from airflow_hiveacid.storage.acid.write.tail import acid_types
+from airflow_hiveacid.storage.orc.footer import Calendar
+from airflow_hiveacid.storage.orc.stripe_copy import stripe_content
+from airflow_hiveacid.storage.stores.filesystem import file_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from airflow_hiveacid.format.ids import BucketId
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.storage.acid.identity import Key
+    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+    from airflow_hiveacid.storage.acid.row_schema import RecordIdentifier
+    from airflow_hiveacid.storage.orc.encoders import WriterOptions
+    from airflow_hiveacid.storage.orc.footer import OrcTail
+    from airflow_hiveacid.storage.orc.stripe_copy import StripeContent
+
+LEAST_BYTES: Final = 8 << 20
+"""A smaller stripe is not worth a place of its own in the result."""
+
+_VERSION: Final = [0, 12]
+# Who writes as our own two writers do: ORC's C++ writer of any age that Arrow has had, and Java's
+# since it counts rows and cuts bounds as it does now (`OrcFile.WriterVersion.ORC_14`).
+_OLDEST_OF_WRITER: Final[Mapping[int, int]] = {0: 9, 1: 6}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeStripe:
+    """One stripe that is copied.
+
+    `number` is its 0-based number in the file, `content` what it consists of; `first` and `last`
+    are the identities of its first and last row.
+    """
+
+    file: AcidFile
+    tail: OrcTail
+    number: int
+    content: StripeContent
+    first: RecordIdentifier
+    last: RecordIdentifier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Range:
+    """Where some rows lie in the order of identity, both ends inclusive; `whole` if it may be."""
+
+    first: Key
+    last: Key
+    whole: WholeStripe | None = None
+
+
+def whole_stripes(  # noqa: PLR0913 - what a bucket consists of, and what its result has to be
+    inserts: Sequence[AcidFile],
+    deletes: Sequence[AcidFile],
+    write_ids: ValidWriteIdList,
+    *,
+    bucket_id: BucketId,
+    columns: Sequence[Column],
+    options: WriterOptions,
+) -> tuple[WholeStripe, ...]:
+    """The stripes that go over as they are, in the order of identity.
+
+    Args:
+        inserts: the files with rows.
+        deletes: those with delete events, also of other rows.
+        write_ids: which events count.
+        bucket_id: of the result.
+        columns: the table's.
+        options: of the result.
+
+    Raises:
+        CorruptFileError, UnsupportedFileError: a file cannot be believed.
+        StorageError: reading failed.
+    """
+    tails = {
+        file.key: file.tail()
+        for file in inserts
+        if file.kind is FileKind.DATA and file.length >= LEAST_BYTES
+    }
+    large = {
+        file.key: _large_stripes(tails[file.key])
+        for file in inserts
+        if file.key in tails and _is_as_we_write(tails[file.key], columns, options)
+    }
+    if not any(large.values()):
+        return ()
+    stays = partial(_stays, write_ids=write_ids, bucket_id=bucket_id)
+    ranges = [
+        found
+        for file in inserts
+        for found in _ranges(file, tails.get(file.key), large.get(file.key, ()), stays)
+    ]
+    alone = _apart(ranges)
+    return _untouched(alone, deletes, write_ids) if alone else ()
+
+
+def without(
+    whole: Sequence[WholeStripe], inserts: Sequence[AcidFile]
+) -> dict[str, tuple[int, ...] | None]:
+    """Which stripes of each file, by its key, are left; None for all, no entry for none."""
+    left: dict[str, tuple[int, ...] | None] = {file.key: None for file in inserts}
+    for key, stripes in itertools.groupby(
+        sorted(whole, key=lambda one: one.file.key), key=lambda one: one.file.key
+    ):
+        gone = list(stripes)
+        numbers = {one.number for one in gone}
+        rest = tuple(n for n in range(len(gone[0].tail.stripes)) if n not in numbers)
+        if rest:
+            left[key] = rest
+        else:
+            del left[key]
+    return left
+
+
+def between(
+    events: Iterator[pa.RecordBatch], whole: Sequence[WholeStripe]
+) -> Iterator[pa.RecordBatch | WholeStripe]:
+    """Stripes put where they belong among sorted events, of which none lies within a stripe."""
+    waiting = list(reversed(whole))
+    for batch in events:
+        rest = batch
+        while waiting and rest.num_rows:
+            count = Keys.of(rest).count_below(waiting[-1].first)
+            if count == rest.num_rows:
+                break
+            if count:
+                yield rest.slice(0, count)
+                rest = rest.slice(count)
+            yield waiting.pop()
+        yield rest
+    yield from reversed(waiting)
+
+
+def _is_as_we_write(tail: OrcTail, columns: Sequence[Column], options: WriterOptions) -> bool:
+    """Whether the stripes of a file can stand beside those of our own writers."""
+    writer, version = tail.footer.writer, tail.postscript.writer_version
+    return (
+        list(tail.footer.types) == acid_types(columns)
+        and list(tail.postscript.version) == _VERSION
+        and version >= _OLDEST_OF_WRITER.get(writer, version + 1)
+        and tail.compression == options.kind
+        and tail.row_index_stride == options.row_index_stride
+        and tail.calendar is Calendar.PROLEPTIC_GREGORIAN
+        and len(tail.metadata.stripes) == len(tail.stripes)
+        and all(len(stripe.columns) == len(tail.types) for stripe in tail.metadata.stripes)
+    )
+
+
+def _large_stripes(tail: OrcTail) -> tuple[int, ...]:
+    return tuple(n for n, stripe in enumerate(tail.stripes) if stripe.length >= LEAST_BYTES)
+
+
+def _ranges(
+    file: AcidFile,
+    tail: OrcTail | None,
+    large: Sequence[int],
+    stays: Callable[[pa.RecordBatch], bool],
+) -> Iterator[_Range]:
+    """Where the rows of a file lie: stripe by stripe where one is copied, perhaps."""
+    if tail is None or not large:
+        greatest = file.greatest_write_id if file.synthetic is None else file.synthetic.write_id
+        last = LONG_MAX if greatest is None else greatest, LONG_MAX, LONG_MAX
+        yield _Range(first=file.least_key, last=last)
+        return
+    contents = _copyable(file, tail, large)
+    for number, stripe in enumerate(tail.stripes):
+        if stripe.rows:
+            yield _range(file, tail, number, contents.get(number), stays)
+
+
+def _copyable(file: AcidFile, tail: OrcTail, large: Sequence[int]) -> dict[int, StripeContent]:
+    """What the large stripes consist of, where they can be copied."""
+    found = {}
+    with file_errors("read", file.path), file.fs.open_input_file(file.path) as source:
+        for number in large:
+            with suppress(UnsupportedFileError):
+                content = stripe_content(source, tail, number)
+                if content.writer_time_zone in UTC_ZONES:
+                    found[number] = content
+    return found
+
+
+def _range(
+    file: AcidFile,
+    tail: OrcTail,
+    number: int,
+    content: StripeContent | None,
+    stays: Callable[[pa.RecordBatch], bool],
+) -> _Range:
+    """Where the rows of one stripe lie, which is not empty."""
+    ends: list[RecordIdentifier] = []
+    all_stay = True
+    for batch in read_events(file, (), stripes=[number], tail=tail):
+        ends += identity_at(batch, 0), identity_at(batch, -1)
+        all_stay = all_stay and stays(batch)
+    first, last = ends[0], ends[-1]
+    if content is None or not all_stay:
+        return _Range(first=first, last=last)
+    whole = WholeStripe(
+        file=file, tail=tail, number=number, content=content, first=first, last=last
+    )
+    return _Range(first=first, last=last, whole=whole)
+
+
+def _stays(batch: pa.RecordBatch, *, write_ids: ValidWriteIdList, bucket_id: BucketId) -> bool:
+    """Whether all are visible rows of this bucket, each with an identity of its own."""
+    current, keys = current_write_ids(batch), Keys.of(batch)
+    try:
+        buckets = {decode(BucketProperty(int(p))).bucket_id for p in np.unique(keys.bucket)}
+    except InvalidNameError:
+        return False
+    return (
+        buckets == {bucket_id}
+        and bool((keys.original == current).all())
+        and bool(visible_mask(current, write_ids).all())
+        and keys.first_out_of_order(strictly=True) is None
+    )
+
+
+def _apart(ranges: Sequence[_Range]) -> list[WholeStripe]:
+    """The stripes that share no stretch of identities with anything else, in order."""
+    ordered = sorted(ranges, key=lambda one: (one.first, one.last))
+    following = [one.first for one in ordered[1:]]
+    found: list[WholeStripe] = []
+    reached: Key | None = None
+    for one, after in itertools.zip_longest(ordered, following):
+        is_alone = (reached is None or reached < one.first) and (after is None or one.last < after)
+        if one.whole is not None and is_alone:
+            found.append(one.whole)
+        reached = one.last if reached is None else max(reached, one.last)
+    return found
+
+
+def _untouched(
+    stripes: Sequence[WholeStripe], deletes: Sequence[AcidFile], write_ids: ValidWriteIdList
+) -> tuple[WholeStripe, ...]:
+    """The stripes of which no row has a visible delete event."""
+    near = [d for d in deletes if any(d.may_meet(one.file) for one in stripes)]
+    touched: set[int] = set()
+    for batch in visible_in(near, write_ids):
+        keys = Keys.of(batch)
+        start, stop = keys.at(0), keys.at(-1)
+        for at, one in enumerate(stripes):
+            if at in touched or one.last < start or stop < one.first:
+                continue
+            if keys.count_up_to(one.last) > keys.count_below(one.first):
+                touched.add(at)
+    return tuple(one for at, one in enumerate(stripes) if at not in touched)
