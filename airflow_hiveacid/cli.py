@@ -206,6 +206,7 @@ def inspect_lines(options: argparse.Namespace) -> Iterator[str]:
     """
     from airflow_hiveacid import cli_output  # noqa: PLC0415 - needs rich
     from airflow_hiveacid.storage.acid.read.inspect import inspect  # noqa: PLC0415 - needs pyarrow
+    from airflow_hiveacid.storage.plain.rows import rows_of  # noqa: PLC0415 - as above
 
     _check(options, needed=("write_ids",))
     with cli_view.looking(options, holds_files=False) as view:
@@ -213,7 +214,14 @@ def inspect_lines(options: argparse.Namespace) -> Iterator[str]:
             yield f"{view.title}: write IDs {view.write_ids.text()}\n"
         bodies = []
         for place in view.places:
-            entries = inspect(place.location, view.write_ids, view.txns)
+            entries = inspect(
+                place.location,
+                view.write_ids,
+                view.txns,
+                kind=view.kind,
+                with_originals=view.with_originals,
+                rows_of=rows_of(place.storage.format),
+            )
             if options.json:
                 body = {"location": place.location, "entries": [asdict(e) for e in entries]}
                 bodies.append({"partition": str(place.partition), **body})

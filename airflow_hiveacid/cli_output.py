@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.types import HiveType, PrimitiveType, StructType, parse_type
 from airflow_hiveacid.storage.acid.read.scan import scan
+from airflow_hiveacid.storage.plain.scan import scan_plain
+from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
@@ -55,7 +59,18 @@ def json_rows(view: View, *, with_identity: bool, limit: int) -> Iterator[list[s
     types += [_partition_type(column.type) for column in view.partition_columns]
     left = limit or None
     for place in view.places:
-        batches = scan(
+        for batch in _rows(view, place, with_identity=with_identity):
+            whole = _with_partition(batch.slice(0, left), view, place)
+            yield list(json_lines(whole, [_IDENTITY, *types] if with_identity else types))
+            if left is not None:
+                left -= whole.num_rows
+                if left <= 0:
+                    return
+
+
+def _rows(view: View, place: Place, *, with_identity: bool) -> Iterator[pa.RecordBatch]:
+    if view.kind is TransactionalKind.FULL_ACID:
+        return scan(
             place.location,
             view.columns,
             view.write_ids,
@@ -63,13 +78,18 @@ def json_rows(view: View, *, with_identity: bool, limit: int) -> Iterator[list[s
             with_identity=with_identity,
             timestamps=TimestampForm.PAIR,
         )
-        for batch in batches:
-            whole = _with_partition(batch.slice(0, left), view, place)
-            yield list(json_lines(whole, [_IDENTITY, *types] if with_identity else types))
-            if left is not None:
-                left -= whole.num_rows
-                if left <= 0:
-                    return
+    if with_identity:
+        raise ConfigurationError("rows of an insert-only table have no identity; drop --row-ids")
+    return scan_plain(
+        place.location,
+        view.columns,
+        place.storage.format,
+        view.write_ids,
+        view.txns,
+        with_originals=view.with_originals,
+        text=text_form(view.title, place.storage, view.parameters),
+        timestamps=TimestampForm.PAIR,
+    )
 
 
 def rows_table(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import (
@@ -25,9 +25,11 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import (
+    AS_ORC,
     UNPARTITIONED,
     Column,
     PartitionName,
+    Storage,
     TableRef,
     TransactionalKind,
 )
@@ -35,7 +37,7 @@ from airflow_hiveacid.format.types import StructType, parse_type
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.metastore.client import MetastoreClient
@@ -47,15 +49,20 @@ _LOCK_TIMEOUT_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """One directory: a table's own, or one partition's with its values as texts."""
+    """One directory: a table's own, or one partition's with its values as texts; its files."""
 
     location: str
     partition: PartitionName = UNPARTITIONED
+    storage: Storage = AS_ORC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What there is to see, and which of it counts. `txns` None means every compaction."""
+    """What there is to see, and which of it counts. `txns` None means every compaction.
+
+    `with_originals` says of an insert-only table that files outside of base and delta count;
+    `parameters` are the table's.
+    """
 
     title: str
     places: tuple[Place, ...]
@@ -63,6 +70,9 @@ class View:
     partition_columns: tuple[Column, ...]
     write_ids: ValidWriteIdList
     txns: ValidTxnList | None
+    kind: TransactionalKind = TransactionalKind.FULL_ACID
+    with_originals: bool = False
+    parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 @contextmanager
@@ -171,13 +181,20 @@ def _view(
     return View(
         title=str(table.ref),
         places=tuple(
-            Place(location=found.location, partition=found.name)
+            Place(
+                location=found.location,
+                partition=found.name,
+                storage=found.storage or table.storage,
+            )
             for found in _partitions(client, table, wanted)
         ),
         columns=table.columns,
         partition_columns=table.partition_columns,
         write_ids=snapshot.write_ids(table.ref),
         txns=snapshot.txns,
+        kind=table.kind,
+        with_originals=table.reads_originals,
+        parameters=table.parameters,
     )
 
 

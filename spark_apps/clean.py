@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def clean(job: JobContext) -> JobResult:
     """Clean every partition, some at a time."""
     spec = job.job_of(CleanSpec)
-    table = job.changeable_table(spec.target, "cleaning")
+    table = job.transactional_table(spec.target)
 
     partitions = partitions_of(job.client, table, spec.partition)
     overview = Overview.of(job.client, table)

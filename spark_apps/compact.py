@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def compact(job: JobContext) -> JobResult:
     """Compact what is due."""
     spec = job.job_of(CompactSpec)
-    table = job.changeable_table(spec.target, "compaction")
+    table = job.insertable_table(spec.target)
     partitions = partitions_of(job.client, table, spec.partition)
     txns = job.client.valid_txns()
     write_ids = job.client.valid_write_ids([table.ref], txns)

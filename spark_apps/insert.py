@@ -1,4 +1,4 @@
-"""INSERT INTO or INSERT OVERWRITE a full-ACID table."""
+"""INSERT INTO or INSERT OVERWRITE a transactional table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def insert(job: JobContext) -> JobResult:
     """Run one INSERT as one transaction."""
     spec = job.job_of(InsertSpec)
-    table = job.changeable_table(spec.target, "INSERT")
+    table = job.insertable_table(spec.target)
     source = job.source_shape(spec.source)
     program = plan_insert(job.spark, table, spec, source)
     fixed = fixed_partition(job.spark, program, spec)

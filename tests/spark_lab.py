@@ -15,7 +15,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.format.snapshot import Snapshot
-from airflow_hiveacid.format.table import Column, TableInfo, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import (
+    Column,
+    FileFormat,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs import (
     CleanSpec,
@@ -108,6 +114,7 @@ class Lab:
         partition: Mapping[str, str] | None = None,
         buckets: tuple[str, int] | None = None,
         kind: TransactionalKind = TransactionalKind.FULL_ACID,
+        format_: FileFormat = FileFormat.ORC,
         sort: tuple[str, ...] = (),
         bucketing_version: int = 2,
         parameters: Mapping[str, str] | None = None,
@@ -120,6 +127,7 @@ class Lab:
                     Column(name=n, type=t) for n, t in (partition or {}).items()
                 ),
                 kind=kind,
+                format=format_,
                 bucket_columns=tuple(buckets[0].split(",")) if buckets else (),
                 num_buckets=buckets[1] if buckets else 0,
                 sort_columns=sort,

@@ -51,6 +51,7 @@ from airflow_hiveacid.format.selection import (
     select,
     walk_order,
 )
+from airflow_hiveacid.format.table import TransactionalKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -122,7 +123,12 @@ class AcidState:
         return sum(f.size_bytes for f in self.originals)
 
 
-def resolve(listing: Listing, write_ids: ValidWriteIdList, txns: ValidTxnList | None) -> AcidState:
+def resolve(
+    listing: Listing,
+    write_ids: ValidWriteIdList,
+    txns: ValidTxnList | None,
+    kind: TransactionalKind = TransactionalKind.FULL_ACID,
+) -> AcidState:
     """Choose what a reader with these lists reads of one root.
 
     Args:
@@ -130,6 +136,7 @@ def resolve(listing: Listing, write_ids: ValidWriteIdList, txns: ValidTxnList | 
         write_ids: the reader's list; a compactor's or cleaner's list chooses what those may touch.
         txns: decides on compactors' output (`_v` suffixes). Without it every compaction counts as
             committed: Trino's rule, and right only while none is running or has failed.
+        kind: of the table; in an insert-only one a data file may have any name.
 
     Raises:
         NotEnoughHistoryError: no base can be read, and the oldest one is a compactor's: what this
@@ -137,7 +144,7 @@ def resolve(listing: Listing, write_ids: ValidWriteIdList, txns: ValidTxnList | 
         UnsupportedFileError: a directory is named like a base or delta and is none; Hive fails too.
         CorruptFileError: a base is marked with a data format that no Hive writes.
     """
-    found = _Found.of(listing)
+    found = _Found.of(listing, kind)
     bases = [
         FoundBase(name=name, text=text, is_compacted=_is_compacted(text, name, listing))
         for text, name in found.names.items()
@@ -182,14 +189,15 @@ def _having(
 class _Found:
     """A listing sorted into directories; mutable because what is ignored is noted on the way."""
 
+    kind: TransactionalKind
     names: dict[str, BaseName | DeltaName] = field(default_factory=dict)
     inside: dict[str, list[FileEntry]] = field(default_factory=dict)
     originals: list[FileEntry] = field(default_factory=list)
     unknown: list[UnknownEntry] = field(default_factory=list)
 
     @classmethod
-    def of(cls, listing: Listing) -> _Found:
-        found = cls()
+    def of(cls, listing: Listing, kind: TransactionalKind) -> _Found:
+        found = cls(kind=kind)
         for text in sorted(set(_top_directories(listing))):
             name = parse_directory_name(text)
             if name is not None:
@@ -228,7 +236,7 @@ class _Found:
             if file.name.endswith(FLUSH_LENGTH_SUFFIX):
                 side.append(file)
                 continue
-            why = _why_ignored(file, found.name, is_streamed=file.path in streamed)
+            why = _why_ignored(file, found.name, is_streamed=file.path in streamed, kind=self.kind)
             if why is None:
                 data.append(file)
             else:
@@ -269,7 +277,9 @@ def _streamed(files: Sequence[FileEntry], name: BaseName | DeltaName) -> frozens
     return frozenset(side.removesuffix(FLUSH_LENGTH_SUFFIX) for side in sides)
 
 
-def _why_ignored(file: FileEntry, name: BaseName | DeltaName, *, is_streamed: bool) -> str | None:
+def _why_ignored(
+    file: FileEntry, name: BaseName | DeltaName, *, is_streamed: bool, kind: TransactionalKind
+) -> str | None:
     """Why a file inside a directory is no data, or None if it is."""
     between = file.path.split("/")[1:-1]
     if any(parse_directory_name(component) is not None for component in between):
@@ -278,8 +288,10 @@ def _why_ignored(file: FileEntry, name: BaseName | DeltaName, *, is_streamed: bo
     # HDFS lists what a writer streams into by the length of its closed blocks.
     if file.size_bytes == 0 and not is_streamed:
         return "it is empty"
-    if isinstance(name, BaseName):
-        return None  # Hive reads whatever lies in a base (ParsedBase.getFiles)
+    if isinstance(name, BaseName) or kind is TransactionalKind.INSERT_ONLY:
+        # Hive reads whatever lies in a base (ParsedBase.getFiles), and in any directory of an
+        # insert-only table (HiveInputFormat.processPathsForMmRead).
+        return None
     parsed = parse_file_name(file.name)
     if isinstance(parsed, BucketFileName) or (parsed is not None and not name.is_delete):
         return None

@@ -19,6 +19,7 @@ from typing import Final
 
 from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.ids import LONG_MAX, BucketId, StatementId, TxnId, WriteId
+from airflow_hiveacid.format.table import TransactionalKind
 
 ACID_VERSION_FILE: Final = "_orc_acid_version"
 """One byte, ASCII 2, in every directory that a full-ACID writer made (AcidUtils.OrcAcidVersion)."""
@@ -210,6 +211,18 @@ def bucket_file(bucket_id: BucketId) -> str:
         'bucket_00000'
     """
     return str(BucketFileName(bucket_id=bucket_id))
+
+
+def data_file(bucket_id: BucketId, kind: TransactionalKind) -> str:
+    """The name of our file of this bucket, or of this writer's rows in an insert-only table.
+
+    Example:
+        >>> data_file(BucketId(1), TransactionalKind.INSERT_ONLY)
+        '000001_0'
+    """
+    if kind is TransactionalKind.INSERT_ONLY:
+        return str(OriginalFileName(bucket_id=bucket_id))
+    return bucket_file(bucket_id)
 
 
 def is_hidden(name: str) -> bool:

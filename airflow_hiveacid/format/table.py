@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 """Directory value of a NULL partition column (hive.exec.default.partition.name)."""
 
+READS_ORIGINALS: Final = "hiveacid.reads.originals"
+"""Parameter by which the owner of an insert-only table says that files outside of base and delta
+are rows of it."""
+
 _IDENTIFIER: Final = re.compile(r"[a-z0-9_]+\Z")
 # FileUtils.charToEscape of Hive: everything that a path or a partition name cannot carry.
 _ESCAPED: Final = frozenset("\"#%'*/:=?\\\x7f{[]^" + "".join(chr(c) for c in range(1, 0x20)))
@@ -62,6 +66,42 @@ class TransactionalKind(enum.Enum):
     NONE = "none"
     FULL_ACID = "full_acid"
     INSERT_ONLY = "insert_only"
+
+
+class FileFormat(enum.Enum):
+    """What the files of a table are, as far as we tell them apart; OTHER has the rest."""
+
+    ORC = "ORC"
+    PARQUET = "Parquet"
+    TEXT = "text"
+    AVRO = "Avro"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """How the files of a table or partition are stored.
+
+    `input_format` and `serde` are Hive's class names; `parameters` are the SerDe's, by name.
+    """
+
+    format: FileFormat
+    input_format: str = ""
+    serde: str = ""
+    parameters: tuple[tuple[str, str], ...] = ()
+
+    def parameter(self, name: str) -> str | None:
+        """What the SerDe is told; None if it is not."""
+        return dict(self.parameters).get(name)
+
+    def __str__(self) -> str:
+        if self.format is not FileFormat.OTHER:
+            return str(self.format.value)
+        return f"{self.input_format} with {self.serde}"
+
+
+AS_ORC: Final = Storage(format=FileFormat.ORC)
+"""ORC, as far as anything depends on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,13 +187,18 @@ class TableInfo:
     columns: tuple[Column, ...]
     partition_columns: tuple[Column, ...] = ()
     kind: TransactionalKind = TransactionalKind.FULL_ACID
-    is_orc: bool = True
+    storage: Storage = AS_ORC
     bucket_columns: tuple[str, ...] = ()
     num_buckets: int = 0
     bucketing_version: int = 2
     sort_columns: tuple[str, ...] = ()
     parameters: Mapping[str, str] = field(default_factory=dict)
     table_id: str = ""
+
+    @property
+    def reads_originals(self) -> bool:
+        """Whether `READS_ORIGINALS` is set."""
+        return self.parameters.get(READS_ORIGINALS, "").lower() == "true"
 
     @property
     def is_partitioned(self) -> bool:
@@ -176,7 +221,11 @@ class TableInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionInfo:
-    """One partition and where its directories are. An unpartitioned table is one such value."""
+    """One partition and where its directories are. An unpartitioned table is one such value.
+
+    `storage` None is the table's; a partition of an insert-only table may have another.
+    """
 
     name: PartitionName
     location: str
+    storage: Storage | None = None

@@ -109,7 +109,7 @@ def _measure_once(
     places = _places(client, table, partition)
     txns = client.valid_txns()
     write_ids = CompactorWriteIdList.of(client.valid_write_ids([ref], txns)[ref])
-    measure_one = bind(_health, str(ref), write_ids=write_ids, txns=txns)
+    measure_one = bind(_health, str(ref), write_ids=write_ids, txns=txns, kind=table.kind)
     with ThreadPoolExecutor(_LISTINGS_AT_ONCE, "hiveacid-listing") as pool:
         found = tuple(pool.map(measure_one, places))
     gone = [place for place, health in zip(places, found, strict=True) if health is None]
@@ -119,14 +119,20 @@ def _measure_once(
 
 
 def _health(
-    table: str, place: PartitionInfo, *, write_ids: CompactorWriteIdList, txns: ValidTxnList
+    table: str,
+    place: PartitionInfo,
+    *,
+    write_ids: CompactorWriteIdList,
+    txns: ValidTxnList,
+    kind: TransactionalKind,
 ) -> TableHealth | None:
     """One directory's health; None if it is not there."""
     try:
         listing = list_table(place.location)
     except LocationNotFoundError:
         return None
-    return TableHealth.of(resolve(listing, write_ids, txns), table=table, partition=str(place.name))
+    state = resolve(listing, write_ids, txns, kind)
+    return TableHealth.of(state, table=table, partition=str(place.name))
 
 
 def _check_dropped(

@@ -153,8 +153,10 @@ class HiveAcidHook(BaseHook):
         num_buckets: int = 0,
         location: str | None = None,
         create_database: bool = False,
+        insert_only: bool = False,
+        stored_as: str = "orc",
     ) -> MadeTable:
-        """Make a full-ACID ORC table unless it is there; safe to repeat.
+        """Make a transactional table unless it is there; safe to repeat.
 
         Args:
             table: `db.table`.
@@ -164,6 +166,8 @@ class HiveAcidHook(BaseHook):
             num_buckets: see there.
             location: a URI; by default below the database's.
             create_database: make the database, too, if it is missing.
+            insert_only: whether its rows can be added and replaced only; full ACID by default.
+            stored_as: orc, or for an insert-only table also parquet.
 
         Raises:
             TableDiffersError: it is there with another shape; it is not touched.
@@ -179,6 +183,8 @@ class HiveAcidHook(BaseHook):
             bucket_columns=bucket_columns,
             num_buckets=num_buckets,
             location=location,
+            insert_only=insert_only,
+            stored_as=stored_as,
         )
         with self.metastore() as metastore:
             if create_database:

@@ -1,7 +1,7 @@
 """What a table definition says: from the metastore's structs to our values, and back for new ones.
 
-Takes and gives values; asks nobody. The one place that knows Hive's class names for ORC and the
-parameters that make a table transactional.
+Takes and gives values; asks nobody. The one place that knows Hive's class names for formats and
+the parameters that make a table transactional.
 
 Example:
     >>> transactional_kind({"transactional": "TRUE", "transactional_properties": "insert_only"})
@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.table import (
     NULL_PARTITION,
     Column,
+    FileFormat,
     PartitionInfo,
     PartitionName,
+    Storage,
     TableInfo,
     TableRef,
     TransactionalKind,
@@ -41,9 +43,38 @@ if TYPE_CHECKING:
 STATISTICS_FLAG: Final = "COLUMN_STATS_ACCURATE"
 """Table or partition parameter in which Hive marks statistics as right (StatsSetupConst)."""
 
-_ORC_INPUT: Final = "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat"
-_ORC_OUTPUT: Final = "org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat"
-_ORC_SERDE: Final = "org.apache.hadoop.hive.ql.io.orc.OrcSerde"
+
+class _Classes(NamedTuple):
+    """Hive's names for a format."""
+
+    input: str
+    output: str
+    serde: str
+
+
+_HIVE: Final = "org.apache.hadoop.hive"
+_CLASSES: Final[Mapping[FileFormat, _Classes]] = {
+    FileFormat.ORC: _Classes(
+        f"{_HIVE}.ql.io.orc.OrcInputFormat",
+        f"{_HIVE}.ql.io.orc.OrcOutputFormat",
+        f"{_HIVE}.ql.io.orc.OrcSerde",
+    ),
+    FileFormat.PARQUET: _Classes(
+        f"{_HIVE}.ql.io.parquet.MapredParquetInputFormat",
+        f"{_HIVE}.ql.io.parquet.MapredParquetOutputFormat",
+        f"{_HIVE}.ql.io.parquet.serde.ParquetHiveSerDe",
+    ),
+    FileFormat.TEXT: _Classes(
+        "org.apache.hadoop.mapred.TextInputFormat",
+        f"{_HIVE}.ql.io.HiveIgnoreKeyTextOutputFormat",
+        f"{_HIVE}.serde2.lazy.LazySimpleSerDe",
+    ),
+    FileFormat.AVRO: _Classes(
+        f"{_HIVE}.ql.io.avro.AvroContainerInputFormat",
+        f"{_HIVE}.ql.io.avro.AvroContainerOutputFormat",
+        f"{_HIVE}.serde2.avro.AvroSerDe",
+    ),
+}
 _MANAGED: Final = "MANAGED_TABLE"
 _VIEWS: Final[Mapping[str, str]] = {
     "VIRTUAL_VIEW": "a view; name the tables it selects from",
@@ -64,16 +95,17 @@ _KIND_PARAMETERS: Final[Mapping[TransactionalKind, Mapping[str, str]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTable:
-    """A managed ORC table to be made. `location` None leaves the place to the metastore.
+    """A managed table to be made. `location` None leaves the place to the metastore.
 
     `num_buckets` is 0 for an unbucketed table. `parameters` are added to those that follow from the
-    kind.
+    kind. Only an insert-only table may have another `format` than ORC.
     """
 
     ref: TableRef
     columns: tuple[Column, ...]
     partition_columns: tuple[Column, ...] = ()
     kind: TransactionalKind = TransactionalKind.FULL_ACID
+    format: FileFormat = FileFormat.ORC
     bucket_columns: tuple[str, ...] = ()
     num_buckets: int = 0
     bucketing_version: int = 2
@@ -110,7 +142,7 @@ def table_info(table: Struct) -> TableInfo:
         columns=_columns(storage.cols),
         partition_columns=_columns(table.partitionKeys),
         kind=transactional_kind(parameters),
-        is_orc=storage.inputFormat == _ORC_INPUT,
+        storage=storage_of(storage),
         bucket_columns=bucket_columns,
         num_buckets=storage.numBuckets if bucket_columns else 0,
         bucketing_version=int(parameters.get("bucketing_version", _OLDEST_BUCKETING)),
@@ -121,10 +153,37 @@ def table_info(table: Struct) -> TableInfo:
     )
 
 
-def partition_info(table: TableInfo, partition: Struct) -> PartitionInfo:
-    """Make our value of a Partition struct."""
+def storage_of(descriptor: Struct) -> Storage:
+    """Make our value of what a StorageDescriptor says of files.
+
+    A format is one only with its own SerDe: text may hold anything.
+    """
+    serde = descriptor.serdeInfo
+    library = (serde.serializationLib if serde is not None else None) or ""
+    found = next(
+        (
+            format_
+            for format_, classes in _CLASSES.items()
+            if (descriptor.inputFormat, library) == (classes.input, classes.serde)
+        ),
+        FileFormat.OTHER,
+    )
+    return Storage(
+        format=found,
+        input_format=descriptor.inputFormat or "",
+        serde=library,
+        parameters=tuple(sorted((serde.parameters or {}).items())) if serde is not None else (),
+    )
+
+
+def partition_info(
+    table: TableInfo, partition: Struct, storage: Storage | None = None
+) -> PartitionInfo:
+    """Make our value of a Partition struct; see there for its storage."""
     values = [None if value == NULL_PARTITION else value for value in partition.values]
-    return PartitionInfo(name=table.partition_name(values), location=partition.sd.location)
+    return PartitionInfo(
+        name=table.partition_name(values), location=partition.sd.location, storage=storage
+    )
 
 
 def by_name(partitions: Sequence[PartitionInfo]) -> tuple[PartitionInfo, ...]:
@@ -140,6 +199,7 @@ def whole_table(table: TableInfo) -> tuple[PartitionInfo, ...]:
 def table_struct(new: NewTable) -> Table:
     """Make the Table struct of a new table."""
     owner = new.owner or process_user()
+    classes = _CLASSES[new.format]
     return Table(
         tableName=new.ref.name,
         dbName=new.ref.db,
@@ -150,12 +210,12 @@ def table_struct(new: NewTable) -> Table:
         sd=StorageDescriptor(
             cols=_fields(new.columns),
             location=new.location,
-            inputFormat=_ORC_INPUT,
-            outputFormat=_ORC_OUTPUT,
+            inputFormat=classes.input,
+            outputFormat=classes.output,
             compressed=False,
             numBuckets=new.num_buckets or -1,
             serdeInfo=SerDeInfo(
-                serializationLib=_ORC_SERDE, parameters={"serialization.format": "1"}
+                serializationLib=classes.serde, parameters={"serialization.format": "1"}
             ),
             bucketCols=list(new.bucket_columns),
             sortCols=[Order(col=name, order=1) for name in new.sort_columns],

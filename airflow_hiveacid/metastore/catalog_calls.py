@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import TableNotFoundError, UnsupportedTableError
+from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.metastore import catalog
 from airflow_hiveacid.metastore.connection import Connection, Faults, Repeat
 from airflow_hiveacid.metastore.gen.faults.ttypes import NoSuchObjectException
@@ -133,8 +134,7 @@ class CatalogCalls:
         """See CatalogPort."""
         if not table.is_partitioned:
             return catalog.whole_table(table)
-        raw = self._places(table.ref, self._partition_names(table.ref))
-        return catalog.by_name(tuple(catalog.partition_info(table, p) for p in raw))
+        return self._partition_infos(table, self._partition_names(table.ref))
 
     def get_partitions(
         self, table: TableInfo, names: Sequence[PartitionName]
@@ -142,8 +142,7 @@ class CatalogCalls:
         """See CatalogPort."""
         if not table.is_partitioned:
             return catalog.whole_table(table)
-        raw = self._places(table.ref, [str(name) for name in names])
-        return catalog.by_name(tuple(catalog.partition_info(table, p) for p in raw))
+        return self._partition_infos(table, [str(name) for name in names])
 
     def add_partitions(
         self, table: TableInfo, names: Sequence[PartitionName]
@@ -198,6 +197,18 @@ class CatalogCalls:
                 self._send_partitions(table.ref, changed, context)
             count += len(changed)
         return count
+
+    def _partition_infos(self, table: TableInfo, names: Sequence[str]) -> tuple[PartitionInfo, ...]:
+        """These partitions, by name; those of an insert-only table with how they are stored."""
+        if table.kind is TransactionalKind.INSERT_ONLY:
+            found = [
+                catalog.partition_info(table, p, catalog.storage_of(p.sd))
+                for chunk in _chunks(names, _most_definitions(table))
+                for p in self._raw_partitions(table.ref, chunk)
+            ]
+        else:
+            found = [catalog.partition_info(table, p) for p in self._places(table.ref, names)]
+        return catalog.by_name(found)
 
     def _partition_names(self, ref: TableRef) -> list[str]:
         names: list[str] = self._connection.catalog_call(

@@ -18,7 +18,7 @@ from airflow_hiveacid.format.errors import (
     TableDiffersError,
     TableNotFoundError,
 )
-from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.metastore.catalog import NewTable
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
 
 _LOCAL: Final = "file:"
+_FORMATS: Final = {"orc": FileFormat.ORC, "parquet": FileFormat.PARQUET}
 
 
 def define(  # noqa: PLR0913 - a table is that much
@@ -39,8 +40,10 @@ def define(  # noqa: PLR0913 - a table is that much
     bucket_columns: Sequence[str] = (),
     num_buckets: int = 0,
     location: str | None = None,
+    insert_only: bool = False,
+    stored_as: str = "orc",
 ) -> NewTable:
-    """A full-ACID ORC table: names and types checked, in the metastore's spelling.
+    """A transactional table: names and types checked, in the metastore's spelling.
 
     Args:
         table: `db.table`.
@@ -49,10 +52,12 @@ def define(  # noqa: PLR0913 - a table is that much
         bucket_columns: rows go into `num_buckets` files by their hash; none by default.
         num_buckets: see there.
         location: a URI; by default below the database's.
+        insert_only: whether its rows can be added and replaced only; full ACID by default.
+        stored_as: orc, or for an insert-only table also parquet.
 
     Raises:
         InputError: a name or type is none of Hive's, a column is named twice or, for buckets, not
-            there.
+            there, or the format is none that can be written.
     """
     data, parts = _columns(columns), _columns(partition_columns or {})
     names = [column.name for column in (*data, *parts)]
@@ -63,6 +68,8 @@ def define(  # noqa: PLR0913 - a table is that much
             problem = f"column {name!r} is named twice" if name else "a column has no name"
             raise ConfigurationError(f"{table}: {problem}")
     buckets = tuple(name.strip().lower() for name in bucket_columns)
+    if insert_only and buckets:
+        raise ConfigurationError(f"{table}: rows of insert-only tables are not put into buckets")
     if bool(buckets) != (num_buckets > 0):
         raise ConfigurationError(f"{table}: give bucket_columns and num_buckets, or neither")
     for name in buckets:
@@ -72,10 +79,21 @@ def define(  # noqa: PLR0913 - a table is that much
         ref=TableRef.parse(table),
         columns=data,
         partition_columns=parts,
+        kind=TransactionalKind.INSERT_ONLY if insert_only else TransactionalKind.FULL_ACID,
+        format=_format(table, stored_as, insert_only=insert_only),
         bucket_columns=buckets,
         num_buckets=num_buckets,
         location=location,
     )
+
+
+def _format(table: str, stored_as: str, *, insert_only: bool) -> FileFormat:
+    found = _FORMATS.get(stored_as.lower())
+    if found is None or (found is not FileFormat.ORC and not insert_only):
+        raise ConfigurationError(
+            f"{table}: stored_as must be orc, or parquet with insert_only, found {stored_as!r}"
+        )
+    return found
 
 
 def ensure_table(client: MetastorePort, new: NewTable) -> bool:
@@ -110,7 +128,7 @@ def differences(new: NewTable, found: TableInfo) -> tuple[str, ...]:
         "bucket columns": (", ".join(new.bucket_columns), ", ".join(found.bucket_columns)),
         "buckets": (str(new.num_buckets), str(found.num_buckets)),
         "kind": (new.kind.value, found.kind.value),
-        "format": ("ORC", "ORC" if found.is_orc else "another"),
+        "format": (new.format.value, str(found.storage)),
         "sort columns": (", ".join(new.sort_columns), ", ".join(found.sort_columns)),
     }
     if new.location is not None:

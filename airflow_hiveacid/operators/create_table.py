@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class HiveAcidCreateTableOperator(BaseOperator):
-    """Make a full-ACID ORC table unless it is there.
+    """Make a transactional table unless it is there: full ACID and ORC, if nothing else is said.
 
     A table that is there with another shape fails the task and is not touched. Running again is
     safe. Returns `{"table": ..., "is_new": ..., "location": ...}`.
@@ -39,6 +39,8 @@ class HiveAcidCreateTableOperator(BaseOperator):
         location: a URI; by default below the database's.
         create_database: make the database, too, if it is missing. Off: a typo in its name is an
             error.
+        insert_only: whether its rows can be added and replaced only.
+        stored_as: `orc`, or for an insert-only table also `parquet`.
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
         retry_policy: by default, input errors fail at once and all else is retried as `retries` and
             `retry_delay` say.
@@ -52,6 +54,8 @@ class HiveAcidCreateTableOperator(BaseOperator):
         "num_buckets",
         "location",
         "create_database",
+        "insert_only",
+        "stored_as",
         "hive_acid_conn_id",
     )
 
@@ -65,6 +69,8 @@ class HiveAcidCreateTableOperator(BaseOperator):
         num_buckets: int | str = 0,
         location: str | None = None,
         create_database: bool | str = False,
+        insert_only: bool | str = False,
+        stored_as: str = "orc",
         hive_acid_conn_id: str = HiveAcidHook.default_conn_name,
         retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
         **kwargs: Any,  # noqa: ANN401 - passed on
@@ -77,6 +83,8 @@ class HiveAcidCreateTableOperator(BaseOperator):
         self.num_buckets = num_buckets
         self.location = location
         self.create_database = create_database
+        self.insert_only = insert_only
+        self.stored_as = stored_as
         self.hive_acid_conn_id = hive_acid_conn_id
         early = arguments.EarlyChecks(self.task_id)
         early.check(arguments.table_name, table=table)
@@ -85,6 +93,8 @@ class HiveAcidCreateTableOperator(BaseOperator):
         early.check(arguments.names, bucket_columns=bucket_columns)
         early.check(arguments.whole_number, num_buckets=num_buckets)
         early.check(arguments.truth, create_database=create_database)
+        early.check(arguments.truth, insert_only=insert_only)
+        early.check(arguments.text, stored_as=stored_as)
 
     def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - Airflow's signature
         """Make the table, or make sure that it is the one that was asked for.
@@ -104,6 +114,8 @@ class HiveAcidCreateTableOperator(BaseOperator):
             num_buckets=arguments.whole_number(self.num_buckets, "num_buckets"),
             location=self.location,
             create_database=arguments.truth(self.create_database, "create_database"),
+            insert_only=arguments.truth(self.insert_only, "insert_only"),
+            stored_as=arguments.text(self.stored_as, "stored_as"),
         )
         self.log.info(
             "%s is %s at %s", made.ref, "new" if made.is_new else "there already", made.location

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
+from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs import CompactionChoice
 from airflow_hiveacid.plan.thresholds import CompactionPolicy, decide
 
@@ -41,6 +42,7 @@ class CompactionPlan:
     low: WriteId
     high: WriteId
     bytes_in: int
+    kind: TransactionalKind = TransactionalKind.FULL_ACID
 
     @property
     def has_deletes(self) -> bool:
@@ -57,6 +59,16 @@ class CompactionPlan:
         """Every directory that the result replaces."""
         base = (self.state.base,) if self.is_major and self.state.base else ()
         return (*base, *self.state.deltas, *self.state.delete_deltas)
+
+    @property
+    def hides(self) -> bool:
+        """Whether the result is to stay unseen until the commit, and by whom came before it.
+
+        It takes two directories, or rows in it do not say by which write they are.
+        """
+        return not self.is_major and (
+            self.kind is TransactionalKind.INSERT_ONLY or (self.has_deletes and self.has_inserts)
+        )
 
     def outputs(self, visibility_txn_id: TxnId | None) -> tuple[BaseName | DeltaName, ...]:
         """The directories to publish; the suffix goes on minor results only.
@@ -103,6 +115,7 @@ def plan_compaction(
     policy: CompactionPolicy,
     *,
     can_hide_until_commit: bool,
+    kind: TransactionalKind = TransactionalKind.FULL_ACID,
 ) -> CompactionPlan | NoCompaction:
     """Decide about one directory.
 
@@ -112,6 +125,7 @@ def plan_compaction(
         policy: the thresholds.
         can_hide_until_commit: whether results may carry a `_v` suffix: a 4.x metastore, and readers
             that know it (`only_hive_4_reads`).
+        kind: of the table.
     """
     deltas = (*state.deltas, *state.delete_deltas)
     if not deltas and not state.originals:
@@ -120,7 +134,7 @@ def plan_compaction(
     if is_major is None:
         return NoCompaction(why=why)
     if not is_major:
-        promoted = _why_minor_cannot(state, can_hide_until_commit=can_hide_until_commit)
+        promoted = _why_minor_cannot(state, kind, can_hide_until_commit=can_hide_until_commit)
         if promoted:
             is_major, why = True, f"{why}; major, because {promoted}"
         elif _is_pointless_minor(deltas):
@@ -129,6 +143,7 @@ def plan_compaction(
         is_major=is_major,
         why=why,
         state=state,
+        kind=kind,
         low=WriteId(0) if is_major else _low(deltas),
         high=_high(state),
         bytes_in=_size(deltas)
@@ -193,8 +208,18 @@ def _kind(
             return decide(state, policy)
 
 
-def _why_minor_cannot(state: AcidState, *, can_hide_until_commit: bool) -> str | None:
+def _why_minor_cannot(
+    state: AcidState, kind: TransactionalKind, *, can_hide_until_commit: bool
+) -> str | None:
     """Why a minor compaction is not possible here, or None."""
+    if kind is TransactionalKind.INSERT_ONLY:
+        # Rows of such a table do not say who wrote them: a delta is read whole or not at all.
+        return (
+            None
+            if can_hide_until_commit
+            else "readers of an older snapshot would see all of a wider delta"
+            f" (if only Hive 4 reads the table, set {ONLY_HIVE_4_READS}=true)"
+        )
     if state.originals or any(d.may_be_raw for d in state.deltas):
         return "original files have no row identity of their own (HIVE-25915)"
     if state.deltas and state.delete_deltas and not can_hide_until_commit:

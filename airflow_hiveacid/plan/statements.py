@@ -27,7 +27,7 @@ from airflow_hiveacid.format.errors import (
     UnknownColumnError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.format.table import TableInfo, TransactionalKind
+from airflow_hiveacid.format.table import FileFormat, Storage, TableInfo, TransactionalKind
 from airflow_hiveacid.jobs.specs import (
     InsertSpec,
     MergeAction,
@@ -39,8 +39,12 @@ from airflow_hiveacid.jobs.specs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from airflow_hiveacid.format.table import PartitionInfo
+
+_READ = frozenset({FileFormat.ORC, FileFormat.PARQUET, FileFormat.TEXT})
+_WRITTEN = frozenset({FileFormat.ORC, FileFormat.PARQUET})
 _ALLOWED_ACTIONS: Mapping[MergeWhen, frozenset[MergeAction]] = {
     MergeWhen.MATCHED: frozenset({MergeAction.UPDATE, MergeAction.DELETE}),
     MergeWhen.NOT_MATCHED: frozenset({MergeAction.INSERT}),
@@ -75,9 +79,76 @@ def check_changeable(table: TableInfo, operation: str) -> None:
         raise InsertOnlyTableError(table=table.ref, operation=operation)
     if table.sort_columns:
         raise SortedTableError(table=table.ref, columns=table.sort_columns)
-    if not table.is_orc:
+    if table.storage.format is not FileFormat.ORC:
         raise UnsupportedTableError(
             table=table.ref, detail="is not stored as ORC; full-ACID tables are ORC only"
+        )
+
+
+def check_readable(table: TableInfo) -> None:
+    """Refuse tables whose rows cannot be read.
+
+    Raises:
+        NotTransactionalError, SortedTableError, UnsupportedTableError: as named.
+    """
+    if table.kind is not TransactionalKind.INSERT_ONLY:
+        check_changeable(table, "reading")
+        return
+    check_format(table, table.storage)
+
+
+def check_format(table: TableInfo, storage: Storage) -> None:
+    """Refuse files of an insert-only table, or of one of its partitions, that cannot be read.
+
+    Raises:
+        UnsupportedTableError: they are of another format.
+    """
+    if storage.format not in _READ:
+        raise UnsupportedTableError(
+            table=table.ref,
+            detail=f"is insert-only and stored as {storage}; only ORC, Parquet and text can be read"
+            " here. Copy it into such a table with Hive",
+        )
+
+
+def check_alike(table: TableInfo, partitions: Iterable[PartitionInfo]) -> None:
+    """Refuse to write partitions of an insert-only table that are stored otherwise than itself.
+
+    Raises:
+        UnsupportedTableError: one is.
+    """
+    for partition in partitions:
+        if partition.storage is not None and partition.storage.format is not table.storage.format:
+            raise UnsupportedTableError(
+                table=table.ref,
+                detail=f"is stored as {table.storage}, and its partition {partition.name} as"
+                f" {partition.storage}; only Hive can write such a table",
+            )
+
+
+def check_insertable(table: TableInfo) -> None:
+    """Refuse tables into which rows cannot be written.
+
+    Raises:
+        NotTransactionalError, SortedTableError, UnsupportedTableError: as named.
+    """
+    if table.kind is not TransactionalKind.INSERT_ONLY:
+        check_changeable(table, "INSERT")
+        return
+    check_readable(table)
+    if table.storage.format not in _WRITTEN:
+        raise UnsupportedTableError(
+            table=table.ref,
+            detail=f"is insert-only and stored as {table.storage}; only ORC and Parquet are written"
+            " here. Hive can write it",
+        )
+    if table.sort_columns:
+        raise SortedTableError(table=table.ref, columns=table.sort_columns)
+    if table.num_buckets:
+        raise UnsupportedTableError(
+            table=table.ref,
+            detail="is insert-only and CLUSTERED BY; such tables can be read, and Hive can write"
+            " them. Recreate it without buckets, or as a full-ACID table",
         )
 
 

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from airflow_hiveacid.storage.plain.files import PlainFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -53,7 +54,7 @@ _TASKS_PER_CORE: Final = 3
 
 
 def work_of(piece: object) -> int:
-    """What a piece costs, in bytes: those of the ACID files in its fields, and opening each.
+    """What a piece costs, in bytes: those of the table's files in its fields, and opening each.
 
     A piece without such files is a task of its own.
     """
@@ -64,15 +65,15 @@ def work_of(piece: object) -> int:
     return sum(sizes) or TASK_BYTES
 
 
-def work_of_file(file: AcidFile) -> int:
+def work_of_file(file: AcidFile | PlainFile) -> int:
     """What a file costs, in bytes: its own, and opening it."""
     return file.length + _OPEN_BYTES
 
 
-def _files(value: object) -> Iterator[AcidFile]:
-    if isinstance(value, AcidFile):
+def _files(value: object) -> Iterator[AcidFile | PlainFile]:
+    if isinstance(value, AcidFile | PlainFile):
         yield value
-    elif isinstance(value, tuple) and value and isinstance(value[0], AcidFile):
+    elif isinstance(value, tuple) and value and isinstance(value[0], AcidFile | PlainFile):
         yield from value
 
 

@@ -12,7 +12,7 @@ from airflow_hiveacid.format.errors import (
     MetastoreCallError,
     TableDiffersError,
 )
-from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.create_table import HiveAcidCreateTableOperator
 from airflow_support import run_task
@@ -39,10 +39,20 @@ def test_a_table_is_made_once_and_a_second_run_finds_it(warehouse: Warehouse) ->
     made = run_task(_create(warehouse, **arguments))
     table = warehouse.client.get_table(TableRef(warehouse.db, "made"))
     assert made == {"table": str(table.ref), "is_new": True, "location": table.location}
-    assert (table.kind, table.is_orc) == (TransactionalKind.FULL_ACID, True)
+    assert (table.kind, table.storage.format) == (TransactionalKind.FULL_ACID, FileFormat.ORC)
     assert table.partition_columns == (Column(name="month", type="int"),)
     assert (table.bucket_columns, table.num_buckets) == (("id",), 4)
     assert run_task(_create(warehouse, **arguments)) == {**made, "is_new": False}
+
+
+def test_an_insert_only_table_of_parquet_is_made(warehouse: Warehouse) -> None:
+    arguments = {"insert_only": "{{ 1 == 1 }}", "stored_as": "Parquet"}
+    assert run_task(_create(warehouse, **arguments))["is_new"]
+    table = warehouse.client.get_table(TableRef(warehouse.db, "made"))
+    assert (table.kind, table.storage.format) == (TransactionalKind.INSERT_ONLY, FileFormat.PARQUET)
+    assert not run_task(_create(warehouse, **arguments))["is_new"]
+    with pytest.raises(TableDiffersError, match="its kind is insert_only instead of full_acid"):
+        run_task(_create(warehouse))
 
 
 def test_consumers_are_told_of_a_new_table_alone(warehouse: Warehouse) -> None:

@@ -210,7 +210,11 @@ class FakeClient:
         if not table.is_partitioned:
             return catalog.whole_table(table)
         found = (
-            PartitionInfo(name=name, location=table.default_partition_location(name))
+            PartitionInfo(
+                name=name,
+                location=table.default_partition_location(name),
+                storage=table.storage if table.kind is TransactionalKind.INSERT_ONLY else None,
+            )
             for name in names
         )
         return catalog.by_name(tuple(found))

@@ -48,7 +48,7 @@ def test_a_table_made_with_defaults_is_what_hive_makes(
     mine, hives = lab4.info("mine_alone"), lab4.info("hives_own")
     for fact in (
         "kind",
-        "is_orc",
+        "storage",
         "columns",
         "partition_columns",
         "bucket_columns",

@@ -23,7 +23,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.names import STAGING_PREFIX, BaseName, parse_directory_name
-from airflow_hiveacid.format.table import PartitionInfo, PartitionName
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TransactionalKind
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
     CompactionEntry,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from airflow_hiveacid.format.directories import FileEntry, Listing
-    from airflow_hiveacid.format.snapshot import ValidTxnList
+    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.specs import CleanSpec
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -158,7 +158,7 @@ class Cleaner:
         if self.overview is not None:
             listing = list_table(partition.location)
             try:
-                return resolve(listing, self.overview.write_ids, self.overview.txns), listing
+                return self._resolved(listing, self.overview.write_ids, self.overview.txns)
             except NotEnoughHistoryError:
                 pass  # somebody has compacted and cleaned since
         return self._state(partition, self.client.valid_txns())
@@ -167,7 +167,16 @@ class Cleaner:
         ref = self.table.ref
         write_ids = self.client.valid_write_ids([ref], txns)[ref]
         listing = list_table(partition.location)
-        return resolve(listing, write_ids, txns), listing
+        return self._resolved(listing, write_ids, txns)
+
+    def _resolved(
+        self, listing: Listing, write_ids: ValidWriteIdList, txns: ValidTxnList
+    ) -> tuple[AcidState, Listing]:
+        state = resolve(listing, write_ids, txns, self.table.kind)
+        if self.table.kind is TransactionalKind.INSERT_ONLY and not self.table.reads_originals:
+            # Nobody says that a base holds their rows.
+            state = dataclasses.replace(state, obsolete=state.obsolete_directories)
+        return state, listing
 
     def _check_table(self) -> None:
         """See that what was listed is of the table that the write IDs are of.

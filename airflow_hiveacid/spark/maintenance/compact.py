@@ -25,6 +25,7 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import DirectoryExistsError, NotEnoughHistoryError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot
+from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs import CompactionChoice, CompactSpec
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.compaction_work import compacting
@@ -35,6 +36,7 @@ from airflow_hiveacid.plan.compaction import (
     plan_compaction,
     read_beside,
 )
+from airflow_hiveacid.plan.statements import check_alike, check_format
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 from airflow_hiveacid.spark.maintenance.replacement import Replacement, live_names
 from airflow_hiveacid.spark.tasks import job_group, run_tasks
@@ -47,6 +49,8 @@ from airflow_hiveacid.spark.writing.publish import (
 from airflow_hiveacid.spark.writing.writers import writer_options
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, compact_bucket
+from airflow_hiveacid.storage.plain.compact import PlainCompaction, compact_plain, put_together
+from airflow_hiveacid.storage.plain.files import plain_files
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.stores.table_notes import TableNotes
@@ -54,7 +58,7 @@ from airflow_hiveacid.storage.stores.table_notes import TableNotes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
 
     from airflow_hiveacid.format.attempts import AttemptId
     from airflow_hiveacid.format.names import BaseName, DeltaName
@@ -205,7 +209,7 @@ class Compactor:
 
     def _state(self, partition: PartitionInfo, snapshot: Snapshot) -> AcidState:
         write_ids = CompactorWriteIdList.of(snapshot.write_ids(self.table.ref))
-        return resolve(list_table(partition.location), write_ids, snapshot.txns)
+        return resolve(list_table(partition.location), write_ids, snapshot.txns, self.table.kind)
 
     def _decide(self, state: AcidState, choice: CompactionChoice) -> CompactionPlan | NoCompaction:
         return plan_compaction(
@@ -214,16 +218,21 @@ class Compactor:
             CompactionPolicy(delta_count=self.spec.delta_count, delta_ratio=self.spec.delta_ratio),
             can_hide_until_commit=only_hive_4_reads(self.table.parameters)
             and self.client.generation is not MetastoreGeneration.V3,
+            kind=self.table.kind,
         )
 
     def _write(
         self, partition: PartitionInfo, plan: CompactionPlan, staging: Staging, work: CompactionWork
     ) -> tuple[StagedDirectory, ...]:
-        hides = plan.has_deletes and plan.has_inserts and not plan.is_major
-        outputs = plan.outputs(work.txn.txn_id if hides else None)
+        outputs = plan.outputs(work.txn.txn_id if plan.hides else None)
         # Once: there may be a million, and what several tasks have in common is sent once.
         write_ids = work.write_ids
         options = self._options(is_base=plan.is_major)
+        if self.table.kind is TransactionalKind.INSERT_ONLY:
+            (output,) = outputs
+            files = self._write_plain(partition, plan, str(output), staging, options)
+            files += self._empty_results(partition, outputs, files, staging)
+            return assemble(files, {partition.name: staging}, is_compacted=plan.is_major)
         works = [
             BucketCompaction(
                 columns=self.table.columns,
@@ -238,20 +247,55 @@ class Compactor:
             for bucket in bucket_files(plan.state, write_ids)
         ]
         frame = run_tasks(self.spark, _compact_task, works, _COMPACTED_SCHEMA)
-        files = [
-            StagedFile(
-                partition=partition.name,
-                directory=row.directory,
-                bucket=BucketId(row.bucket),
-                attempt=row.attempt,
-                rows=row.rows,
-                updated=0,
-                size_bytes=row.size_bytes,
-            )
-            for row in frame.collect()
-        ]
+        files = [self._staged(partition, row) for row in frame.collect()]
         files += self._empty_results(partition, outputs, files, staging)
         return assemble(files, {partition.name: staging}, is_compacted=plan.is_major)
+
+    def _write_plain(
+        self,
+        partition: PartitionInfo,
+        plan: CompactionPlan,
+        directory: str,
+        staging: Staging,
+        options: WriterOptions,
+    ) -> list[StagedFile]:
+        """The same of an insert-only table: files are put together, by their bytes."""
+        storage = partition.storage or self.table.storage
+        check_format(self.table, storage)
+        check_alike(self.table, [partition])
+        # A minor compaction leaves the rest alone.
+        state = (
+            plan.state
+            if plan.is_major
+            else dataclasses.replace(plan.state, originals=(), base=None)
+        )
+        found = plain_files(state, storage.format, with_originals=self.table.reads_originals)
+        works = [
+            PlainCompaction(
+                files=together,
+                columns=self.table.columns,
+                format=storage.format,
+                number=BucketId(number),
+                directory=directory,
+                staging=staging,
+                options=options,
+            )
+            for number, together in enumerate(put_together(found))
+        ]
+        frame = run_tasks(self.spark, _compact_plain_task, works, _COMPACTED_SCHEMA)
+        return [self._staged(partition, row) for row in frame.collect()]
+
+    def _staged(self, partition: PartitionInfo, row: Row) -> StagedFile:
+        return StagedFile(
+            partition=partition.name,
+            directory=row.directory,
+            bucket=BucketId(row.bucket),
+            attempt=row.attempt,
+            rows=row.rows,
+            updated=0,
+            size_bytes=row.size_bytes,
+            kind=self.table.kind,
+        )
 
     def _empty_results(
         self,
@@ -295,6 +339,19 @@ def _compact_task(work: BucketCompaction) -> Iterator[pa.RecordBatch]:
         },
         schema=_COMPACTED_ARROW,
     )
+
+
+def _compact_plain_task(work: PlainCompaction) -> Iterator[pa.RecordBatch]:
+    attempt = uuid.uuid4().hex
+    written = compact_plain(work, attempt)
+    row = {
+        "directory": work.directory,
+        "bucket": int(work.number),
+        "attempt": attempt,
+        "rows": written.rows,
+        "size_bytes": written.size_bytes,
+    }
+    yield pa.RecordBatch.from_pylist([row], schema=_COMPACTED_ARROW)
 
 
 def _outcome(partition: PartitionInfo, plan: CompactionPlan | NoCompaction) -> CompactionOutcome:

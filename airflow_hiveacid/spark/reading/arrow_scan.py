@@ -174,12 +174,12 @@ def _scanned(events: pa.RecordBatch, piece: ScanPiece) -> pa.RecordBatch:
     place = {name: events.column(name) for name in (NUMBER, *IDENTITY)}
     columns = {
         piece.place: pa.StructArray.from_arrays(list(place.values()), names=list(place)),
-        **{n: _for_spark(fields[n], types[n]) for n in piece.wanted},
+        **{n: for_spark(fields[n], types[n]) for n in piece.wanted},
     }
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def _for_spark(values: pa.Array, wanted: hive.HiveType) -> pa.Array:
+def for_spark(values: pa.Array, wanted: hive.HiveType) -> pa.Array:
     """Cut nanoseconds, for Spark holds microseconds; a local timestamp is an instant in UTC."""
     cut = _without_padding(with_microseconds(values), wanted)
     return cut.cast(pa.timestamp("us", "UTC")) if arrow_type(wanted) == _INSTANT else cut

@@ -58,6 +58,11 @@ def partition_of(number: Column) -> Column:
     return F.shiftright(number, FILE_BITS).cast("int")
 
 
+def partition_at(number: int) -> int:
+    """The same of a number that is known."""
+    return number >> FILE_BITS
+
+
 def bucket_of(bucket_property: Column) -> Column:
     """The bucket that a row's bucket property names, as `format.bucket_codec.decode` finds it."""
     version = F.shiftright(bucket_property, VERSION_SHIFT)

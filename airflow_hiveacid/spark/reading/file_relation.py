@@ -1,4 +1,4 @@
-"""Chosen ORC files as one frame, read by Spark's own vectorised reader, each with a number of ours.
+"""Chosen files as one frame, read by Spark's own vectorised reader, each with a number of ours.
 
 `spark.read.orc(paths)` asks the store of every path again, in a Spark job beyond 32 of them, and
 says of a row only its file's path, as text. The driver knows all files with their lengths from its
@@ -20,6 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.spark.catalyst import jvm_of
 from airflow_hiveacid.spark.reading.file_numbers import NUMBER
 
@@ -54,6 +56,7 @@ def rows_of_files(
     files: Sequence[NumberedFile],
     schema: StructType,
     options: Mapping[str, object],
+    format_: FileFormat = FileFormat.ORC,
 ) -> DataFrame:
     """A frame of all rows of some files, with the number of their file as `NUMBER`.
 
@@ -61,7 +64,8 @@ def rows_of_files(
         spark: the session.
         files: at least one; none is opened before the frame is computed.
         schema: what to read of them.
-        options: of Spark's ORC source.
+        options: of Spark's source of such files.
+        format_: of all files.
     """
     jvm, session = jvm_of(spark), spark._jsparkSession  # noqa: SLF001 - there is no public way
     spark_sql = jvm.org.apache.spark.sql
@@ -89,13 +93,25 @@ def rows_of_files(
         types.fromJson(StructType([]).json()),
         columns,
         nothing,
-        sources.orc.OrcFileFormat(),
+        _reader(sources, format_),
         settings,
         session,
     )
     rows = DataFrame(session.baseRelationToDataFrame(relation), spark)
     number = F.unix_millis(F.col("_metadata.file_modification_time"))
     return rows.select("*", number.alias(NUMBER))
+
+
+def _reader(sources: JavaObject, format_: FileFormat) -> JavaObject:
+    match format_:
+        case FileFormat.ORC:
+            return sources.orc.OrcFileFormat()
+        case FileFormat.PARQUET:
+            return sources.parquet.ParquetFileFormat()
+        case _:
+            raise UnsupportedFileError(
+                path="a frame", reason=f"Spark is not asked to read {format_.value} files"
+            )
 
 
 def _text(value: object) -> str:

@@ -50,8 +50,8 @@ _PARALLEL: Final = 16
 _OPERATION_COLUMN_ID: Final = 1
 _BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
 _MILLIS_A_DAY: Final = 86_400_000
-# Spark looks at all types of a file, whatever is asked of it, and fails on these.
-_UNKNOWN_TO_SPARK: Final = frozenset({TypeKind.UNION, TypeKind.TIMESTAMP_INSTANT})
+UNKNOWN_TO_SPARK: Final = frozenset({TypeKind.UNION, TypeKind.TIMESTAMP_INSTANT})
+"""Spark looks at all types of an ORC file, whatever is asked of it, and fails on these."""
 _STATISTICS: Final = {"date": "dates", "string": "strings"}
 
 
@@ -144,7 +144,7 @@ def _verdict(asked: Asked, why_table: str | None, file: AcidFile, doubts: Doubts
     tail = file.tail()  # let go at once: there may be many, and they are large
     why = why_table or _why_not(asked, file, tail, doubts)
     is_outside = why is None and any(
-        _is_outside(tail, column, asked.ranges[column.name])
+        lies_outside(tail, tail.column_id(ROW, column.name), column, asked.ranges[column.name])
         for column in asked.columns
         if column.name in asked.ranges
     )
@@ -174,7 +174,7 @@ def _why_not_whole(
     reasons = {
         "its ACID columns are spelt otherwise": tail.types[0].field_names != ROOT_NAMES,
         "it has a union or a local timestamp": any(
-            type_.kind in _UNKNOWN_TO_SPARK for type_ in tail.types
+            type_.kind in UNKNOWN_TO_SPARK for type_ in tail.types
         ),
         "its statistics do not say that its events are all of one kind": tail.integer_range(
             _OPERATION_COLUMN_ID
@@ -199,7 +199,7 @@ def _why_not(asked: Asked, file: AcidFile, tail: OrcTail, doubts: Doubts) -> str
         column_id = tail.column_id(ROW, column.name)
         if column_id is None:
             return f"it is older than column {column.name}"
-        if not _is_column(tail, column_id, parse_type(column.type), in_utc=asked.in_utc):
+        if not is_column(tail, column_id, parse_type(column.type), in_utc=asked.in_utc):
             return f"column {column.name} is not stored as {column.type} in today's calendar"
     return None
 
@@ -214,7 +214,8 @@ def _buckets(tail: OrcTail) -> set[tuple[BucketCodec, BucketId]]:
     return {(identity.codec_version, identity.bucket_id) for identity in identities}
 
 
-def _is_column(tail: OrcTail, column_id: int, wanted: hive.HiveType, *, in_utc: bool) -> bool:
+def is_column(tail: OrcTail, column_id: int, wanted: hive.HiveType, *, in_utc: bool) -> bool:
+    """Whether a column is stored as its type, in today's calendar, so that Spark reads it right."""
     if isinstance(wanted, hive.CharType):  # its padding is taken off; nobody does so further down
         found = tail.types[column_id]
         return (found.kind, found.maximum_length) == (TypeKind.CHAR, wanted.length)
@@ -293,11 +294,10 @@ def _counted(tail: OrcTail, column_id: int) -> pb.ColumnStatistics | None:
     return found if found is not None and found.HasField("values") else None
 
 
-def _is_outside(tail: OrcTail, column: Column, wanted: KeyRange) -> bool:
+def lies_outside(tail: OrcTail, column_id: int | None, column: Column, wanted: KeyRange) -> bool:
     """Whether no value of a column lies in a range; only of columns that the file has as such."""
     if wanted.is_empty:
         return True
-    column_id = tail.column_id(ROW, column.name)
     statistics = _counted(tail, column_id) if column_id is not None else None
     if statistics is None:
         return False

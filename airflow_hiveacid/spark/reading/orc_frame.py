@@ -86,8 +86,7 @@ _MARK: Final = "__"
 """Begins the names of helper columns."""
 _PROPERTY_BITS: Final = 16
 """Below these stands the statement, above them the bucket (`format.bucket_codec`)."""
-# What a session may have set otherwise, for files of its own.
-_OPTIONS: Final = {
+READ_OPTIONS: Final = {
     # Where files are missing or damaged there is an error.
     "ignoreCorruptFiles": False,
     "ignoreMissingFiles": False,
@@ -97,6 +96,7 @@ _OPTIONS: Final = {
     # Filters choose row groups; rows that ORC leaves out itself are still there for Spark.
     "orc.sarg.to.filter": False,
 }
+"""What a session may have set otherwise, for files of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,9 +132,9 @@ def live_rows(
     """
     # One that no file has costs nothing to read.
     absent = free_name("absent", [c.name for c in asked.table_columns])
-    fields = [StructField(c.name, _as_read(spark_type(parse_type(c.type)))) for c in asked.columns]
+    fields = [StructField(c.name, as_read(spark_type(parse_type(c.type)))) for c in asked.columns]
     schema = StructType([*_ROOT, StructField(ROW, StructType([*fields, _absent(absent)]))])
-    options = {**_OPTIONS, **search_argument(spark, asked.columns, asked.ranges)}
+    options = {**READ_OPTIONS, **search_argument(spark, asked.columns, asked.ranges)}
     rows = rows_of_files(spark, files.data, schema, options)
     rows = rows.where(_never_false([*(f.name for f in _ROOT), f"{ROW}.{absent}"]))
     for name, wanted in asked.ranges.items():
@@ -142,35 +142,37 @@ def live_rows(
     if files.deletes:
         rows = _without(spark, rows, files.deletes, write_ids, absent)
     where = F.struct(*[F.col(field.name) for field in PLACE_FIELDS]).alias(place)
-    return rows.select(where, *[_value(spark, c) for c in asked.columns])
+    return rows.select(
+        where, *[value_of(spark, c, F.col(f"{ROW}.{quoted(c.name)}")) for c in asked.columns]
+    )
 
 
 def _absent(name: str) -> StructField:
     return StructField(name, IntegerType())
 
 
-def _as_read(data_type: DataType) -> DataType:
+def as_read(data_type: DataType) -> DataType:
     """What Spark's reader is asked for: as a moment in UTC, a wall-clock time is right."""
     match data_type:
         case TimestampNTZType():
             return TimestampType()
         case ArrayType():
-            return ArrayType(_as_read(data_type.elementType))
+            return ArrayType(as_read(data_type.elementType))
         case MapType():
-            return MapType(_as_read(data_type.keyType), _as_read(data_type.valueType))
+            return MapType(as_read(data_type.keyType), as_read(data_type.valueType))
         case StructType():
-            return StructType([StructField(f.name, _as_read(f.dataType)) for f in data_type])
+            return StructType([StructField(f.name, as_read(f.dataType)) for f in data_type])
         case _:
             return data_type
 
 
-def _value(spark: SparkSession, column: Column) -> SparkColumn:
+def value_of(spark: SparkSession, column: Column, value: SparkColumn) -> SparkColumn:
+    """A column of the table, from what Spark's reader gives when it is asked for `as_read`."""
     hive_type = parse_type(column.type)
     wanted = spark_type(hive_type)
-    value = F.col(f"{ROW}.{quoted(column.name)}")
     if isinstance(hive_type, CharType):
         value = F.rtrim(value)
-    elif _as_read(wanted) != wanted:
+    elif as_read(wanted) != wanted:
         value = cast_in_utc(spark, value, wanted)
     return value.alias(column.name)
 
@@ -224,7 +226,7 @@ def _without(
     found = []
     if native:
         nothing = StructField(ROW, StructType([_absent(absent)]))
-        events = rows_of_files(spark, native, StructType([*_ROOT, nothing]), _OPTIONS)
+        events = rows_of_files(spark, native, StructType([*_ROOT, nothing]), READ_OPTIONS)
         names = [*(f.name for f in _ROOT), f"{ROW}.{absent}"]
         found.append(events.where(_never_false(names)))
     if others:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.transaction import begin
-from airflow_hiveacid.plan.statements import check_changeable
+from airflow_hiveacid.plan.statements import check_readable
 from airflow_hiveacid.spark.reading.access import is_still_all, reading
 from airflow_hiveacid.spark.reading.target import resolve_target
 
@@ -68,13 +68,13 @@ def read_snapshot(
         on_step: called at each step of the transaction.
 
     Raises:
-        InputError: a table is missing or not a full-ACID ORC table.
+        InputError: a table is missing, or of a kind that cannot be read.
         LockNotAcquiredError: somebody overwrites one of them.
     """
     with connect(endpoint) as client:
         infos = {ref: client.get_table(ref) for ref in map(TableRef.parse, tables)}
         for info in infos.values():
-            check_changeable(info, "reading it as rows with identity")
+            check_readable(info)
         with ExitStack() as reader:
             for beginning in range(_MOST_BEGINNINGS):
                 reads = [reading(client, info) for info in infos.values()]

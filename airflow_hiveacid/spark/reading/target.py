@@ -20,7 +20,12 @@ from pyspark.sql.types import StringType, StructType
 
 from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.errors import PartitionNotFoundError, UnknownColumnError
-from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+from airflow_hiveacid.format.table import (
+    PartitionInfo,
+    PartitionName,
+    TableInfo,
+    TransactionalKind,
+)
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements import quoted
 from airflow_hiveacid.spark.catalyst import Moment
@@ -40,6 +45,7 @@ from airflow_hiveacid.spark.reading.file_numbers import (
 )
 from airflow_hiveacid.spark.reading.live_files import LiveFiles
 from airflow_hiveacid.spark.reading.orc_fit import Doubts, doubts_about
+from airflow_hiveacid.spark.reading.plain_rows import PlainRows
 from airflow_hiveacid.spark.reading.pruning import partitions_meeting, partitions_where
 from airflow_hiveacid.spark.types import named, spark_type, table_struct
 from airflow_hiveacid.storage.acid.read.buckets import buckets_of
@@ -138,7 +144,7 @@ class Target:
         """What the snapshot reads of each partition."""
 
         def state_of(info: PartitionInfo) -> AcidState:
-            return resolve(list_table(info.location), self.write_ids, self.txns)
+            return resolve(list_table(info.location), self.write_ids, self.txns, self.table.kind)
 
         with ThreadPoolExecutor(_PARALLEL) as pool:
             return tuple(pool.map(state_of, self.partitions))
@@ -211,8 +217,10 @@ class Target:
         rows = self.where(where, moment).rows(list(dict.fromkeys((*names, *used))))
         every = whole_rows(self.table, rows)
         (found,) = resolved(self.table, every, [where], moment)
-        # Spark tells ORC nothing of a condition in this form; see `search_argument`.
-        holds = F.coalesce(checked_condition(self.table, where, found), F.lit(False))
+        holds = checked_condition(self.table, where, found)
+        if not self._is_plain:
+            # Spark tells ORC nothing of a condition in this form; see `search_argument`.
+            holds = F.coalesce(holds, F.lit(False))
         return every.where(holds).select(*[F.col(quoted(name)) for name in names])
 
     def _values(self, columns: Sequence[Column], place: str) -> list[SparkColumn]:
@@ -246,7 +254,25 @@ class Target:
         return [tuple(texts[at] for texts in each) for at in range(len(columns))]
 
     @property
-    def _live(self) -> LiveFiles:
+    def _is_plain(self) -> bool:
+        return self.table.kind is TransactionalKind.INSERT_ONLY
+
+    @property
+    def _live(self) -> LiveFiles | PlainRows:
+        return self._plain if self._is_plain else self._acid
+
+    @property
+    def _plain(self) -> PlainRows:
+        return PlainRows(
+            spark=self.spark,
+            table=self.table,
+            partitions=self.partitions,
+            states=self.states,
+            ranges=self.ranges,
+        )
+
+    @property
+    def _acid(self) -> LiveFiles:
         return LiveFiles(
             spark=self.spark,
             table=self.table,
@@ -259,7 +285,7 @@ class Target:
 
     def read_with_arrow(self, wanted: Collection[str], *, place: str = PLACE) -> DataFrame:
         """Live rows by our own reader, whatever the files; see `LiveFiles`."""
-        return self._live.with_arrow(wanted, place)
+        return self._acid.with_arrow(wanted, place)
 
     def within(
         self,

@@ -26,6 +26,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.plan.statements import quoted, resolve_insert
 from airflow_hiveacid.spark.catalyst import Moment, expected_bytes, is_repeatable
 from airflow_hiveacid.spark.checked import resolved
@@ -112,7 +113,9 @@ def new_row_events(program: InsertProgram, source: DataFrame) -> Events:
     return Events(
         frame=partial(_row_events, table, kept, values, key),
         given=(frozenset(c.name for c in table.columns),),
-        flat=flat_rows(table, kept, values, key if table.partition_columns else None),
+        flat=flat_rows(table, kept, values, key if table.partition_columns else None)
+        if table.storage.format is FileFormat.ORC
+        else None,
     )
 
 

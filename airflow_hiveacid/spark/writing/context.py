@@ -6,8 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.plan.statements import check_changeable, check_source
+from airflow_hiveacid.format.table import (
+    PartitionInfo,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
+from airflow_hiveacid.plan.statements import (
+    check_changeable,
+    check_insertable,
+    check_readable,
+    check_source,
+)
 from airflow_hiveacid.spark.reading.access import Touched, nameable, touching
 from airflow_hiveacid.spark.reading.pruning import partitions_where
 from airflow_hiveacid.spark.reading.source import load_source
@@ -55,9 +66,28 @@ class JobContext:
         """
         table = self.client.get_table(TableRef.parse(name))
         check_changeable(table, operation)
-        check_publishable(table.ref, table.location)
-        check_writable(table.location)
-        return table
+        return _writable(table)
+
+    def insertable_table(self, name: str) -> TableInfo:
+        """The table, if rows can be added to it, here and now.
+
+        Raises:
+            InputError, LocationPermissionError: as `changeable_table`.
+        """
+        table = self.client.get_table(TableRef.parse(name))
+        check_insertable(table)
+        return _writable(table)
+
+    def transactional_table(self, name: str) -> TableInfo:
+        """The table, if it is transactional; its directories can be removed, here and now.
+
+        Raises:
+            InputError, LocationPermissionError: as `changeable_table`.
+        """
+        table = self.client.get_table(TableRef.parse(name))
+        if table.kind is not TransactionalKind.INSERT_ONLY:
+            check_changeable(table, "cleaning")
+        return _writable(table)
 
     def partitions_touched(
         self, table: TableInfo, condition: str | None, moment: Moment
@@ -91,5 +121,11 @@ class JobContext:
         if source is None or source.table is None:
             return None
         table = self.client.get_table(TableRef.parse(source.table))
-        check_changeable(table, "reading it as a source")
+        check_readable(table)
         return table
+
+
+def _writable(table: TableInfo) -> TableInfo:
+    check_publishable(table.ref, table.location)
+    check_writable(table.location)
+    return table

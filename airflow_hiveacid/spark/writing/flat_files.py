@@ -1,4 +1,4 @@
-"""Files that Spark's own ORC writer writes, and how bucket files are made of them.
+"""Files that Spark's own ORC writer writes, and how files of a table are made of them.
 
 Rows that pass through Python on their way to a file cost twice what Spark takes to write them. So
 Spark writes them flat, into staging, and `flat_copy` makes bucket files of what it wrote; no value
@@ -18,21 +18,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
 from pyarrow import fs as pafs
 from pyspark.errors import IllegalArgumentException, NumberFormatException
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID, encode
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId
-from airflow_hiveacid.format.names import bucket_file
+from airflow_hiveacid.format.names import data_file
+from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.spark.failures import SPARK_ERRORS, beneath, reason_of, typed_failures
 from airflow_hiveacid.spark.tasks import run_tasks
 from airflow_hiveacid.spark.writing.flat_rows import GROUP
 from airflow_hiveacid.spark.writing.writers import WRITTEN_SCHEMA, Written
 from airflow_hiveacid.storage.acid.row_schema import type_tree
-from airflow_hiveacid.storage.acid.write.flat_copy import FlatCopy, copy_flat
-from airflow_hiveacid.storage.acid.write.writer import stripe_row_limit
+from airflow_hiveacid.storage.acid.write.flat_copy import FlatCopy, FlatIdentity, copy_flat
+from airflow_hiveacid.storage.acid.write.orc_file import stripe_row_limit
 from airflow_hiveacid.storage.orc.encoders import DICTIONARY_THRESHOLD
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.locations import open_location
@@ -41,6 +41,7 @@ from airflow_hiveacid.storage.stores.staging import Staging
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from airflow_hiveacid.spark.writing.writers import WritePlan
@@ -55,17 +56,6 @@ _PART: Final = re.compile(rf"(?:{GROUP}=(-?\d+)/)?part-[^/]+\.orc")
 # What the committer and the local file system leave beside them.
 _NO_PART: Final = re.compile(r"_SUCCESS|_temporary/.*|(?:.*/)?\.[^/]+\.crc", re.DOTALL)
 _NO_PARTITION: Final = "[]"
-_ARROW_SCHEMA: Final = pa.schema(
-    [
-        ("partition", pa.string()),
-        ("directory", pa.string()),
-        ("bucket", pa.int32()),
-        ("attempt", pa.string()),
-        ("rows", pa.int64()),
-        ("updated", pa.int64()),
-        ("size_bytes", pa.int64()),
-    ]
-)
 _SETTINGS: Final[Mapping[str, str]] = {
     "orc.bloom.filter.columns": "",
     "orc.block.padding": "false",
@@ -220,17 +210,21 @@ def copy_all(task: CopyTask) -> Iterator[pa.RecordBatch]:
     """Make the bucket files of one task; yields one row of `WRITTEN_SCHEMA` for each."""
     plan, directory = task.plan, str(task.plan.insert_directory)
     attempt = uuid.uuid4().hex
+    is_plain = plan.table.kind is TransactionalKind.INSERT_ONLY
 
     def place(bucket: BucketId, key: str | None) -> str:
         staging = plan.staging(plan.partition(_NO_PARTITION if key is None else key))
-        return staging.attempt_path(directory, bucket_file(bucket), attempt)
+        return staging.attempt_path(directory, data_file(bucket, plan.table.kind), attempt)
 
     for copy in task.copies:
         work = FlatCopy(
             columns=plan.columns,
             sources=copy.sources,
-            write_id=plan.write_id,
-            bucket_property=encode(copy.bucket, plan.statement_id),
+            identity=None
+            if is_plain
+            else FlatIdentity(
+                write_id=plan.write_id, bucket_property=encode(copy.bucket, plan.statement_id)
+            ),
             row_index_stride=plan.options.row_index_stride,
             has_key=plan.table.is_partitioned,
         )
@@ -245,4 +239,4 @@ def copy_all(task: CopyTask) -> Iterator[pa.RecordBatch]:
                 updated=0,
                 size_bytes=made.size_bytes,
             )
-            yield pa.RecordBatch.from_pylist([written._asdict()], schema=_ARROW_SCHEMA)
+            yield written.batch()

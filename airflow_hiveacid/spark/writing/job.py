@@ -34,6 +34,7 @@ from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs import OnRerun
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.plan.reruns import Run
+from airflow_hiveacid.plan.statements import check_alike
 from airflow_hiveacid.spark.events import Events
 from airflow_hiveacid.spark.reading.access import (
     Touched,
@@ -143,6 +144,7 @@ def _run(
     write.look_ahead(known)
     target = resolve_target(job.spark, job.client, table, txn.snapshot, touched)
     write.check_locations(list(target.elsewhere.values()))
+    check_alike(table, target.partitions)
     plan = _write_plan(job, write, target, change)
     events = change.make_events(target, partial(_source_frame, job, txn, change))
     files = _write(plan, events)
@@ -248,6 +250,7 @@ def _write(plan: WritePlan, events: Events) -> tuple[StagedFile, ...]:
             rows=file.rows,
             updated=file.updated,
             size_bytes=file.size_bytes,
+            kind=plan.table.kind,
         )
         for file in written
     )

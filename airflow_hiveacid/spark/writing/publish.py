@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import DirectoryExistsError
 from airflow_hiveacid.format.ids import BucketId
-from airflow_hiveacid.format.names import bucket_file
-from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
+from airflow_hiveacid.format.names import data_file
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WrittenFile
+from airflow_hiveacid.storage.plain.write import WrittenRows, rows_writer
 from airflow_hiveacid.storage.stores.filesystem import delete_directory, exists
 from airflow_hiveacid.storage.stores.locations import open_location
 
@@ -43,6 +45,7 @@ class StagedFile:
     rows: int
     updated: int
     size_bytes: int
+    kind: TransactionalKind = TransactionalKind.FULL_ACID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +92,9 @@ def assemble(
 def _assemble_one(directory: StagedDirectory, *, is_compacted: bool) -> None:
     staging = directory.staging
     for file in directory.files:
-        staging.accept(directory.directory, bucket_file(file.bucket), file.attempt)
-    staging.add_version_file(directory.directory)
+        staging.accept(directory.directory, data_file(file.bucket, file.kind), file.attempt)
+    if any(file.kind is TransactionalKind.FULL_ACID for file in directory.files):
+        staging.add_version_file(directory.directory)
     if is_compacted:
         staging.add_metadata_file(directory.directory)
 
@@ -104,10 +108,16 @@ def empty_file(
 ) -> StagedFile:
     """Stage a file without rows: a directory needs one file to be seen by every engine."""
     bucket, attempt = BucketId(0), uuid.uuid4().hex
-    fs, path = open_location(staging.attempt_path(directory, bucket_file(bucket), attempt))
+    name = data_file(bucket, table.kind)
+    fs, path = open_location(staging.attempt_path(directory, name, attempt))
     is_delete = directory.startswith("delete_")
-    with AcidFileWriter(fs, path, table.columns, options, is_delete=is_delete) as writer:
-        written = writer.close()
+    written: WrittenFile | WrittenRows
+    if table.kind is TransactionalKind.INSERT_ONLY:
+        with rows_writer(table.storage.format, fs, path, table.columns, options) as rows:
+            written = rows.close()
+    else:
+        with AcidFileWriter(fs, path, table.columns, options, is_delete=is_delete) as writer:
+            written = writer.close()
     return StagedFile(
         partition=partition,
         directory=directory,
@@ -116,6 +126,7 @@ def empty_file(
         rows=0,
         updated=0,
         size_bytes=written.size_bytes,
+        kind=table.kind,
     )
 
 

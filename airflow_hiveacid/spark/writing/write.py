@@ -68,6 +68,7 @@ _SHAPE: Final = (
     "columns",
     "partition_columns",
     "kind",
+    "storage",
     "bucket_columns",
     "num_buckets",
     "bucketing_version",

@@ -25,7 +25,8 @@ from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import MergeCardinalityError
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
-from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
+from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file, data_file
+from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.spark.events import DELETE_KIND, GROUP, IDENTITY
 from airflow_hiveacid.spark.failures import worker_errors
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
@@ -33,6 +34,7 @@ from airflow_hiveacid.storage.acid.identity import Key, Keys
 from airflow_hiveacid.storage.acid.read.old_rows import OldRows
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.filesystem import make_directory
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import Staging
@@ -52,6 +54,19 @@ WRITTEN_SCHEMA: Final = (
 """One row per staged file; `updated` counts rows whose old version a delete event removes."""
 
 
+_ARROW_SCHEMA: Final = pa.schema(
+    [
+        ("partition", pa.string()),
+        ("directory", pa.string()),
+        ("bucket", pa.int32()),
+        ("attempt", pa.string()),
+        ("rows", pa.int64()),
+        ("updated", pa.int64()),
+        ("size_bytes", pa.int64()),
+    ]
+)
+
+
 class Written(NamedTuple):
     """One such row."""
 
@@ -68,10 +83,18 @@ class Written(NamedTuple):
         """From a row of Spark's."""
         return cls(*(getattr(row, name) for name in cls._fields))
 
+    def batch(self) -> pa.RecordBatch:
+        """Such a row as Arrow has it."""
+        return pa.RecordBatch.from_pylist([self._asdict()], schema=_ARROW_SCHEMA)
+
     @classmethod
     def all_of(cls, batches: Iterable[pa.RecordBatch]) -> list[Self]:
         """From batches that a writer yields."""
         return [cls(**row) for batch in batches for row in batch.to_pylist()]
+
+
+# By what Hive calls them; GZIP is everywhere, and what stands for all others.
+_IN_PARQUET: Final = {"uncompressed": "none", "snappy": "snappy", "gzip": "zlib"}
 
 
 def writer_options(
@@ -82,10 +105,13 @@ def writer_options(
     Compression is the table's; else what every reader of that metastore's age can read: ORC 1.5, in
     Hive 3.1, knows no ZSTD.
     """
-    wanted = table.parameters.get("orc.compress", "").lower()
     default = "zlib" if generation is MetastoreGeneration.V3 else "zstd"
+    compression = table.parameters.get("orc.compress", "").lower() or default
+    if table.storage.format is FileFormat.PARQUET:
+        asked = table.parameters.get("parquet.compression", "").lower()
+        compression = _IN_PARQUET.get(asked, "zlib")
     return WriterOptions(
-        compression=wanted or default,
+        compression=compression,
         stripe_size_bytes=(64 if is_base else 16) << 20,
         compression_block_bytes=(256 if is_base else 64) << 10,
     )
@@ -133,7 +159,8 @@ def write_events(batches: Iterator[pa.RecordBatch], *, plan: WritePlan) -> Itera
     """Write the events of one Spark task; yields one row of `WRITTEN_SCHEMA` per file."""
     with worker_errors():
         attempt = uuid.uuid4().hex
-        group: _Group | None = None
+        is_plain = plan.table.kind is TransactionalKind.INSERT_ONLY
+        group: _Group | _PlainGroup | None = None
         try:
             for batch in batches:
                 for part in _runs(batch):
@@ -141,7 +168,7 @@ def write_events(batches: Iterator[pa.RecordBatch], *, plan: WritePlan) -> Itera
                     if group is None or group.key != key:
                         if group is not None:
                             yield group.close()
-                        group = _Group(plan, key, attempt)
+                        group = (_PlainGroup if is_plain else _Group)(plan, key, attempt)
                     group.write(part)
             if group is not None:
                 yield group.close()
@@ -222,17 +249,15 @@ class _Group:
     def close(self) -> pa.RecordBatch:
         """Finish the file and say what it is."""
         written = self._writer.close()
-        return pa.RecordBatch.from_pydict(
-            {
-                "partition": [self._partition],
-                "directory": [self._directory],
-                "bucket": pa.array([int(self._bucket)], pa.int32()),
-                "attempt": [self._attempt],
-                "rows": [self._rows],
-                "updated": [self._updated],
-                "size_bytes": [written.size_bytes],
-            }
-        )
+        return Written(
+            partition=self._partition,
+            directory=self._directory,
+            bucket=int(self._bucket),
+            attempt=self._attempt,
+            rows=self._rows,
+            updated=self._updated,
+            size_bytes=written.size_bytes,
+        ).batch()
 
     def abort(self) -> None:
         """Drop the file."""
@@ -292,3 +317,41 @@ class _Group:
             else:
                 fields.append(values)
         return pa.StructArray.from_arrays(fields, fields=list(new.type))
+
+
+class _PlainGroup:
+    """The same for an insert-only table: rows as they are, in a file of the table's format."""
+
+    def __init__(self, plan: WritePlan, key: tuple[str, int, int], attempt: str) -> None:
+        self.key = key
+        self._plan, self._attempt, self._rows = plan, attempt, 0
+        partition, _, bucket = key
+        table = plan.table
+        staging = plan.staging(plan.partition(partition))
+        name = data_file(BucketId(bucket), table.kind)
+        fs, path = open_location(staging.attempt_path(str(plan.insert_directory), name, attempt))
+        self._writer = rows_writer(
+            table.storage.format, fs, path, plan.columns, plan.options, table.ref
+        )
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write rows of this group."""
+        self._writer.write(batch.column("row"))
+        self._rows += batch.num_rows
+
+    def close(self) -> pa.RecordBatch:
+        """Finish the file and say what it is."""
+        partition, _, bucket = self.key
+        return Written(
+            partition=partition,
+            directory=str(self._plan.insert_directory),
+            bucket=bucket,
+            attempt=self._attempt,
+            rows=self._rows,
+            updated=0,
+            size_bytes=self._writer.close().size_bytes,
+        ).batch()
+
+    def abort(self) -> None:
+        """Drop the file."""
+        self._writer.abort()

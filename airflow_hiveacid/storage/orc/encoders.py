@@ -178,9 +178,24 @@ class ArrowEncoder:
     def add(self, piece: pa.RecordBatch) -> bool:
         """Encode one piece; whether a stripe ended with its last row."""
         before = self._sink.received
-        self._writer.write(pa.Table.from_batches([piece]))
+        self._writer.write(
+            pa.Table.from_arrays(list(map(_whole, piece.columns)), schema=piece.schema)
+        )
         return self._sink.received > before
 
     def finish(self) -> None:
         """Write the last stripe and the tail."""
         self._writer.close()
+
+
+def _whole(array: pa.Array) -> pa.Array:
+    """The same values with all buffers from their beginning, where it matters.
+
+    Arrow's ORC writer puts the NULLs of a nested column into what is below it (NormalizeArray), and
+    does not mind that either may be a slice: values would move to other rows. It is right about a
+    struct that is never NULL, such as `row` of ACID files, whatever is below.
+    """
+    is_right = pa.types.is_struct(array.type) and not array.null_count
+    if is_right or not pa.types.is_nested(array.type):
+        return array
+    return pa.concat_arrays([array, array.slice(0, 0)])

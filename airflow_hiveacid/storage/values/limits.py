@@ -79,6 +79,7 @@ class _Findings:
     """Collects while the columns are walked; lives for one call only."""
 
     table: object
+    is_orc: bool
     needs_rows: bool = False
     nul_column_ids: set[int] = field(default_factory=set)
 
@@ -95,16 +96,31 @@ def fit_rows(rows: pa.StructArray, nodes: Sequence[TypeNode], *, table: object) 
         TypeMismatchError: a text is too long for its column, or a timestamp is in the one second
             that ORC cannot hold.
     """
-    findings = _Findings(table=table)
-    columns = rows.flatten()
-    fitted = [_fit(node, column, findings) for node, column in zip(nodes, columns, strict=True)]
-    if not all(map(operator.is_, fitted, columns)):
-        rows = pa.StructArray.from_arrays(fitted, names=[field.name for field in rows.type])
+    findings = _Findings(table=table, is_orc=True)
     return FittedRows(
-        rows=rows,
+        rows=_fit_all(rows, nodes, findings),
         needs_rows=findings.needs_rows,
         nul_column_ids=frozenset(findings.nul_column_ids),
     )
+
+
+def fit_texts(rows: pa.StructArray, nodes: Sequence[TypeNode], *, table: object) -> pa.StructArray:
+    """The same for Parquet, as Hive writes it: a char without its padding, and any timestamp.
+
+    Raises:
+        TypeMismatchError: a text is too long for its column.
+    """
+    return _fit_all(rows, nodes, _Findings(table=table, is_orc=False))
+
+
+def _fit_all(
+    rows: pa.StructArray, nodes: Sequence[TypeNode], findings: _Findings
+) -> pa.StructArray:
+    columns = rows.flatten()
+    fitted = [_fit(node, column, findings) for node, column in zip(nodes, columns, strict=True)]
+    if all(map(operator.is_, fitted, columns)):
+        return rows
+    return pa.StructArray.from_arrays(fitted, names=[field.name for field in rows.type])
 
 
 def used_items(lists: pa.Array, items: pa.Array) -> pa.Array:
@@ -119,13 +135,14 @@ def _fit(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Array:
     """The values to store; the same object when nothing had to be changed."""
     match node.type:
         case CharType(length=length):
-            return _text(node, _as_char(values, length), length, findings)
+            fitted = _as_char(values, length) if findings.is_orc else unpadded(values)
+            return _text(node, fitted, length, findings)
         case VarcharType(length=length):
             return _text(node, values, length, findings)
         case PrimitiveType(name="string"):
             return _text(node, values, None, findings)
         case PrimitiveType(name=name) if name in ("timestamp", TIMESTAMP_LOCAL):
-            return _timestamps(node, values, findings)
+            return _timestamps(node, values, findings) if findings.is_orc else values
     return _fit_nested(node, values, findings) if node.children else values
 
 

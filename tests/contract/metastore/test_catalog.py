@@ -11,7 +11,7 @@ from airflow_hiveacid.format.errors import (
     TableDiffersError,
     TableNotFoundError,
 )
-from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.metastore import catalog_calls
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.new_table import define, ensure_table
@@ -31,7 +31,7 @@ _ACCURATE = {"COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true"}', "numRows": "0"}
 def test_a_new_table_is_a_full_acid_orc_table_with_the_second_hash(bench: Bench) -> None:
     table = bench.table()
     assert table.kind is TransactionalKind.FULL_ACID
-    assert table.is_orc
+    assert table.storage.format is FileFormat.ORC
     assert table.bucketing_version == 2
     assert table.parameters["transactional_properties"] == "default"
     assert table.columns == (Column(name="id", type="bigint"), Column(name="name", type="string"))
@@ -55,6 +55,23 @@ def test_a_table_keeps_its_buckets_partition_columns_and_place(
 
 def test_an_insert_only_table_is_shown_as_one(bench: Bench) -> None:
     assert bench.table(kind=TransactionalKind.INSERT_ONLY).kind is TransactionalKind.INSERT_ONLY
+
+
+@pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET, FileFormat.TEXT])
+def test_an_insert_only_table_and_its_partitions_say_their_format(
+    bench: Bench, client: MetastorePort, format_: FileFormat
+) -> None:
+    table = bench.table(
+        kind=TransactionalKind.INSERT_ONLY,
+        format=format_,
+        partition_columns=(Column(name="month", type="int"),),
+    )
+    assert table.storage.format is format_
+    client.add_partitions(table, [month("1")])
+    (partition,) = client.list_partitions(table)
+    assert partition.storage is not None
+    assert partition.storage.format is format_
+    assert client.get_partitions(table, [month("1")]) == (partition,)
 
 
 def test_a_table_without_transactions_is_shown_as_one(bench: Bench) -> None:

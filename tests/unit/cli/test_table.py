@@ -5,15 +5,26 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
+from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid import cli
 from airflow_hiveacid.cli_view import metastore_uris
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import (
+    Column,
+    FileFormat,
+    PartitionName,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.storage.acid.read import scan as scan_module
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.plain.write import rows_writer
+from airflow_hiveacid.storage.values.column_types import row_type
 from contract.fake_client import FakeClient
 from contract.fake_metastore import FakeMetastore
 from contract.manual_clock import ManualClock
@@ -208,3 +219,68 @@ def test_the_metastore_is_the_given_one_or_the_environments_or_this_machines(
     assert metastore_uris("c:2") == ("thrift://c:2",)
     with pytest.raises(ConfigurationError):
         metastore_uris(" , ")
+
+
+@pytest.fixture(params=[FileFormat.ORC, FileFormat.PARQUET])
+def insert_only(client: FakeClient, tmp_path: Path, request: pytest.FixtureRequest) -> TableRef:
+    ref, format_ = TableRef("default", "insert_only"), request.param
+    client.create_table(
+        NewTable(
+            ref=ref,
+            columns=COLUMNS,
+            kind=TransactionalKind.INSERT_ONLY,
+            format=format_,
+            location=str(tmp_path),
+        )
+    )
+    txn_id = client.open_txn()
+    write_id = client.allocate_write_id(txn_id, ref)
+    path = str(tmp_path / f"delta_{write_id}_{write_id}_0/000000_0")
+    with rows_writer(format_, LocalFileSystem(), path, COLUMNS, WriterOptions()) as writer:
+        writer.write(pa.array([{"id": 7, "name": "n7"}], row_type(COLUMNS)))
+        writer.close()
+    client.commit_txn(txn_id)
+    return ref
+
+
+def test_an_insert_only_table_is_shown_too(insert_only: TableRef, run: Callable[..., str]) -> None:
+    assert run("scan", "--table", str(insert_only), "--json") == '[7, "n7"]\n'
+    (place,) = json.loads(run("inspect", "--table", str(insert_only), "--json"))["places"]
+    (entry,) = place["entries"]
+    assert (entry["type"], entry["state"], entry["files"], entry["rows"]) == ("delta", "live", 1, 1)
+    refused = run("scan", "--table", str(insert_only), "--row-ids", "--json", status=2)
+    assert "have no identity" in refused
+
+
+def test_a_file_at_the_root_of_an_insert_only_table_is_refused(
+    insert_only: TableRef, tmp_path: Path, run: Callable[..., str]
+) -> None:
+    (tmp_path / "000000_0").write_text("rows?")
+    (place,) = json.loads(run("inspect", "--table", str(insert_only), "--json"))["places"]
+    entry = next(e for e in place["entries"] if e["type"] == "original")
+    assert entry["state"] == "refused"
+    assert "hiveacid.reads.originals" in entry["why"]
+    assert "Trino reads them" in run("scan", "--table", str(insert_only), status=2)
+
+
+def test_an_insert_only_table_of_text_is_scanned_and_its_rows_are_not_counted(
+    client: FakeClient, tmp_path: Path, run: Callable[..., str]
+) -> None:
+    ref = TableRef("default", "texts")
+    client.create_table(
+        NewTable(
+            ref=ref,
+            columns=COLUMNS,
+            kind=TransactionalKind.INSERT_ONLY,
+            format=FileFormat.TEXT,
+            location=str(tmp_path),
+        )
+    )
+    txn_id = client.open_txn()
+    write_id = client.allocate_write_id(txn_id, ref)
+    (tmp_path / f"delta_{write_id}_{write_id}_0").mkdir()
+    (tmp_path / f"delta_{write_id}_{write_id}_0/000000_0").write_text("1\x01a\n")
+    client.commit_txn(txn_id)
+    inspected = run("inspect", "--table", str(ref), "--json")
+    assert "no text file says how many rows it has" in inspected
+    assert run("scan", "--table", str(ref), "--json") == '[1, "a"]\n'

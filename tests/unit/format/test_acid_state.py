@@ -5,6 +5,7 @@ import pytest
 from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.directories import AcidDirectory, FileEntry, Listing, UnknownEntry
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.table import TransactionalKind
 from unit.format.listings import ids, listing, live, read, texts
 
 
@@ -254,3 +255,17 @@ def test_deltas_come_in_hives_order() -> None:
         "delta_9_9_0",
         "delta_10_10",
     ]
+
+
+def test_in_an_insert_only_table_any_name_in_a_delta_is_data() -> None:
+    names = listing(
+        "base_1/part-0.parquet delta_2_2_0/000000_0.deflate"
+        " delta_2_2_0/HIVE_UNION_SUBDIR_1/000000_0 delta_2_2_0/.hidden delta_2_2_0/_tmp/000001_0"
+        " delta_2_2_0/delta_3_3_0/000000_0"
+    )
+    kind = TransactionalKind.INSERT_ONLY
+    state = resolve(names, ids("9:MAX::"), None, kind)
+    assert live(state) == ["base_1", "delta_2_2_0"]
+    assert file_names(state.deltas[0]) == ["000000_0.deflate", "HIVE_UNION_SUBDIR_1/000000_0"]
+    full = resolve(names, ids("9:MAX::"), None)
+    assert file_names(full.deltas[0]) == ["HIVE_UNION_SUBDIR_1/000000_0"]

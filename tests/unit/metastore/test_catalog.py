@@ -12,6 +12,7 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import (
     Column,
+    FileFormat,
     PartitionName,
     TableInfo,
     TableRef,
@@ -27,7 +28,12 @@ from airflow_hiveacid.metastore.catalog import (
     without_statistics,
 )
 from airflow_hiveacid.metastore.catalog_calls import CatalogCalls
-from airflow_hiveacid.metastore.gen.tables.ttypes import Partition, StorageDescriptor, Table
+from airflow_hiveacid.metastore.gen.tables.ttypes import (
+    Partition,
+    SerDeInfo,
+    StorageDescriptor,
+    Table,
+)
 
 COLUMNS = (Column(name="id", type="bigint"), Column(name="price", type="decimal(10,2)"))
 
@@ -102,7 +108,7 @@ def test_names_are_lower_case_and_other_formats_are_told() -> None:
         )
     )
     assert info.ref == TableRef("db", "t")
-    assert not info.is_orc
+    assert info.storage.format is FileFormat.OTHER  # text by the SerDe of ORC
 
 
 @pytest.mark.parametrize("kind", ["VIRTUAL_VIEW", "MATERIALIZED_VIEW"])
@@ -123,6 +129,49 @@ def test_the_directory_of_null_is_null() -> None:
     )
     info = partition_info(table_info(table_struct(new)), partition)
     assert info.name == PartitionName(("day",), (None,))
+
+
+@pytest.mark.parametrize("format_", [f for f in FileFormat if f is not FileFormat.OTHER])
+def test_a_format_reads_back_as_it_was_asked_for(format_: FileFormat) -> None:
+    new = NewTable(
+        ref=TableRef("db", "t"),
+        columns=COLUMNS,
+        kind=TransactionalKind.INSERT_ONLY,
+        format=format_,
+        location="file:/t",
+    )
+    storage = table_info(table_struct(new)).storage
+    assert (storage.format, str(storage)) == (format_, format_.value)
+    assert storage.parameter("serialization.format") == "1"
+    assert storage.parameter("field.delim") is None
+
+
+def test_text_by_a_serde_that_is_not_its_own_is_another_format() -> None:
+    csv = "org.apache.hadoop.hive.serde2.OpenCSVSerde"
+    text = "org.apache.hadoop.mapred.TextInputFormat"
+    serde = SerDeInfo(serializationLib=csv, parameters={"quoteChar": "'"})
+    storage = table_info(struct(inputFormat=text, serdeInfo=serde)).storage
+    assert (storage.format, str(storage)) == (FileFormat.OTHER, f"{text} with {csv}")
+    assert storage.parameter("quoteChar") == "'"
+
+
+@pytest.mark.parametrize("kind", [TransactionalKind.FULL_ACID, TransactionalKind.INSERT_ONLY])
+def test_partitions_of_insert_only_tables_say_how_they_are_stored(kind: TransactionalKind) -> None:
+    wire: Any = Wire(3)
+    wire.there = ["day=1", "day=2"]
+    client = CatalogCalls()
+    client._connection = wire
+    table = TableInfo(
+        ref=TableRef("d", "t"),
+        location="file:/t",
+        columns=COLUMNS,
+        partition_columns=(Column(name="day", type="string"),),
+        kind=kind,
+    )
+    found = client.list_partitions(table)
+    assert [str(p.name) for p in found] == wire.there
+    is_told = kind is TransactionalKind.INSERT_ONLY
+    assert [p.storage is not None for p in found] == [is_told, is_told]
 
 
 def test_only_the_mark_of_right_statistics_is_taken_away() -> None:

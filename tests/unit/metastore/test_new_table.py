@@ -11,7 +11,7 @@ from airflow_hiveacid.format.errors import (
     TableDiffersError,
     TableNotFoundError,
 )
-from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import Column, FileFormat, Storage, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.new_table import define, differences, ensure_table
 
 if TYPE_CHECKING:
@@ -51,6 +51,12 @@ def test_a_definition_is_in_the_metastores_spelling() -> None:
         ({"partition_columns": {"ID": "int"}}, "'id' is named twice"),
         ({"bucket_columns": ["id"]}, "bucket_columns and num_buckets, or neither"),
         ({"num_buckets": 2}, "bucket_columns and num_buckets, or neither"),
+        ({"stored_as": "parquet"}, "orc, or parquet with insert_only"),
+        ({"insert_only": True, "stored_as": "avro"}, "found 'avro'"),
+        (
+            {"insert_only": True, "bucket_columns": ["id"], "num_buckets": 2},
+            "not put into buckets",
+        ),
         ({"bucket_columns": ["nothing"], "num_buckets": 2}, "'nothing' is not among the columns"),
     ],
 )
@@ -61,10 +67,16 @@ def test_a_definition_that_cannot_be_meant_is_refused(
         new(**changes)
 
 
+def test_an_insert_only_table_may_be_parquet() -> None:
+    made = new(insert_only=True, stored_as="Parquet")
+    assert (made.kind, made.format) == (TransactionalKind.INSERT_ONLY, FileFormat.PARQUET)
+    assert new(insert_only=True).format is FileFormat.ORC
+
+
 def test_a_missing_table_is_made_and_the_same_again_is_nothing(client: FakeClient) -> None:
     assert ensure_table(client, new(partition_columns={"day": "date"})) is True
     made = client.get_table(REF)
-    assert (made.kind, made.is_orc) == (TransactionalKind.FULL_ACID, True)
+    assert (made.kind, made.storage.format) == (TransactionalKind.FULL_ACID, FileFormat.ORC)
     assert ensure_table(client, new(partition_columns={"DAY": "Date"})) is False
     assert client.get_table(REF) == made
 
@@ -100,10 +112,10 @@ def test_a_table_of_another_shape_is_an_error_that_names_the_difference(
 def test_the_kind_and_the_file_format_count_too(client: FakeClient) -> None:
     ensure_table(client, new())
     found = client.get_table(REF)
-    plain = replace(found, kind=TransactionalKind.NONE, is_orc=False)
+    plain = replace(found, kind=TransactionalKind.NONE, storage=Storage(format=FileFormat.PARQUET))
     assert differences(new(), plain) == (
         "its kind is none instead of full_acid",
-        "its format is another instead of ORC",
+        "its format is Parquet instead of ORC",
     )
 
 

@@ -7,6 +7,7 @@ from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidWriteIdList
+from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs import CompactionChoice
 from airflow_hiveacid.plan.compaction import (
     CompactionPlan,
@@ -222,3 +223,31 @@ def test_only_a_base_can_come_late_and_double_rows() -> None:
     found = plan(state(inserts(1, 3), f"d.t:3:{MAX}::"), CompactionChoice.MINOR)
     assert isinstance(found, CompactionPlan)
     assert not doubles_rows(found, names(*inserts(1, 3), "delta_0000001_0000005"))
+
+
+def test_a_minor_result_of_an_insert_only_table_is_hidden_or_a_base() -> None:
+    """A reader of an older snapshot would see all rows of a wider delta."""
+    listing = Listing(
+        location="/t",
+        files=tuple(
+            FileEntry(path=f"delta_{i:07d}_{i:07d}_0000/000000_0", size_bytes=10)
+            for i in range(1, 4)
+        ),
+    )
+    kind = TransactionalKind.INSERT_ONLY
+    write_ids = CompactorWriteIdList.of(ValidWriteIdList.parse(f"d.t:3:{MAX}::"))
+    s = resolve(listing, write_ids, None, kind)
+    policy = CompactionPolicy()
+    hidden = plan_compaction(
+        s, CompactionChoice.MINOR, policy, can_hide_until_commit=True, kind=kind
+    )
+    assert isinstance(hidden, CompactionPlan)
+    assert hidden.hides
+    assert [str(o) for o in hidden.outputs(TxnId(9))] == ["delta_0000001_0000003_v0000009"]
+    whole = plan_compaction(
+        s, CompactionChoice.MINOR, policy, can_hide_until_commit=False, kind=kind
+    )
+    assert isinstance(whole, CompactionPlan)
+    assert (whole.is_major, whole.hides) == (True, False)
+    assert "older snapshot" in whole.why
+    assert [str(o) for o in whole.outputs(None)] == ["base_0000003"]

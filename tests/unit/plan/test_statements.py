@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from airflow_hiveacid.format.errors import (
@@ -12,7 +14,16 @@ from airflow_hiveacid.format.errors import (
     UnknownColumnError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.format.table import Column, TableInfo, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import (
+    Column,
+    FileFormat,
+    PartitionInfo,
+    PartitionName,
+    Storage,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.jobs.specs import (
     InsertSpec,
     MergeAction,
@@ -23,7 +34,10 @@ from airflow_hiveacid.jobs.specs import (
     UpdateSpec,
 )
 from airflow_hiveacid.plan.statements import (
+    check_alike,
     check_changeable,
+    check_insertable,
+    check_readable,
     check_source,
     resolve_insert,
     resolve_merge,
@@ -63,7 +77,57 @@ def test_only_unsorted_full_acid_orc_tables_can_be_changed() -> None:
     with pytest.raises(SortedTableError, match="SORTED BY a"):
         check_changeable(table(sort_columns=("a",)), "UPDATE")
     with pytest.raises(UnsupportedTableError, match="ORC"):
-        check_changeable(table(is_orc=False), "UPDATE")
+        check_changeable(table(storage=Storage(format=FileFormat.PARQUET)), "UPDATE")
+
+
+INSERT_ONLY = {"kind": TransactionalKind.INSERT_ONLY, "bucket_columns": (), "num_buckets": 0}
+
+
+@pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET])
+def test_rows_of_insert_only_tables_are_read_and_added(format_: FileFormat) -> None:
+    plain = table(**INSERT_ONLY, storage=Storage(format=format_))
+    check_readable(plain)
+    check_insertable(plain)
+    # Reading one that is sorted or has buckets asks for nothing.
+    check_readable(dataclasses.replace(plain, sort_columns=("a",), num_buckets=2))
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"sort_columns": ("a",)}, SortedTableError),
+        ({"num_buckets": 2}, UnsupportedTableError),
+        ({"kind": TransactionalKind.NONE}, NotTransactionalError),
+    ],
+)
+def test_rows_are_not_added_where_they_would_have_to_be_put_in_order(
+    changes: dict[str, object], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        check_insertable(table(**INSERT_ONLY | changes))
+
+
+def test_a_partition_stored_otherwise_is_not_written() -> None:
+    plain = table(**INSERT_ONLY)
+    orc, parquet = (
+        PartitionInfo(name=PartitionName(("p",), (n,)), location="/", storage=Storage(format=f))
+        for n, f in (("1", FileFormat.ORC), ("2", FileFormat.PARQUET))
+    )
+    check_alike(plain, [orc, PartitionInfo(name=PartitionName(), location="/")])
+    with pytest.raises(UnsupportedTableError, match="its partition p=2 as Parquet"):
+        check_alike(plain, [orc, parquet])
+
+
+@pytest.mark.parametrize(
+    ("storage", "name"),
+    [
+        (Storage(format=FileFormat.AVRO), "stored as Avro"),
+        (Storage(format=FileFormat.OTHER, input_format="x.In", serde="x.S"), "x.In with x.S"),
+    ],
+)
+def test_a_format_that_cannot_be_read_is_named(storage: Storage, name: str) -> None:
+    with pytest.raises(UnsupportedTableError, match=name):
+        check_readable(table(**INSERT_ONLY, storage=storage))
 
 
 def test_update_star_takes_the_sources_columns_but_never_bucket_or_partition_columns() -> None:
@@ -186,3 +250,10 @@ def test_a_clause_that_deletes_sets_nothing() -> None:
     clause = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, set={"a": "1"})
     with pytest.raises(ConfigurationError, match=r"d\.t: WHEN matched deletes, so it cannot set"):
         resolve_merge(table(), merge(clause), ["id"])
+
+
+def test_text_is_read_and_not_written() -> None:
+    texts = table(**INSERT_ONLY, storage=Storage(format=FileFormat.TEXT))
+    check_readable(texts)
+    with pytest.raises(UnsupportedTableError, match="stored as text; only ORC and Parquet are"):
+        check_insertable(texts)

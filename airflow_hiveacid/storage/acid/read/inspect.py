@@ -20,6 +20,7 @@ from airflow_hiveacid.format.names import (
     OriginalFileName,
     parse_file_name,
 )
+from airflow_hiveacid.format.table import READS_ORIGINALS, TransactionalKind
 from airflow_hiveacid.storage.acid.read.files import committed_length, why_no_original
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors
@@ -27,14 +28,33 @@ from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyarrow import fs as pafs
 
     from airflow_hiveacid.format.directories import AcidDirectory, FileEntry
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 
+    RowsOf = Callable[[pafs.FileSystem, str, int], int]
+
 _PARALLEL_READS: Final = 8
+
+
+def orc_rows(fs: pafs.FileSystem, path: str, length: int) -> int:
+    """How many rows or events are in an ORC file, by its footer."""
+    with file_errors("read", path):
+        return read_tail(fs, path, length).rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """What is looked at, and how files are."""
+
+    fs: pafs.FileSystem
+    root: str
+    kind: TransactionalKind
+    with_originals: bool
+    rows_of: RowsOf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +80,24 @@ class InspectedEntry:
     why: str
 
 
-def inspect(
-    location: str, write_ids: ValidWriteIdList, txns: ValidTxnList | None = None
+def inspect(  # noqa: PLR0913 - a snapshot is two lists, a table its kind and its files
+    location: str,
+    write_ids: ValidWriteIdList,
+    txns: ValidTxnList | None = None,
+    *,
+    kind: TransactionalKind = TransactionalKind.FULL_ACID,
+    with_originals: bool = False,
+    rows_of: RowsOf = orc_rows,
 ) -> tuple[InspectedEntry, ...]:
     """Look at everything below one root as a reader with these lists sees it.
+
+    Args:
+        location: the root.
+        write_ids: which writes the reader sees.
+        txns: which compactions it sees; None for all.
+        kind: of the table.
+        with_originals: whether files outside of base and delta count in an insert-only table.
+        rows_of: how many rows are in a file of this path that counts up to this length.
 
     Raises:
         LocationNotFoundError: the location does not exist.
@@ -73,13 +107,14 @@ def inspect(
         LocationPermissionError: the location may not be read.
         StorageError: reading it failed otherwise.
     """
-    state = resolve(list_table(location), write_ids, txns)
+    state = resolve(list_table(location), write_ids, txns, kind)
     fs, root = open_location(location)
     live = {file.path for file in state.originals}
     originals = (*state.originals, *state.obsolete_originals)
     with ThreadPoolExecutor(_PARALLEL_READS) as pool:
-        directories = list(pool.map(lambda d: _directory(fs, root, d), state.directories))
-        files = list(pool.map(lambda f: _original(fs, root, f, is_live=f.path in live), originals))
+        place = _Place(fs=fs, root=root, kind=kind, with_originals=with_originals, rows_of=rows_of)
+        directories = list(pool.map(lambda d: _directory(place, d), state.directories))
+        files = list(pool.map(lambda f: _original(place, f, is_live=f.path in live), originals))
     known = {file.path for file in originals}
     others = [
         _other(unknown.path, unknown.why) for unknown in state.unknown if unknown.path not in known
@@ -87,9 +122,9 @@ def inspect(
     return tuple(sorted([*directories, *files, *others], key=lambda entry: entry.name))
 
 
-def _directory(fs: pafs.FileSystem, root: str, directory: AcidDirectory) -> InspectedEntry:
+def _directory(place: _Place, directory: AcidDirectory) -> InspectedEntry:
     name = directory.name
-    rows, remark = _rows(fs, root, directory.files, directory)
+    rows, remark = _rows(place, directory.files, directory)
     is_delta = isinstance(name, DeltaName)
     return InspectedEntry(
         name=directory.text,
@@ -110,10 +145,13 @@ def _directory(fs: pafs.FileSystem, root: str, directory: AcidDirectory) -> Insp
     )
 
 
-def _original(fs: pafs.FileSystem, root: str, file: FileEntry, *, is_live: bool) -> InspectedEntry:
-    rows, remark = _rows(fs, root, (file,), None)
+def _original(place: _Place, file: FileEntry, *, is_live: bool) -> InspectedEntry:
+    rows, remark = _rows(place, (file,), None)
     state, why = ("live", "live") if is_live else ("obsolete", "obsolete: a base covers it")
-    if is_live and not isinstance(parse_file_name(file.name), OriginalFileName):
+    if is_live and place.kind is TransactionalKind.INSERT_ONLY:
+        if not place.with_originals:
+            state, why = "refused", f"it lies in no base or delta, and {READS_ORIGINALS} is not set"
+    elif is_live and not isinstance(parse_file_name(file.name), OriginalFileName):
         state, why = "refused", why_no_original(file)
     return InspectedEntry(
         name=file.path,
@@ -147,28 +185,22 @@ def _other(path: str, why: str) -> InspectedEntry:
 
 
 def _rows(
-    fs: pafs.FileSystem,
-    root: str,
-    files: tuple[FileEntry, ...],
-    directory: AcidDirectory | None,
+    place: _Place, files: tuple[FileEntry, ...], directory: AcidDirectory | None
 ) -> tuple[int | None, str]:
     try:
-        return sum(_footer_rows(fs, root, files, directory)), ""
+        return sum(_footer_rows(place, files, directory)), ""
     except HiveAcidError as error:
         return None, str(error)
 
 
 def _footer_rows(
-    fs: pafs.FileSystem,
-    root: str,
-    files: tuple[FileEntry, ...],
-    directory: AcidDirectory | None,
+    place: _Place, files: tuple[FileEntry, ...], directory: AcidDirectory | None
 ) -> Iterator[int]:
     for file in files:
-        path = f"{root}/{file.path}"
         length = (
-            file.size_bytes if directory is None else committed_length(fs, root, directory, file)
+            file.size_bytes
+            if directory is None
+            else committed_length(place.fs, place.root, directory, file)
         )
         if length:
-            with file_errors("read", path):
-                yield read_tail(fs, path, length).rows
+            yield place.rows_of(place.fs, f"{place.root}/{file.path}", length)

@@ -1,9 +1,10 @@
-"""How flat ORC files, which hold a table's rows and nothing else, become one bucket file.
+"""How flat ORC files, which hold a table's rows and nothing else, become one file of a table.
 
 Takes files that somebody else wrote (Spark does) with the table's columns at top level; gives an
-ACID file of insert events. No value of the table is decoded: streams are copied, columns get other
-numbers, and what an ACID file has beyond them is made here: five columns of identity, which are
-runs, the struct `row` around the others, and the tail. Must not know who wrote the flat files.
+ACID file of insert events, or one of rows without identity for an insert-only table. No value of
+the table is decoded: streams are copied, columns get other numbers, and what an ACID file has
+beyond them is made here: five columns of identity, which are runs, the struct `row` around the
+others, and the tail. Must not know who wrote the flat files.
 
 What lies in a flat file is `flat_layout`'s affair; the one column more, if there is one, is not
 copied.
@@ -40,7 +41,13 @@ from airflow_hiveacid.storage.acid.write.flat_layout import (
     has_times,
     key_of,
 )
-from airflow_hiveacid.storage.acid.write.tail import AcidFacts, Segment, compose_tail
+from airflow_hiveacid.storage.acid.write.tail import (
+    AcidFacts,
+    Segment,
+    compose_tail,
+    plain_types,
+    whole_tail,
+)
 from airflow_hiveacid.storage.orc.footer import (
     MAGIC,
     OrcTail,
@@ -86,17 +93,24 @@ _ZONE: Final = "GMT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FlatIdentity:
+    """What the rows of one bucket file have in common."""
+
+    write_id: WriteId
+    bucket_property: BucketProperty
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlatCopy:
-    """One bucket file to be made: of these flat files, URIs, in this order; plain values.
+    """One file to be made: of these flat files, URIs, in this order; plain values.
 
     `row_index_stride` is what they were written with. With `has_key`, they have the one column
-    more.
+    more. Without `identity` the rows have none.
     """
 
     columns: tuple[Column, ...]
     sources: tuple[str, ...]
-    write_id: WriteId
-    bucket_property: BucketProperty
+    identity: FlatIdentity | None
     row_index_stride: int
     has_key: bool
 
@@ -136,7 +150,7 @@ def copy_flat(work: FlatCopy, place: Callable[[str | None], str]) -> CopiedFile 
         out = fs.open_output_stream(path, compression=None)
     try:
         with storage_errors("write", path), out:
-            copy = _Copy(work, first[1], out.write)
+            copy = (_PlainCopy if work.identity is None else _AcidCopy)(work, first[1], out.write)
             for source_fs, tail in itertools.chain([first], tails):
                 with (
                     file_errors("read", tail.path),
@@ -174,8 +188,16 @@ def _filled(work: FlatCopy) -> Iterator[tuple[pafs.FileSystem, OrcTail]]:
         yield fs, tail
 
 
-class _Copy:
-    """One bucket file being made. Mutable: it counts rows and collects what the tail says."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stripe:
+    """One stripe as it is to be written, with its statistics."""
+
+    content: StripeContent
+    statistics: pb.StripeStatistics
+
+
+class _PlainCopy:
+    """One file being made. Mutable: it counts rows and collects what the tail says."""
 
     def __init__(self, work: FlatCopy, first: OrcTail, write: Callable[[bytes], object]) -> None:
         self._work = work
@@ -185,7 +207,6 @@ class _Copy:
         self._restate = _restatements(self._nodes)
         self._has_times = has_times(work.columns)
         self._metadata = pb.Metadata()
-        self._keys: list[RecordIdentifier] = []
         self._block_bytes = 0
         self.stripes: list[pb.Stripe] = []
         self.rows = 0
@@ -204,19 +225,10 @@ class _Copy:
                     path=tail.path,
                     reason=f"its timestamps were written in the zone {content.writer_time_zone!r}",
                 )
-            identity = self._identity(content.rows, tail)
-            self.stripes.append(
-                self._writer.add(source, tail, self._around(source, tail, content, identity))
-            )
-            self._metadata.stripes.append(
-                self._statistics(tail.metadata.stripes[number], identity, content.rows)
-            )
+            copied = self._stripe(source, tail, content, tail.metadata.stripes[number])
+            self.stripes.append(self._writer.add(source, tail, copied.content))
+            self._metadata.stripes.append(copied.statistics)
             self.rows += content.rows
-            self._keys.append(
-                RecordIdentifier(
-                    self._work.write_id, self._work.bucket_property, RowId(self.rows - 1)
-                )
-            )
 
     def finish(self, path: str) -> int:
         """Write the tail; the size of the file.
@@ -234,9 +246,7 @@ class _Copy:
         footer.stripes.extend(self.stripes)
         footer.statistics.extend(merge_stripes(self._metadata.stripes))
         edited = replace(self._first, postscript=postscript, footer=footer, metadata=self._metadata)
-        facts = AcidFacts(stripe_keys=self._keys, is_delete=False, nul_column_ids=())
-        segment = Segment(tail=edited, start=len(MAGIC))
-        end = serialize_tail(compose_tail([segment], self._work.columns, facts, path=path))
+        end = serialize_tail(self._tail(Segment(tail=edited, start=len(MAGIC)), path))
         try:
             parse_tail(path, end, self._writer.position + len(end))
         except CorruptFileError as error:
@@ -245,6 +255,79 @@ class _Copy:
             ) from error
         return self._writer.finish(end)
 
+    def _stripe(
+        self,
+        source: pa.NativeFile,
+        tail: OrcTail,
+        content: StripeContent,
+        statistics: pb.StripeStatistics,
+    ) -> _Stripe:
+        """The stripe without the one column more."""
+        streams = [
+            self._restated(source, tail, stream)
+            for stream in content.streams
+            if stream.column <= len(self._nodes)
+        ]
+        whole = StripeContent(
+            rows=content.rows,
+            streams=tuple(streams),
+            encodings=content.encodings[: len(self._nodes) + 1],
+            writer_time_zone=_ZONE,
+        )
+        columns = [statistics.columns[0], *self._restated_statistics(statistics)]
+        return _Stripe(content=whole, statistics=pb.StripeStatistics(columns=columns))
+
+    def _tail(self, segment: Segment, path: str) -> OrcTail:
+        return whole_tail([segment], plain_types(self._work.columns), (), path=path)
+
+    def _restated(self, source: pa.NativeFile, tail: OrcTail, stream: StripeStream) -> StripeStream:
+        restate = self._restate.get(stream.column)
+        if restate is None or stream.kind != ROW_INDEX:
+            return stream
+        return with_row_index(source, tail, stream, restate)
+
+    def _restated_statistics(self, flat: pb.StripeStatistics) -> Iterator[pb.ColumnStatistics]:
+        """The statistics of the table's columns, in the order of their IDs."""
+        for column_id in range(1, len(self._nodes) + 1):
+            column = pb.ColumnStatistics()
+            column.CopyFrom(flat.columns[column_id])
+            restate = self._restate.get(column_id)
+            if restate is not None:
+                restate(column)
+            yield column
+
+
+class _AcidCopy(_PlainCopy):
+    """One bucket file being made: the same rows with their identity around them."""
+
+    def __init__(self, work: FlatCopy, first: OrcTail, write: Callable[[bytes], object]) -> None:
+        super().__init__(work, first, write)
+        if work.identity is None:
+            raise ValueError("rows of a bucket file have an identity")
+        self._of_all = work.identity
+        self._keys: list[RecordIdentifier] = []
+
+    def _stripe(
+        self,
+        source: pa.NativeFile,
+        tail: OrcTail,
+        content: StripeContent,
+        statistics: pb.StripeStatistics,
+    ) -> _Stripe:
+        identity = self._identity(content.rows, tail)
+        last = RowId(self.rows + content.rows - 1)
+        self._keys.append(
+            RecordIdentifier(self._of_all.write_id, self._of_all.bucket_property, last)
+        )
+        return _Stripe(
+            content=self._around(source, tail, content, identity),
+            statistics=self._statistics(statistics, identity, content.rows),
+        )
+
+    def _tail(self, segment: Segment, path: str) -> OrcTail:
+        facts = AcidFacts(stripe_keys=self._keys, is_delete=False, nul_column_ids=())
+        return compose_tail([segment], self._work.columns, facts, path=path)
+
     def _identity(self, rows: int, tail: OrcTail) -> list[RunColumn]:
         """The five columns before `row`."""
         layout = RunLayout(
@@ -252,13 +335,12 @@ class _Copy:
             block_bytes=tail.compression_block_bytes,
             stride=self._work.row_index_stride,
         )
-        work = self._work
         columns = (
             (Operation.INSERT, 0),
-            (work.write_id, 0),
-            (work.bucket_property, 0),
+            (self._of_all.write_id, 0),
+            (self._of_all.bucket_property, 0),
             (self.rows, 1),
-            (work.write_id, 0),
+            (self._of_all.write_id, 0),
         )
         return [
             column_of_runs(Series(first=int(first), step=step, rows=rows), layout)
@@ -298,25 +380,12 @@ class _Copy:
             writer_time_zone=_ZONE,
         )
 
-    def _restated(self, source: pa.NativeFile, tail: OrcTail, stream: StripeStream) -> StripeStream:
-        restate = self._restate.get(stream.column)
-        if restate is None or stream.kind != ROW_INDEX:
-            return stream
-        return with_row_index(source, tail, stream, restate)
-
     def _statistics(
         self, flat: pb.StripeStatistics, identity: Sequence[RunColumn], rows: int
     ) -> pb.StripeStatistics:
         there = pb.ColumnStatistics(values=rows, has_null=False)
-        columns = [there, *(column.statistics for column in identity), there]
-        for column_id in range(1, len(self._nodes) + 1):
-            column = pb.ColumnStatistics()
-            column.CopyFrom(flat.columns[column_id])
-            restate = self._restate.get(column_id)
-            if restate is not None:
-                restate(column)
-            columns.append(column)
-        return pb.StripeStatistics(columns=columns)
+        made = (column.statistics for column in identity)
+        return pb.StripeStatistics(columns=[there, *made, there, *self._restated_statistics(flat)])
 
 
 def _restatements(

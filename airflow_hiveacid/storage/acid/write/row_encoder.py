@@ -47,15 +47,17 @@ class RowEncoder:
     both go into one file. It counts its batches itself, across calls.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a layout, what stands in it, and a name for messages
         self,
         sink: StripeSink,
         nodes: Sequence[TypeNode],
         options: WriterOptions,
         byte_ids: frozenset[int] = frozenset(),
         table: object = "written",
+        *,
+        has_root: bool = True,
     ) -> None:
-        """Start, for the ACID columns around rows of these types.
+        """Start, for rows of these types.
 
         Args:
             sink: Where the stripes go.
@@ -64,6 +66,7 @@ class RowEncoder:
             byte_ids: ORC column IDs of text that is not all UTF-8. It goes as binary values, whose
                 streams are the same but for a dictionary.
             table: For messages.
+            has_root: Whether the ACID columns stand around the rows.
 
         Raises:
             ConfigurationError: pyorc is not installed.
@@ -73,10 +76,13 @@ class RowEncoder:
         self._sink = sink
         self._values = PythonValues(byte_ids=byte_ids, table=table)
         self._nodes = tuple(nodes)
+        self._has_root = has_root
         self._rows = 0
         self._writer = pyorc.Writer(
             sink,
-            _acid_type(pyorc, nodes, byte_ids),
+            _acid_type(pyorc, nodes, byte_ids)
+            if has_root
+            else _struct(pyorc, [_pyorc_type(pyorc, node, byte_ids) for node in nodes]),
             batch_size=PIECE_ROWS,
             stripe_size=options.stripe_size_bytes,
             compression=pyorc.CompressionKind(options.kind),
@@ -96,10 +102,14 @@ class RowEncoder:
         before = self._sink.received
         # A loop over rows, because nothing else takes seconds and nanoseconds apart: 90,000 rows/s
         # of 23 columns with zlib, where Arrow encodes 230,000. Only what needs it comes here.
-        *root, row = piece.columns
-        columns = [column.to_pylist() for column in root]
-        for event in zip(*columns, self._values.of_struct(row, self._nodes), strict=True):
-            self._writer.write(event)
+        if self._has_root:
+            *root, row = piece.columns
+            columns = [column.to_pylist() for column in root]
+            for event in zip(*columns, self._values.of_struct(row, self._nodes), strict=True):
+                self._writer.write(event)
+        else:
+            for values in self._values.of_struct(piece.to_struct_array(), self._nodes):
+                self._writer.write(values)
         self._rows += piece.num_rows
         return self._sink.received > before
 

@@ -40,7 +40,7 @@ from airflow_hiveacid.storage.orc.footer import (
 )
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.statistics import keep_lengths_only, merge_stripes, shorten_bounds
-from airflow_hiveacid.storage.values.column_types import row_type
+from airflow_hiveacid.storage.values.column_types import row_type, types_from
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -121,6 +121,41 @@ def compose_tail(
         facts: What else stands in it.
         path: The file, for messages.
     """
+    tail = whole_tail(segments, acid_types(columns), facts.nul_column_ids, path=path)
+    _add_user_metadata(tail.footer, facts)
+    return tail
+
+
+def plain_types(columns: Sequence[Column]) -> list[pb.Type]:
+    """The types of a file of rows without identity, as `acid_types`.
+
+    Raises:
+        InvalidNameError: a type text is no Hive type.
+    """
+    nodes = types_from(columns, 1)
+    root = pb.Type(
+        kind=TypeKind.STRUCT,
+        children=[node.column_id for node in nodes],
+        field_names=[column.name for column in columns],
+    )
+    return [root, *(_type(below) for node in nodes for below in node.walk())]
+
+
+def whole_tail(
+    segments: Sequence[Segment],
+    types: Sequence[pb.Type],
+    nul_column_ids: Collection[int],
+    *,
+    path: str,
+) -> OrcTail:
+    """The same without what ACID files have more.
+
+    Args:
+        segments: At least one; all by the same kind of writer with the same options.
+        types: By column ID.
+        nul_column_ids: Columns whose string statistics are wrong.
+        path: The file, for messages.
+    """
     first = segments[0].tail
     footer, metadata, postscript = pb.Footer(), pb.Metadata(), pb.PostScript()
     footer.CopyFrom(first.footer)
@@ -136,13 +171,12 @@ def compose_tail(
     length = sum(stripe.length for segment in segments for stripe in segment.tail.stripes)
     footer.content_length = length
     del footer.types[:]
-    footer.types.extend(acid_types(columns))
+    footer.types.extend(types)
     footer.calendar = Calendar.PROLEPTIC_GREGORIAN
     if len(segments) > 1:
         del footer.statistics[:]
         footer.statistics.extend(merge_stripes(metadata.stripes))
-    _withhold(footer, metadata, facts.nul_column_ids)
-    _add_user_metadata(footer, facts)
+    _withhold(footer, metadata, nul_column_ids)
     return OrcTail(
         path=path,
         file_length=len(MAGIC) + length,

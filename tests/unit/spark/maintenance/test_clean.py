@@ -11,7 +11,12 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import StorageError, TableChangedError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
-from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.format.table import (
+    READS_ORIGINALS,
+    Column,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.jobs.specs import CleanSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.spark.maintenance.clean import Cleaner, CleaningOutcome
@@ -21,7 +26,7 @@ from contract.fake_metastore import FakeMetastore
 from contract.manual_clock import ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
@@ -45,9 +50,21 @@ def root(client: FakeClient, tmp_path: Path) -> Path:
     return root
 
 
-def make(client: FakeClient, root: Path, *inserts: str) -> None:
+def make(
+    client: FakeClient,
+    root: Path,
+    *inserts: str,
+    kind: TransactionalKind = TransactionalKind.FULL_ACID,
+    parameters: Mapping[str, str] | None = None,
+) -> None:
     client.create_table(
-        NewTable(ref=REF, columns=(Column(name="id", type="int"),), location=f"file:{root}")
+        NewTable(
+            ref=REF,
+            columns=(Column(name="id", type="int"),),
+            location=f"file:{root}",
+            kind=kind,
+            parameters=parameters or {},
+        )
     )
     for name in inserts or INSERTS:
         txn_id = client.open_txn()
@@ -135,3 +152,18 @@ def test_what_another_cleaner_has_removed_meanwhile_is_no_error(
 
     clean(client, meanwhile)
     assert there(root) == {"base_0000002"}
+
+
+@pytest.mark.parametrize("are_rows", ["true", "false"])
+def test_a_file_at_the_root_of_an_insert_only_table_goes_only_if_it_was_rows(
+    client: FakeClient, tmp_path: Path, are_rows: str
+) -> None:
+    root = tmp_path / "t"
+    kind = TransactionalKind.INSERT_ONLY
+    make(client, root, kind=kind, parameters={READS_ORIGINALS: are_rows})
+    put(root, "base_0000002")
+    (root / "base_0000002" / METADATA_FILE).write_bytes(metadata_text("compacted"))
+    (root / "000000_0").write_text("rows?")
+    clean(client, lambda _: None)
+    left = set() if are_rows == "true" else {"000000_0"}
+    assert there(root) == {"base_0000002", *left}

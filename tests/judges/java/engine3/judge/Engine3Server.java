@@ -89,7 +89,10 @@ public final class Engine3Server {
     worker.setThreadId(1);
     worker.setConf(new HiveConf(base));
     worker.init(new AtomicBoolean(true), new AtomicBoolean());
+    SessionState session = SessionState.get();
     worker.run();
+    // Of an insert-only table it compacts by a query, in a session of its own, which it takes off the thread.
+    SessionState.setCurrentSessionState(session);
     return new JsonObject();
   }
 }

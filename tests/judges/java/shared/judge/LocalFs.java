@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.attribute.PosixFilePermissions;
+import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
@@ -16,6 +17,12 @@ public final class LocalFs extends LocalFileSystem {
     super(new PosixPermissions());
     setWriteChecksum(false);
     setVerifyChecksum(false);
+  }
+
+  /** Else one stream stands around another, and the Parquet of Hive 3.1.3 takes it for what the inner one is not. */
+  @Override
+  public FSDataInputStream open(Path path, int bufferSize) throws IOException {
+    return getRawFileSystem().open(path, bufferSize);
   }
 
   private static final class PosixPermissions extends RawLocalFileSystem {

@@ -18,12 +18,17 @@ from pyarrow.fs import LocalFileSystem
 from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
-from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.write import flat_copy
-from airflow_hiveacid.storage.acid.write.flat_copy import CopiedFile, FlatCopy, copy_flat
+from airflow_hiveacid.storage.acid.write.flat_copy import (
+    CopiedFile,
+    FlatCopy,
+    FlatIdentity,
+    copy_flat,
+)
 from airflow_hiveacid.storage.acid.write.flat_layout import can_be_flat
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WriterOptions
 from airflow_hiveacid.storage.orc.compression import decompress
@@ -31,6 +36,9 @@ from airflow_hiveacid.storage.orc.footer import ACID_STATS, ACID_VERSION, KEY_IN
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.stripe_copy import ROW_INDEX, StripeContent, stripe_content
 from airflow_hiveacid.storage.orc.tail import read_tail
+from airflow_hiveacid.storage.plain.files import PlainFile
+from airflow_hiveacid.storage.plain.rows import read_rows
+from airflow_hiveacid.storage.plain.write import rows_writer
 from writer_cases import (
     CASES,
     DATES,
@@ -63,8 +71,7 @@ def copying(columns: Sequence[Column], sources: Sequence[str]) -> FlatCopy:
     return FlatCopy(
         columns=tuple(columns),
         sources=tuple(sources),
-        write_id=WriteId(7),
-        bucket_property=BUCKET,
+        identity=FlatIdentity(write_id=WriteId(7), bucket_property=BUCKET),
         row_index_stride=10_000,
         has_key=False,
     )
@@ -163,6 +170,48 @@ def test_a_copy_holds_and_says_what_our_writer_would(case: WriterCase, tmp_path:
         read(expected, case.columns).to_pylist()
     )
     assert said(read_tail(FS, path)) == said(read_tail(FS, expected))
+
+
+def plainly(
+    folder: Path, tables: Sequence[pa.Table], columns: Sequence[Column], *, has_key: bool
+) -> PlainFile:
+    """One file of an insert-only table, of flat files."""
+    sources = []
+    for number, table in enumerate(tables):
+        sources.append(str(folder / f"flat-{number}.orc"))
+        orc.write_table(table, sources[-1], compression="zlib", row_index_stride=10_000)
+    path = str(folder / "000003_0")
+    work = replace(copying(columns, sources), identity=None, has_key=has_key)
+    made = copy_flat(work, lambda _key: path)
+    assert made is not None
+    return PlainFile(
+        fs=FS, path=path, key="000003_0", length=made.size_bytes, format=FileFormat.ORC
+    )
+
+
+@pytest.mark.parametrize("case", FLAT_CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("key", [None, "here"])
+def test_rows_of_insert_only_tables_are_copied_without_identity(
+    case: WriterCase, key: str | None, tmp_path: Path
+) -> None:
+    rows = case.batch().to_struct_array()
+    table = flat_table(rows, case.columns, key)
+    file = plainly(tmp_path, [table, table], case.columns, has_key=key is not None)
+    expected = str(tmp_path / "ours")
+    with rows_writer(FileFormat.ORC, FS, expected, case.columns, WriterOptions()) as writer:
+        writer.write(rows)
+        writer.close()
+    found = pa.Table.from_batches(read_rows(file, case.columns))
+    ours_read = read_rows(
+        replace(file, path=expected, length=FS.get_file_info(expected).size), case.columns
+    )
+    once = pa.Table.from_batches(ours_read).to_pylist()
+    assert repr(found.to_pylist()) == repr([*once, *once])
+    told, wanted = said(read_tail(FS, file.path)), said(read_tail(FS, expected))
+    assert {k: told[k] for k in ("types", "metadata", "calendar", "stride")} == {
+        k: wanted[k] for k in ("types", "metadata", "calendar", "stride")
+    }
+    assert told["stripes"] == [*wanted["stripes"], *wanted["stripes"]]
 
 
 def test_maps_and_what_changes_below_lists_and_structs_keep_to_the_other_way() -> None:

@@ -26,6 +26,7 @@ from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS, acid_schema
+from airflow_hiveacid.storage.acid.write import orc_file
 from airflow_hiveacid.storage.acid.write import writer as writer_module
 from airflow_hiveacid.storage.acid.write.writer import (
     AcidFileWriter,
@@ -559,8 +560,8 @@ def test_bounds_of_text_with_nul_characters_are_withheld(tmp_path: Path, texts: 
 def test_rows_that_compress_to_nothing_do_not_pile_up_in_a_stripe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer_module, "_MOST_STRIPE_ROWS", 40_000)
-    monkeypatch.setattr(writer_module, "_FEWEST_STRIPE_ROWS", 5_000)
+    monkeypatch.setattr(orc_file, "_MOST_STRIPE_ROWS", 40_000)
+    monkeypatch.setattr(orc_file, "_FEWEST_STRIPE_ROWS", 5_000)
     columns = [*ID, *(Column(name=f"t{i}", type="string") for i in range(3))]
 
     def same(first: int, count: int) -> pa.RecordBatch:

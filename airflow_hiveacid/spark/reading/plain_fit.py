@@ -1,0 +1,165 @@
+"""Which files of an insert-only table Spark's own readers read right.
+
+Takes files with what is asked of them; looks at their footers and gives a verdict on each: what
+Spark would show otherwise than Hive, our own reader reads (`storage.plain`).
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.format.types import PrimitiveType, parse_type
+from airflow_hiveacid.spark.reading.file_numbers import NUMBER
+from airflow_hiveacid.spark.reading.orc_fit import UNKNOWN_TO_SPARK, Asked, is_column, lies_outside
+from airflow_hiveacid.storage.orc.tail import read_tail
+from airflow_hiveacid.storage.plain.parquet_fit import holds, is_exactly, place_of
+from airflow_hiveacid.storage.plain.parquet_footer import Calendar, Clock, read_facts
+from airflow_hiveacid.storage.stores.filesystem import file_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.storage.orc.footer import OrcTail
+    from airflow_hiveacid.storage.plain.files import PlainFile
+    from airflow_hiveacid.storage.plain.parquet_footer import ParquetFacts
+
+_PARALLEL: Final = 16
+# Where Spark keeps what it knows of a row's file, and where we keep its number.
+_TAKEN: Final = frozenset({"_metadata", NUMBER})
+_REBASE: Final = {Calendar.HYBRID: "LEGACY", Calendar.PROLEPTIC: "CORRECTED"}
+_DATE: Final = PrimitiveType("date")
+_TIMESTAMP: Final = PrimitiveType("timestamp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How Spark is asked to read a file; those of one manner are read together.
+
+    `has_instants` says that timestamps are stored as instants. `rebase` is Spark's word for what
+    old ones become: LEGACY takes them for those of the calendar of their time, CORRECTED for those
+    of today's, EXCEPTION fails on them.
+    """
+
+    format: FileFormat
+    has_instants: bool = True
+    rebase: str = "EXCEPTION"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainVerdict:
+    """What is known of one file.
+
+    `rows` counts all that are in it; it has none that is asked for if `is_outside`. `why_not` says
+    why Spark's reader must not read it; None lets it, in this manner.
+    """
+
+    rows: int
+    manner: Manner
+    why_not: str | None = None
+    is_outside: bool = False
+
+
+def judged_plain(
+    asked: Asked, files: Sequence[PlainFile], *, moves_instants: bool
+) -> list[PlainVerdict]:
+    """A verdict on each file.
+
+    Args:
+        asked: what is read of them.
+        files: which.
+        moves_instants: whether the session is set to (spark.sql.parquet.int96TimestampConversion).
+
+    Raises:
+        HiveAcidError: a footer cannot be read.
+    """
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        verdict = partial(_verdict, asked, _why_none_fits(asked), moves_instants=moves_instants)
+        return list(pool.map(verdict, files))
+
+
+def _why_none_fits(asked: Asked) -> str | None:
+    if any(c.name in _TAKEN for c in asked.columns):
+        return "a column has a name that Spark needs"
+    if any("`" in f"{c.name} {c.type}" for c in asked.table_columns):
+        return "a column's name has a backquote"
+    return None
+
+
+def _verdict(
+    asked: Asked, why_table: str | None, file: PlainFile, *, moves_instants: bool
+) -> PlainVerdict:
+    if file.format is FileFormat.TEXT:
+        # Nothing says how many rows there are; an empty file was never listed.
+        return PlainVerdict(rows=1, manner=Manner(format=file.format), why_not="it is text")
+    if file.format is FileFormat.PARQUET:
+        facts = read_facts(file)
+        why = why_table or _why_not_parquet(asked, facts, file.path)
+        if why is None and moves_instants and facts.clock is Clock.INSTANT:
+            why = "the session moves timestamps of Parquet"
+        manner = Manner(
+            format=file.format,
+            has_instants=facts.clock is not Clock.WALL,
+            rebase=_REBASE.get(facts.calendar, "EXCEPTION"),
+        )
+        return PlainVerdict(rows=facts.rows, manner=manner, why_not=why if facts.rows else None)
+    with file_errors("read", file.path):
+        tail = read_tail(file.fs, file.path, file.length)
+    why = why_table or _why_not_orc(asked, tail)
+    outside = why is None and any(
+        lies_outside(tail, tail.column_id(c.name), c, asked.ranges[c.name])
+        for c in asked.columns
+        if c.name in asked.ranges
+    )
+    return PlainVerdict(
+        rows=tail.rows,
+        manner=Manner(format=file.format),
+        why_not=why if tail.rows else None,
+        is_outside=outside,
+    )
+
+
+def _why_not_orc(asked: Asked, tail: OrcTail) -> str | None:
+    if any(type_.kind in UNKNOWN_TO_SPARK for type_ in tail.types):
+        return "it has a union or a local timestamp"
+    found = tail.types[0].field_names
+    # By name and by position: there are engines for either.
+    if found != tuple(c.name for c in asked.table_columns[: len(found)]):
+        return "its columns are not the table's"
+    for column in asked.columns:
+        column_id = tail.column_id(column.name)
+        if column_id is None:
+            return f"it is older than column {column.name}"
+        if not is_column(tail, column_id, parse_type(column.type), in_utc=asked.in_utc):
+            return f"column {column.name} is not stored as {column.type} in today's calendar"
+    return None
+
+
+def _why_not_parquet(asked: Asked, facts: ParquetFacts, path: str) -> str | None:
+    for column in asked.columns:
+        place = place_of(facts.schema, column.name, path)
+        if place is None:
+            continue
+        why = _why_not_column(facts, place, column, in_utc=asked.in_utc)
+        if why is not None:
+            return why
+    return None
+
+
+def _why_not_column(facts: ParquetFacts, place: int, column: Column, *, in_utc: bool) -> str | None:
+    wanted = parse_type(column.type)
+    if not is_exactly(facts, facts.schema.field(place).type, wanted):
+        return f"column {column.name} is not stored as {column.type}"
+    if facts.has_old_days and holds(wanted, _DATE):
+        return "it may have dates of another calendar"
+    if facts.clock is Clock.INSTANT and holds(wanted, _TIMESTAMP):
+        if not facts.is_in_utc:
+            return "its timestamps were not written in UTC"
+        # Spark takes old ones for local times of its JVM.
+        if facts.calendar is Calendar.HYBRID and not in_utc:
+            return "the JVM of Spark does not run in UTC"
+    return None

@@ -1,0 +1,1 @@
+"""Files of insert-only tables: rows and nothing else, in several formats."""

@@ -1,0 +1,103 @@
+"""Which files of an insert-only table one reader opens.
+
+Takes the directories that a snapshot chose (`AcidState`); gives `PlainFile` values, in the order of
+base, deltas, path. What a reader of such a table counts is directories: a file holds rows, without
+identity, and all of them count. Must not know rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.table import READS_ORIGINALS
+from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
+from airflow_hiveacid.storage.stores.locations import open_location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyarrow import fs as pafs
+
+    from airflow_hiveacid.format.acid_state import AcidState
+    from airflow_hiveacid.format.directories import FileEntry
+    from airflow_hiveacid.format.table import FileFormat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainFile:
+    """One file of rows. A plain value: tasks get it as it is.
+
+    `path` is the file as `fs` names it, `key` its path below the table's or partition's root,
+    `length` its size in bytes. `text` says how lines of a text file become fields.
+    """
+
+    fs: pafs.FileSystem
+    path: str
+    key: str
+    length: int
+    format: FileFormat
+    text: TextForm = DEFAULT_TEXT
+
+
+def plain_files(
+    state: AcidState,
+    format_: FileFormat,
+    *,
+    with_originals: bool,
+    text: TextForm = DEFAULT_TEXT,
+) -> tuple[PlainFile, ...]:
+    """The files of one root that a reader reads.
+
+    Args:
+        state: what the reader's snapshot chose, of an insert-only table.
+        format_: of the files.
+        with_originals: see `READS_ORIGINALS`.
+        text: how lines become fields, if they are text.
+
+    Raises:
+        CorruptFileError: there are delete events, which no insert-only table has.
+        UnsupportedFileError: rows that this reader sees are in one delta with others; or there are
+            files outside of base and delta, and nobody says whether they count.
+    """
+    for delta in state.deltas:
+        if not delta.is_resolved:
+            # Of aborted writes there is nothing in it. Compactors of Hive hide such a delta from
+            # older snapshots by its visibility suffix.
+            raise UnsupportedFileError(
+                path=f"{state.location}/{delta.text}",
+                reason="it holds rows of writes that this snapshot does not see beside others, and"
+                " nothing tells them apart. Read a newer snapshot",
+            )
+    if state.delete_deltas:
+        raise CorruptFileError(
+            path=f"{state.location}/{state.delete_deltas[0].text}",
+            reason="an insert-only table has no delete events",
+        )
+    if state.originals and not with_originals:
+        # Hive passes over them unless hive.mm.allow.originals is set; Trino reads them.
+        raise UnsupportedFileError(
+            path=f"{state.location}/{state.originals[0].path}",
+            reason="it lies in no base or delta of an insert-only table: Hive leaves such files"
+            f" out, Trino reads them. If they are rows, set the table parameter {READS_ORIGINALS}"
+            "=true; else move them away",
+        )
+    fs, root = open_location(state.location)
+    return tuple(
+        PlainFile(
+            fs=fs,
+            path=f"{root}/{entry.path}",
+            key=entry.path,
+            length=entry.size_bytes,
+            format=format_,
+            text=text,
+        )
+        for entry in _entries(state)
+    )
+
+
+def _entries(state: AcidState) -> Iterator[FileEntry]:
+    yield from state.originals
+    for directory in state.live:
+        yield from directory.files

@@ -1,0 +1,145 @@
+"""Which types a column may have in a Parquet file to be read as a Hive type.
+
+Takes what a footer says and types; says why a column cannot be read. Must not know values.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.types import (
+    ArrayType,
+    CharType,
+    DecimalType,
+    HiveType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    VarcharType,
+)
+from airflow_hiveacid.storage.plain.parquet_footer import Clock, ParquetFacts
+from airflow_hiveacid.storage.values.column_types import arrow_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_TIMESTAMP: Final = PrimitiveType("timestamp")
+_WIDER: Final = {
+    "smallint": (pa.int8(),),
+    "int": (pa.int8(), pa.int16()),
+    "bigint": (pa.int8(), pa.int16(), pa.int32()),
+    "double": (pa.float32(),),
+}
+"""What else than its own type is read as a type, each value as it is."""
+
+
+def place_of(columns: Iterable[pa.Field], name: str, path: str) -> int | None:
+    """The place of a column or field, in any case; None when there is none.
+
+    Raises:
+        UnsupportedFileError: there are several.
+    """
+    found = [at for at, field in enumerate(columns) if field.name.lower() == name.lower()]
+    if len(found) > 1:
+        raise UnsupportedFileError(path=path, reason=f"it has several columns {name!r}")
+    return found[0] if found else None
+
+
+def why_not(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> str | None:
+    """Why values of a type in a file cannot be read as a Hive type, as the rest of a sentence."""
+    if _fits(facts, found, wanted):
+        if not holds(wanted, _TIMESTAMP) or facts.clock is not Clock.INSTANT or facts.knows_zone:
+            return None
+        return (
+            "has timestamps, and the file does not say in which time zone they were written: each"
+            " Hive would show them in its own"
+        )
+    return f"is stored as {found}, which cannot be read as {wanted}"
+
+
+def is_exactly(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> bool:
+    """Whether a column is stored as its own type at every depth, with the same names.
+
+    Nobody says how long texts are; below a column nobody would cut them.
+    """
+    if not isinstance(wanted, CharType | VarcharType) and _holds_cut_text(wanted):
+        return False
+    match wanted:
+        case StructType(fields=fields):
+            return (
+                pa.types.is_struct(found)
+                and [f.name for f in found] == [name for name, _ in fields]
+                and all(
+                    is_exactly(facts, found.field(i).type, t) for i, (_, t) in enumerate(fields)
+                )
+            )
+        case ArrayType(element=element):
+            return pa.types.is_list(found) and is_exactly(facts, found.value_type, element)
+        case MapType(key=key, value=value):
+            return (
+                pa.types.is_map(found)
+                and is_exactly(facts, found.key_type, key)
+                and is_exactly(facts, found.item_type, value)
+            )
+        case PrimitiveType(name="timestamp"):
+            return _fits(facts, found, wanted)
+        case _:
+            return bool(found == arrow_type(wanted))
+
+
+def _fits(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> bool:  # noqa: PLR0911
+    match wanted:
+        case StructType(fields=fields):
+            return pa.types.is_struct(found) and all(
+                at is None or _fits(facts, found.field(at).type, type_)
+                for name, type_ in fields
+                for at in (place_of(found, name, "a struct"),)
+            )
+        case ArrayType(element=element):
+            return pa.types.is_list(found) and _fits(facts, found.value_type, element)
+        case MapType(key=key, value=value):
+            return (
+                pa.types.is_map(found)
+                and _fits(facts, found.key_type, key)
+                and _fits(facts, found.item_type, value)
+            )
+        case DecimalType(precision=precision, scale=scale):
+            is_decimal = pa.types.is_decimal(found)
+            return bool(is_decimal and found.scale == scale and found.precision <= precision)
+        case CharType() | VarcharType():
+            return bool(pa.types.is_string(found))
+        case PrimitiveType(name="timestamp"):
+            is_clock = facts.clock in (Clock.INSTANT, Clock.WALL)
+            return is_clock and pa.types.is_timestamp(found) and found.tz is None
+        case PrimitiveType(name=name) if "timestamp" not in name:
+            return found == arrow_type(wanted) or found in _WIDER.get(name, ())
+        case _:
+            return False
+
+
+def _holds_cut_text(wanted: HiveType) -> bool:
+    match wanted:
+        case StructType(fields=fields):
+            return any(_holds_cut_text(type_) for _, type_ in fields)
+        case ArrayType(element=element):
+            return _holds_cut_text(element)
+        case MapType(key=key, value=value):
+            return _holds_cut_text(key) or _holds_cut_text(value)
+        case _:
+            return isinstance(wanted, CharType | VarcharType)
+
+
+def holds(wanted: HiveType, kind: HiveType) -> bool:
+    """Whether there is a type in another, at any depth."""
+    match wanted:
+        case StructType(fields=fields):
+            return any(holds(type_, kind) for _, type_ in fields)
+        case ArrayType(element=element):
+            return holds(element, kind)
+        case MapType(key=key, value=value):
+            return holds(key, kind) or holds(value, kind)
+        case _:
+            return wanted == kind

@@ -1,0 +1,307 @@
+"""Rows of one Parquet file in the types of a Hive table.
+
+Takes a file and columns; gives batches in file order. Columns and fields are found by name, in any
+case; a missing one is NULL, as in Hive. Numbers may be wider in the table than in the file. Where
+nobody can tell what a value was, the file is refused.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.types import (
+    ArrayType,
+    CharType,
+    HiveType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    VarcharType,
+    parse_type,
+)
+from airflow_hiveacid.storage.plain.parquet_fit import holds, place_of, why_not
+from airflow_hiveacid.storage.plain.parquet_footer import (
+    Calendar,
+    Clock,
+    ParquetFacts,
+    facts_of,
+    parquet_errors,
+)
+from airflow_hiveacid.storage.values.calendars import (
+    SWITCHOVER_DAY,
+    to_proleptic_days,
+    to_proleptic_seconds,
+)
+from airflow_hiveacid.storage.values.column_types import arrow_type
+from airflow_hiveacid.storage.values.converters import read_type
+from airflow_hiveacid.storage.values.promotion import fit_length
+from airflow_hiveacid.storage.values.timestamps import (
+    Instants,
+    TimestampForm,
+    counts_of,
+    in_form,
+    seconds_and_nanos,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.storage.plain.files import PlainFile
+
+    Longs = npt.NDArray[np.int64]
+
+_NANOS_A_MICRO: Final = 1_000
+_TIMESTAMP: Final = PrimitiveType("timestamp")
+_MICROS_A_SECOND: Final = 1_000_000
+_OLDEST_SECOND: Final = SWITCHOVER_DAY * 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target:
+    """What values are read for: the file, and the form of timestamps."""
+
+    path: str
+    facts: ParquetFacts
+    form: TimestampForm
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """Values as Arrow reads them, timestamps of 96 bits in microseconds.
+
+    `nanos` are the same in nanoseconds, which may have run over their 64 bits. Since microseconds
+    are counted in 64 bits as well, the rest of one is not lost. None where nobody asks.
+    """
+
+    array: pa.Array
+    nanos: pa.Array | None
+
+    def child(self, at: int) -> _Values:
+        """A field of a struct."""
+        return _Values(self.array.field(at), None if self.nanos is None else self.nanos.field(at))
+
+
+def parquet_rows(
+    file: PlainFile, wanted: Sequence[Column], *, batch_rows: int, timestamps: TimestampForm
+) -> Iterator[pa.RecordBatch]:
+    """Read some columns of the rows of a file.
+
+    Args:
+        file: what to read.
+        wanted: the columns, in the order of the result.
+        batch_rows: the most rows of a batch.
+        timestamps: the form of timestamp columns.
+
+    Raises:
+        UnsupportedFileError: a column is stored as what cannot be read as its type, or has a value
+            that cannot be told for sure.
+        CorruptFileError: the file is damaged.
+        StorageError, LocationPermissionError: it cannot be read.
+    """
+    types = {column.name: parse_type(column.type) for column in wanted}
+    fields = [pa.field(name, read_type(type_, timestamps)) for name, type_ in types.items()]
+    with parquet_errors(file.path), file.fs.open_input_file(file.path) as source:
+        opened = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+        target = _Target(path=file.path, facts=facts_of(opened), form=timestamps)
+        places = {name: place_of(target.facts.schema, name, file.path) for name in types}
+        for name, type_ in types.items():
+            place = places[name]
+            if place is None:
+                continue
+            reason = why_not(target.facts, target.facts.schema.field(place).type, type_)
+            if reason is not None:
+                raise UnsupportedFileError(path=file.path, reason=f"column {name!r} {reason}")
+        stored = {n: target.facts.schema.field(p).name for n, p in places.items() if p is not None}
+        names = list(stored.values())
+        has_instants = target.facts.clock is Clock.INSTANT and any(
+            holds(type_, _TIMESTAMP) for type_ in types.values()
+        )
+        for batch, nanos in _readings(file, opened, names, batch_rows, has_instants=has_instants):
+            columns = [
+                _converted(
+                    target,
+                    _Values(
+                        batch.column(stored[field.name]),
+                        None if nanos is None else nanos.column(stored[field.name]),
+                    ),
+                    types[field.name],
+                    field.name,
+                )
+                if field.name in stored
+                else pa.nulls(batch.num_rows, field.type)
+                for field in fields
+            ]
+            if fields:
+                yield pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+            else:
+                none = pa.Array.from_buffers(pa.struct([]), batch.num_rows, [None])
+                yield pa.RecordBatch.from_struct_array(none)
+
+
+def _readings(
+    file: PlainFile,
+    opened: pq.ParquetFile,
+    names: Sequence[str],
+    batch_rows: int,
+    *,
+    has_instants: bool,
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch | None]]:
+    batches = _batches(opened, names, batch_rows)
+    if not has_instants:
+        yield from zip(batches, itertools.repeat(None))
+        return
+    with file.fs.open_input_file(file.path) as source:
+        again = pq.ParquetFile(source, coerce_int96_timestamp_unit="ns")
+        yield from zip(batches, _batches(again, names, batch_rows), strict=True)
+
+
+def _batches(
+    opened: pq.ParquetFile, names: Sequence[str], batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    # Arrow takes a dot for a step into a struct.
+    is_plain = not any("." in name for name in names)
+    columns = list(names) if is_plain else None
+    return opened.iter_batches(batch_size=batch_rows, columns=columns, use_threads=False)  # type: ignore[no-any-return]
+
+
+# ---- values --------------------------------------------------------------------------------------
+
+
+def _converted(target: _Target, values: _Values, wanted: HiveType, name: str) -> pa.Array:
+    match wanted:
+        case StructType(fields=fields):
+            return _struct(target, values, fields, name)
+        case ArrayType(element=element):
+            whole = _unsliced(values)
+            inner = _converted(target, _below(whole, "values"), element, f"{name}.[]")
+            type_ = read_type(wanted, target.form)
+            return pa.ListArray.from_arrays(
+                whole.array.offsets, inner, type=type_, mask=_mask(whole.array)
+            )
+        case MapType(key=key, value=value):
+            whole = _unsliced(values)
+            keys = _converted(target, _below(whole, "keys"), key, f"{name}.[key]")
+            items = _converted(target, _below(whole, "items"), value, f"{name}.[value]")
+            type_ = read_type(wanted, target.form)
+            return pa.MapArray.from_arrays(
+                whole.array.offsets, keys, items, type=type_, mask=_mask(whole.array)
+            )
+        case _:
+            return _leaf(target, values, wanted, name)
+
+
+def _struct(
+    target: _Target, values: _Values, fields: Sequence[tuple[str, HiveType]], name: str
+) -> pa.Array:
+    array = values.array
+    parts, made = [], []
+    for field_name, field_type in fields:
+        type_ = read_type(field_type, target.form)
+        made.append(pa.field(field_name, type_))
+        at = place_of(array.type, field_name, target.path)
+        parts.append(
+            pa.nulls(len(array), type_)
+            if at is None
+            else _converted(target, values.child(at), field_type, f"{name}.{field_name}")
+        )
+    return pa.StructArray.from_arrays(parts, fields=made, mask=_mask(array))
+
+
+def _unsliced(values: _Values) -> _Values:
+    """The same from offset 0, which building lists anew asks for."""
+    nanos = values.nanos
+    return _Values(
+        pa.concat_arrays([values.array]) if values.array.offset else values.array,
+        pa.concat_arrays([nanos]) if nanos is not None and nanos.offset else nanos,
+    )
+
+
+def _below(values: _Values, part: str) -> _Values:
+    nanos = values.nanos
+    return _Values(getattr(values.array, part), None if nanos is None else getattr(nanos, part))
+
+
+def _mask(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
+
+
+def _leaf(target: _Target, values: _Values, wanted: HiveType, name: str) -> pa.Array:
+    array = values.array
+    match wanted:
+        case CharType() | VarcharType():
+            return fit_length(array.cast(pa.string()), wanted)
+        case PrimitiveType(name="timestamp"):
+            return _timestamps(target, values, name)
+        case PrimitiveType(name="date"):
+            return _days(target, array, name)
+        case _:
+            return array.cast(arrow_type(wanted))
+
+
+def _days(target: _Target, array: pa.Array, name: str) -> pa.Array:
+    days = array.cast(pa.int32()).fill_null(0).to_numpy()
+    if days.min(initial=0) >= SWITCHOVER_DAY:
+        return array
+    match target.facts.calendar:
+        case Calendar.PROLEPTIC | Calendar.PROLEPTIC_DAYS:
+            return array
+        case Calendar.HYBRID:
+            mask = array.is_null().to_numpy(zero_copy_only=False)
+            return pa.array(to_proleptic_days(days).astype("int32"), mask=mask).cast(pa.date32())
+        case Calendar.UNKNOWN:
+            raise _too_old(target, name)
+
+
+def _too_old(target: _Target, name: str) -> UnsupportedFileError:
+    return UnsupportedFileError(
+        path=target.path,
+        reason=f"column {name!r} has values before 1582-10-15, and the file does not say in which"
+        " calendar: Hive 3.1 and Hive 4 read different ones",
+    )
+
+
+def _timestamps(target: _Target, values: _Values, name: str) -> pa.Array:
+    """Wall-clock times: an instant is what the clock in the writer's zone showed then."""
+    array, zone = values.array, target.facts.zone
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    if target.facts.clock is Clock.WALL:
+        seconds, nanos = seconds_and_nanos(array)
+        return in_form(
+            Instants(seconds, nanos, valid), target.form, None, path=target.path, column=name
+        )
+    micros = counts_of(array)
+    rest = np.zeros(len(array), np.int64)
+    if values.nanos is not None:
+        # On purpose as numbers of 64 bits that run over, both in the same way.
+        rest = counts_of(values.nanos) - micros * _NANOS_A_MICRO
+    if micros.min(initial=0) < _OLDEST_SECOND * _MICROS_A_SECOND:
+        micros = _in_todays_calendar(target, micros, name)
+    if zone is not None and not target.facts.is_in_utc:
+        instant = pa.array(micros).cast(pa.timestamp("us", zone))
+        micros = counts_of(pc.local_timestamp(instant))
+    seconds, part = np.divmod(micros, _MICROS_A_SECOND)
+    whole = Instants(seconds, part * _NANOS_A_MICRO + rest, valid)
+    return in_form(whole, target.form, None, path=target.path, column=name)
+
+
+def _in_todays_calendar(target: _Target, micros: Longs, name: str) -> Longs:
+    """Old instants in today's calendar; the instant decides which are old, as in Hive."""
+    match target.facts.calendar:
+        case Calendar.PROLEPTIC:
+            return micros
+        case Calendar.HYBRID:
+            seconds, part = np.divmod(micros, _MICROS_A_SECOND)
+            return to_proleptic_seconds(seconds) * _MICROS_A_SECOND + part
+        case Calendar.PROLEPTIC_DAYS | Calendar.UNKNOWN:
+            raise _too_old(target, name)

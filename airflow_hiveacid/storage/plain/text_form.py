@@ -1,0 +1,89 @@
+"""How the lines of a table's text files become fields, by its SerDe's and its own parameters.
+
+Takes what the metastore says; gives a `TextForm`, or refuses what is not read here. Rules are those
+of LazySerDeParameters of Hive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import UnsupportedTableError
+from airflow_hiveacid.format.table import FileFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow_hiveacid.format.table import Storage
+
+_DEFAULT_DELIMITER: Final = "\x01"
+_DEFAULT_NULL: Final = "\\N"
+_ASCII: Final = 0x80
+_MOST_FIELDS: Final = 10_000
+# What changes the meaning of a line, with the values under which it does not.
+_WITHOUT_EFFECT: Final[Mapping[str, frozenset[str]]] = {
+    "escape.delim": frozenset(),
+    "line.delim": frozenset({"\n"}),
+    "serialization.encoding": frozenset({"utf-8", "utf8"}),
+    "serialization.last.column.takes.rest": frozenset({"false"}),
+    "skip.footer.line.count": frozenset({"0"}),
+    "timestamp.formats": frozenset(),
+    "hive.serialization.extend.additional.nesting.levels": frozenset({"true", "false"}),
+    "quote.delim": frozenset(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextForm:
+    """How to read text files. `header_lines` of each file are passed over."""
+
+    delimiter: str = _DEFAULT_DELIMITER
+    null_text: str = _DEFAULT_NULL
+    header_lines: int = 0
+    most_fields: int = _MOST_FIELDS
+
+
+DEFAULT_TEXT: Final = TextForm()
+"""That of a table that says nothing of it."""
+
+
+def text_form(table: object, storage: Storage, parameters: Mapping[str, str]) -> TextForm:
+    """The form of the text files of a table or partition; of others it does not matter.
+
+    Args:
+        table: for messages.
+        storage: of the table or partition.
+        parameters: the table's.
+
+    Raises:
+        UnsupportedTableError: its lines are read in a way that is not known here.
+    """
+    if storage.format is not FileFormat.TEXT:
+        return DEFAULT_TEXT
+    said = {**parameters, **dict(storage.parameters)}
+    for name, harmless in _WITHOUT_EFFECT.items():
+        if name in said and said[name].lower() not in harmless:
+            raise UnsupportedTableError(
+                table=table, detail=f"is text with {name}={said[name]!r}, which is not read here"
+            )
+    header = said.get("skip.header.line.count", "0")
+    if not header.isdecimal():
+        raise UnsupportedTableError(table=table, detail=f"has {header!r} header lines")
+    delimiter = _byte(said.get("field.delim", said.get("serialization.format", "1")))
+    if delimiter is None:
+        raise UnsupportedTableError(table=table, detail="is text with a delimiter beyond ASCII")
+    return TextForm(
+        delimiter=delimiter,
+        null_text=said.get("serialization.null.format", _DEFAULT_NULL),
+        header_lines=int(header),
+    )
+
+
+def _byte(text: str) -> str | None:
+    """A delimiter: the number of a character, or one (LazyUtils.getByte); None beyond ASCII."""
+    try:
+        code = int(text)
+    except ValueError:
+        code = ord(text[0]) if text else 0
+    return chr(code) if 0 <= code < _ASCII else None

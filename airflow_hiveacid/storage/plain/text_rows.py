@@ -1,0 +1,232 @@
+"""Rows of one text file in the types of a Hive table, as LazySimpleSerDe reads them.
+
+Takes a file and columns; gives batches in file order. Columns are found by position; what a line
+lacks is NULL. Text says nothing of itself, so nothing is guessed: a value that Hive would not have
+written itself is refused, where Hive makes NULL of some and cuts or rounds others.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.types import (
+    CharType,
+    DecimalType,
+    HiveType,
+    PrimitiveType,
+    VarcharType,
+    parse_type,
+)
+from airflow_hiveacid.storage.stores.filesystem import file_errors
+from airflow_hiveacid.storage.values.char_text import unpadded
+from airflow_hiveacid.storage.values.column_types import arrow_type
+from airflow_hiveacid.storage.values.converters import read_type
+from airflow_hiveacid.storage.values.promotion import fit_length
+from airflow_hiveacid.storage.values.timestamps import Instants, TimestampForm, counts_of, in_form
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.storage.plain.files import PlainFile
+    from airflow_hiveacid.storage.plain.text_form import TextForm
+
+_LINE_END: Final = re.compile(rb"\r\n|\r|\n")
+# Hadoop tells a codec by a file's extension.
+_COMPRESSIONS: Final[Mapping[str, str | None]] = {"": None, ".gz": "gzip", ".bz2": "bz2"}
+_BLOCK_BYTES: Final = 1 << 20
+_SECONDS: Final = len("2020-01-01 00:00:00")
+_NANO_DIGITS: Final = 9
+_REAL: Final = r"^(-?[0-9]+(\.[0-9]+)?([eE]-?[0-9]+)?|NaN|-?Infinity)$"
+_SPELT: Final[Mapping[str, str]] = {
+    "boolean": r"^(?i:true|false)$",
+    "tinyint": r"^-?[0-9]{1,3}$",
+    "smallint": r"^-?[0-9]{1,5}$",
+    "int": r"^-?[0-9]{1,10}$",
+    "bigint": r"^-?[0-9]{1,19}$",
+    "float": _REAL,
+    "double": _REAL,
+    "date": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
+    "timestamp": r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?$",
+}
+"""How Hive writes values of a type."""
+
+_DECIMAL: Final = r"^-?[0-9]+(\.[0-9]+)?$"
+
+
+def text_rows(
+    file: PlainFile,
+    columns: Sequence[Column],
+    wanted: Sequence[Column],
+    form: TextForm,
+    *,
+    timestamps: TimestampForm,
+) -> Iterator[pa.RecordBatch]:
+    """Read some columns of the rows of a file.
+
+    Args:
+        file: what to read.
+        columns: the table's data columns, in the table's order.
+        wanted: those to give, in the order of the result.
+        form: how lines become fields.
+        timestamps: the form of timestamp columns.
+
+    Raises:
+        UnsupportedFileError: the file is compressed otherwise than by gzip or bzip2, lines differ
+            in their number of fields, a column is of a type that is not read here, or a value is
+            not as Hive writes it.
+        StorageError, LocationPermissionError: it cannot be read.
+    """
+    types = {column.name: parse_type(column.type) for column in wanted}
+    for name, type_ in types.items():
+        if not _is_read(type_):
+            raise UnsupportedFileError(
+                path=file.path, reason=f"column {name!r} is a {type_}, which is not read from text"
+            )
+    fields = [pa.field(name, read_type(type_, timestamps)) for name, type_ in types.items()]
+    places = {column.name: at for at, column in enumerate(columns)}
+    for texts in _texts(file, form):
+        values = [
+            _values(file, texts.column(places[f.name]), types[f.name], f.name, timestamps)
+            if places[f.name] < texts.num_columns
+            else pa.nulls(texts.num_rows, f.type)
+            for f in fields
+        ]
+        if fields:
+            yield pa.RecordBatch.from_arrays(values, schema=pa.schema(fields))
+        else:
+            none = pa.Array.from_buffers(pa.struct([]), texts.num_rows, [None])
+            yield pa.RecordBatch.from_struct_array(none)
+
+
+def _is_read(wanted: HiveType) -> bool:
+    match wanted:
+        case PrimitiveType(name=name):
+            return name == "string" or name in _SPELT
+        case _:
+            return isinstance(wanted, CharType | VarcharType | DecimalType)
+
+
+def _texts(file: PlainFile, form: TextForm) -> Iterator[pa.RecordBatch]:
+    """The fields of all lines as texts."""
+    extension = posixpath.splitext(file.path)[1]
+    if extension not in _COMPRESSIONS:
+        raise UnsupportedFileError(
+            path=file.path, reason=f"nothing is known of text files that end in {extension}"
+        )
+    compression = _COMPRESSIONS[extension]
+    with file_errors("read", file.path):
+        # Arrow finds no end in a file without lines, but an error.
+        with file.fs.open_input_stream(file.path, compression=compression) as stream:
+            if not _has_lines(stream, form.header_lines):
+                return
+        with file.fs.open_input_stream(file.path, compression=compression) as stream:
+            try:
+                yield from _parsed(file, stream, form)
+            except pa.ArrowInvalid as error:
+                raise UnsupportedFileError(
+                    path=file.path, reason=f"its lines cannot be told apart as Hive does: {error}"
+                ) from error
+
+
+def _has_lines(stream: pa.NativeFile, header_lines: int) -> bool:
+    """Whether anything is behind the header."""
+    missing = header_lines
+    while block := bytes(stream.read(_BLOCK_BYTES)):
+        if not missing:
+            return True
+        *lines, rest = _LINE_END.split(block, maxsplit=missing)
+        missing -= len(lines)
+        if not missing and rest:
+            return True
+    return False
+
+
+def _parsed(file: PlainFile, stream: pa.NativeFile, form: TextForm) -> Iterator[pa.RecordBatch]:
+    reader = csv.open_csv(
+        stream,
+        read_options=csv.ReadOptions(
+            autogenerate_column_names=True,
+            skip_rows=form.header_lines,
+            block_size=_BLOCK_BYTES,
+            use_threads=False,
+        ),
+        parse_options=csv.ParseOptions(
+            delimiter=form.delimiter,
+            quote_char=False,
+            double_quote=False,
+            escape_char=False,
+            newlines_in_values=False,
+            ignore_empty_lines=False,
+        ),
+        convert_options=csv.ConvertOptions(
+            column_types=_all_texts(form),
+            null_values=[form.null_text],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=True,
+        ),
+    )
+    for batch in reader:
+        if any(type_ != pa.string() for type_ in batch.schema.types):
+            raise UnsupportedFileError(path=file.path, reason="it has too many fields")
+        if batch.num_columns > 1 and _has_empty_line(batch):
+            # Its first field is empty and the others are NULL, but they come as empty, too.
+            raise UnsupportedFileError(path=file.path, reason="it has empty lines")
+        yield batch
+
+
+def _all_texts(form: TextForm) -> dict[str, pa.DataType]:
+    return {f"f{at}": pa.string() for at in range(form.most_fields)}
+
+
+def _has_empty_line(batch: pa.RecordBatch) -> bool:
+    is_empty = None
+    for column in batch.columns:
+        here = pc.fill_null(pc.equal(column, ""), fill_value=False)
+        is_empty = here if is_empty is None else pc.and_(is_empty, here)
+    return bool(pc.any(is_empty).as_py())
+
+
+def _values(
+    file: PlainFile, texts: pa.Array, wanted: HiveType, name: str, form: TimestampForm
+) -> pa.Array:
+    if wanted == PrimitiveType("string"):
+        return texts
+    if isinstance(wanted, CharType | VarcharType):
+        return fit_length(unpadded(texts) if isinstance(wanted, CharType) else texts, wanted)
+    # Of a number, an empty text is NULL.
+    texts = pc.if_else(pc.equal(texts, ""), None, texts)
+    spelt = _DECIMAL if isinstance(wanted, DecimalType) else _SPELT[str(wanted)]
+    if pc.all(pc.match_substring_regex(texts, spelt)).as_py() is False:
+        raise _not_hives(file, name, wanted)
+    try:
+        if wanted == PrimitiveType("timestamp"):
+            return _timestamps(file, texts, name, form)
+        if wanted == PrimitiveType("boolean"):
+            return pc.equal(pc.utf8_lower(texts), "true")
+        return texts.cast(arrow_type(wanted))
+    except pa.ArrowInvalid as error:
+        raise _not_hives(file, name, wanted) from error
+
+
+def _not_hives(file: PlainFile, name: str, wanted: HiveType) -> UnsupportedFileError:
+    return UnsupportedFileError(
+        path=file.path, reason=f"column {name!r} has a text that Hive does not write for {wanted}"
+    )
+
+
+def _timestamps(file: PlainFile, texts: pa.Array, name: str, form: TimestampForm) -> pa.Array:
+    valid = texts.is_valid().to_numpy(zero_copy_only=False)
+    whole = pc.utf8_slice_codeunits(texts, 0, _SECONDS).cast(pa.timestamp("s"))
+    fraction = pc.utf8_slice_codeunits(texts, _SECONDS + 1)
+    nanos = pc.utf8_rpad(fraction, _NANO_DIGITS, "0").cast(pa.int64()).fill_null(0)
+    found = Instants(counts_of(whole), nanos.to_numpy().astype(np.int64), valid)
+    return in_form(found, form, None, path=file.path, column=name)

@@ -1,0 +1,338 @@
+"""How one data file of an insert-only table is written so that Hive takes it.
+
+Takes batches of rows in the types of the table's columns; gives one file, of ORC or Parquet. Values
+are stored as Hive stores them, or refused. Nothing is read back. Must not know directories.
+
+Example:
+    >>> import tempfile
+    >>> from pyarrow.fs import LocalFileSystem
+    >>> from airflow_hiveacid.storage.orc.encoders import WriterOptions
+    >>> columns, local = [Column(name="id", type="bigint")], LocalFileSystem()
+    >>> rows = pa.array([{"id": 7}, {"id": 8}], pa.struct([("id", pa.int64())]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = f"{folder}/000000_0"
+    ...     with rows_writer(FileFormat.PARQUET, local, path, columns, WriterOptions()) as writer:
+    ...         writer.write(rows)
+    ...         written = writer.close()
+    >>> written.rows
+    2
+"""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedTableError
+from airflow_hiveacid.format.table import Column, FileFormat
+from airflow_hiveacid.format.types import TIMESTAMP_LOCAL, PrimitiveType, parse_type
+from airflow_hiveacid.storage.acid.row_schema import check_row_type
+from airflow_hiveacid.storage.acid.write.orc_file import OrcFile, stripe_row_limit
+from airflow_hiveacid.storage.acid.write.python_values import undecodable
+from airflow_hiveacid.storage.acid.write.tail import plain_types, whole_tail
+from airflow_hiveacid.storage.plain.parquet_fit import holds
+from airflow_hiveacid.storage.plain.parquet_footer import PROLEPTIC_DAYS, WRITER_ZONE
+from airflow_hiveacid.storage.stores.filesystem import delete_file, make_directory, storage_errors
+from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
+from airflow_hiveacid.storage.values.column_types import row_type, types_from
+from airflow_hiveacid.storage.values.limits import fit_rows, fit_texts
+from airflow_hiveacid.storage.values.timestamps import TimestampForm, seconds_and_nanos
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import TracebackType
+
+    from pyarrow import fs as pafs
+
+    from airflow_hiveacid.storage.orc.encoders import WriterOptions
+    from airflow_hiveacid.storage.orc.footer import OrcTail
+    from airflow_hiveacid.storage.values.column_types import TypeNode
+
+_OLDEST_SECOND: Final = SWITCHOVER_DAY * 86_400
+# In memory, twice while it is written.
+_ROW_GROUP_BYTES: Final = 64 << 20
+_LOCAL: Final = PrimitiveType(TIMESTAMP_LOCAL)
+# What Hive 3.1 and every Parquet of Java's can read.
+_COMPRESSIONS: Final = {"none": "none", "zlib": "gzip", "snappy": "snappy"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenRows:
+    """One finished file."""
+
+    rows: int
+    size_bytes: int
+
+
+class RowsWriter(Protocol):
+    """Writes one file. Mutable, for one thread; one that was not closed is no file.
+
+    As a context manager it aborts, unless `close` was called.
+    """
+
+    def __enter__(self) -> Self:
+        """The writer."""
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Abort what was not closed."""
+
+    def write(self, rows: pa.StructArray) -> None:
+        """Append rows, of which none is NULL; fields as the table's columns.
+
+        Raises:
+            TypeMismatchError: they have other types, or a value cannot be stored.
+            StorageError: writing failed.
+        """
+
+    def close(self) -> WrittenRows:
+        """Finish the file."""
+
+    def abort(self) -> None:
+        """Give up: close and delete the file, as far as the file system lets us."""
+
+
+def rows_writer(  # noqa: PLR0913, PLR0917 - a place, a layout and a name for messages
+    format_: FileFormat,
+    fs: pafs.FileSystem,
+    path: str,
+    columns: Sequence[Column],
+    options: WriterOptions,
+    table: object = None,
+    *,
+    timestamps: TimestampForm = TimestampForm.MICROSECONDS,
+) -> RowsWriter:
+    """Open a file of this format, making its directory when that is missing.
+
+    Args:
+        format_: ORC or Parquet.
+        fs: where to write.
+        path: the file, as this file system names it.
+        columns: the table's columns without partition columns.
+        options: compression and sizes, in terms of ORC.
+        table: for messages; by default the path.
+        timestamps: the unit of a Parquet file; ORC takes any.
+
+    Raises:
+        UnsupportedTableError: a column has a type that cannot be stored so, or it is another
+            format.
+        LocationPermissionError: the file may not be written.
+        StorageError: opening it failed otherwise.
+    """
+    named = path if table is None else table
+    match format_:
+        case FileFormat.ORC:
+            return PlainOrcWriter(fs, path, columns, options, named)
+        case FileFormat.PARQUET:
+            return ParquetWriter(fs, path, columns, options, named, timestamps)
+        case _:
+            raise UnsupportedTableError(
+                table=named, detail=f"is stored as {format_.value}, which is not written here"
+            )
+
+
+class PlainOrcWriter(OrcFile[int]):
+    """Writes ORC: the same encoders, types and statistics as in files of full-ACID tables."""
+
+    def __init__(
+        self,
+        fs: pafs.FileSystem,
+        path: str,
+        columns: Sequence[Column],
+        options: WriterOptions,
+        table: object,
+    ) -> None:
+        self._columns = tuple(columns)
+        self._type = row_type(columns)  # refuses unions
+        nodes = types_from(columns, 1)
+        self._rows = 0
+        super().__init__(
+            fs,
+            path,
+            nodes,
+            options,
+            has_root=False,
+            stripe_rows=stripe_row_limit(nodes),
+            table=table,
+        )
+
+    def write(self, rows: pa.StructArray) -> None:
+        """See `RowsWriter`."""
+        if not len(rows):
+            return
+        check_row_type(self._table, self._columns, rows.type)
+        fitted = fit_rows(rows, self._nodes, table=self._table)
+        self._nul_column_ids |= fitted.nul_column_ids
+        if fitted.needs_rows or self._goes_by_rows:
+            self._byte_ids |= undecodable(fitted.rows, self._nodes)
+        batch = pa.RecordBatch.from_struct_array(fitted.rows)
+        self._append(batch, needs_rows=fitted.needs_rows)
+        self._rows += len(rows)
+
+    def close(self) -> WrittenRows:
+        """See `RowsWriter`."""
+        self._finish(pa.schema(list(self._type)))
+        return WrittenRows(rows=self._rows, size_bytes=self._position)
+
+    def _key_at(self, batch: pa.RecordBatch, index: int) -> int:  # noqa: ARG002 - none has a place
+        return 0
+
+    def _tail(self) -> OrcTail:
+        types = plain_types(self._columns)
+        return whole_tail(self._segments, types, self._nul_column_ids, path=self._path)
+
+
+class ParquetWriter:
+    """Writes Parquet as Hive does: timestamps as instants in UTC, which the footer says.
+
+    Old timestamps are refused: Hive 3.1 and Hive 4 would read different ones.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - a place, a layout and a name for messages
+        self,
+        fs: pafs.FileSystem,
+        path: str,
+        columns: Sequence[Column],
+        options: WriterOptions,
+        table: object,
+        timestamps: TimestampForm,
+    ) -> None:
+        self._fs, self._path, self._columns, self._table = fs, path, tuple(columns), table
+        for column in columns:
+            if holds(parse_type(column.type), _LOCAL):
+                raise UnsupportedTableError(
+                    table=table, detail=f"column {column.name!r} is a {_LOCAL} in Parquet"
+                )
+        self._nodes = types_from(columns, 1)
+        wanted = row_type(columns)
+        self._schema = pa.schema([pa.field(f.name, _in_unit(f.type, timestamps)) for f in wanted])
+        self._rows = 0
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_bytes = 0
+        with storage_errors("write", path):
+            make_directory(fs, posixpath.dirname(path))
+            self._stream = fs.open_output_stream(path, compression=None)
+            self._writer = pq.ParquetWriter(
+                self._stream,
+                self._schema,
+                version="1.0",
+                data_page_version="1.0",
+                compression=_COMPRESSIONS.get(options.compression, "gzip"),
+                use_deprecated_int96_timestamps=True,
+                store_schema=False,
+            )
+        self._is_open = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._is_open:
+            self.abort()
+
+    def write(self, rows: pa.StructArray) -> None:
+        """See `RowsWriter`."""
+        if not len(rows):
+            return
+        check_row_type(self._table, self._columns, rows.type)
+        fitted = fit_texts(rows, self._nodes, table=self._table)
+        for column, values in zip(self._nodes, fitted.flatten(), strict=True):
+            self._refuse_old(column, values)
+        self._pending.append(self._stored(fitted))
+        self._pending_bytes += self._pending[-1].nbytes
+        if self._pending_bytes >= _ROW_GROUP_BYTES:
+            self._end_row_group()
+        self._rows += len(rows)
+
+    def close(self) -> WrittenRows:
+        """See `RowsWriter`."""
+        notes = {WRITER_ZONE: "UTC", PROLEPTIC_DAYS: "true"}
+        self._end_row_group()
+        with storage_errors("write", self._path):
+            self._writer.add_key_value_metadata(notes)
+            self._writer.close()
+            size = self._stream.tell()
+            self._stream.close()
+        self._is_open = False
+        return WrittenRows(rows=self._rows, size_bytes=size)
+
+    def abort(self) -> None:
+        """See `RowsWriter`."""
+        self._is_open = False
+        with contextlib.suppress(Exception):
+            self._writer.close()
+        with contextlib.suppress(Exception):
+            self._stream.close()
+        with contextlib.suppress(Exception):
+            delete_file(self._fs, self._path)
+
+    def _end_row_group(self) -> None:
+        rows = pa.Table.from_batches(self._pending, self._schema)
+        self._pending, self._pending_bytes = [], 0
+        if rows.num_rows:
+            with storage_errors("write", self._path):
+                self._writer.write_table(rows, row_group_size=rows.num_rows)
+
+    def _stored(self, rows: pa.StructArray) -> pa.RecordBatch:
+        try:
+            return pa.RecordBatch.from_struct_array(rows).cast(self._schema)
+        except pa.ArrowInvalid as error:
+            raise TypeMismatchError(
+                table=self._table,
+                column="(a timestamp)",
+                column_type="timestamp, in microseconds",
+                value_type=f"not one: {error}",
+            ) from error
+
+    def _refuse_old(self, node: TypeNode, values: pa.Array) -> None:
+        for array in _timestamps_in(values):
+            seconds, _ = seconds_and_nanos(array)
+            if seconds.min(initial=0) < _OLDEST_SECOND:
+                raise TypeMismatchError(
+                    table=self._table,
+                    column=node.name,
+                    column_type=str(node.type),
+                    value_type="a timestamp before 1582-10-15, of which Hive 3.1 and Hive 4 read"
+                    " different ones in Parquet",
+                )
+
+
+def _in_unit(type_: pa.DataType, form: TimestampForm) -> pa.DataType:
+    """The same type with timestamps in this unit; microseconds reach from year 1 to 9999."""
+    if pa.types.is_timestamp(type_):
+        return pa.timestamp(form.value, type_.tz)
+    if pa.types.is_struct(type_):
+        return pa.struct([pa.field(f.name, _in_unit(f.type, form)) for f in type_])
+    if pa.types.is_map(type_):
+        return pa.map_(_in_unit(type_.key_type, form), _in_unit(type_.item_type, form))
+    if pa.types.is_list(type_):
+        return pa.list_(_in_unit(type_.value_type, form))
+    return type_
+
+
+def _timestamps_in(values: pa.Array) -> Iterator[pa.Array]:
+    """The timestamps in an array, at any depth."""
+    if pa.types.is_timestamp(values.type):
+        yield values
+    elif pa.types.is_struct(values.type):
+        for child in values.flatten():
+            yield from _timestamps_in(child)
+    elif pa.types.is_map(values.type):
+        yield from _timestamps_in(values.keys)
+        yield from _timestamps_in(values.items)
+    elif pa.types.is_list(values.type):
+        yield from _timestamps_in(values.values)

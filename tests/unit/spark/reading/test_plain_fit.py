@@ -1,0 +1,127 @@
+"""Spark reads a file of an insert-only table only where it would show what Hive shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from pyarrow.fs import LocalFileSystem
+
+from airflow_hiveacid.format.table import Column, FileFormat
+from airflow_hiveacid.spark.reading.key_ranges import KeyRange
+from airflow_hiveacid.spark.reading.orc_fit import Asked
+from airflow_hiveacid.spark.reading.plain_fit import PlainVerdict, judged_plain
+from airflow_hiveacid.storage.plain.files import PlainFile
+from judges.golden_plain import GOLDEN_PLAIN, PlainCase
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+FORMATS: Final = {"orc": FileFormat.ORC, "parquet": FileFormat.PARQUET, "text": FileFormat.TEXT}
+
+
+def judged(
+    name: str,
+    columns: Sequence[str] | None = None,
+    *,
+    version: str = "4.0.1",
+    ranges: Mapping[str, KeyRange] | None = None,
+    types: Mapping[str, str] | None = None,
+    in_utc: bool = True,
+    moves_instants: bool = False,
+) -> list[PlainVerdict]:
+    case = PlainCase.read(GOLDEN_PLAIN / version / name)
+    table = tuple(Column(name=n, type=(types or {}).get(n, t)) for n, t in case.columns)
+    files = [
+        PlainFile(
+            fs=LocalFileSystem(),
+            path=str(path),
+            key=path.name,
+            length=path.stat().st_size,
+            format=FORMATS[case.format],
+        )
+        for path in sorted(case.folder.glob("table/*_*/0*"))
+    ]
+    asked = Asked(
+        table_columns=table,
+        columns=tuple(c for c in table if columns is None or c.name in columns),
+        ranges=ranges or {},
+        in_utc=in_utc,
+    )
+    return judged_plain(asked, files, moves_instants=moves_instants)
+
+
+def reasons(name: str, *columns: str, **how: object) -> set[str | None]:
+    found = judged(name, columns or None, **how)  # type: ignore[arg-type]
+    return {verdict.why_not for verdict in found}
+
+
+@pytest.mark.parametrize("version", ["4.0.1", "3.1.3"])
+@pytest.mark.parametrize("format_", ["orc", "parquet"])
+def test_what_hive_writes_today_is_read_by_spark(version: str, format_: str) -> None:
+    assert reasons(f"types_{format_}", version=version) == {None}
+    assert reasons(f"life_{format_}", version=version) == {None}
+
+
+def test_old_dates_of_parquet_are_ours_to_read_and_old_instants_are_not() -> None:
+    assert reasons("ancient_parquet", "da") == {"it may have dates of another calendar"}
+    assert reasons("ancient_parquet", "ts") == {None}
+    (verdict,) = judged("ancient_parquet", ["ts"])
+    assert verdict.manner.rebase == "LEGACY"
+    (verdict,) = judged("ancient_parquet", ["ts"], version="3.1.3")
+    assert verdict.manner.rebase == "CORRECTED"
+    assert reasons("ancient_parquet", "ts", in_utc=False) == {
+        "the JVM of Spark does not run in UTC"
+    }
+    assert reasons("ancient_parquet", "id", in_utc=False) == {None}
+
+
+def test_instants_of_another_zone_and_a_session_that_moves_them_are_ours() -> None:
+    where = "types_parquet_new_york"
+    assert reasons(where, "ts") == {"its timestamps were not written in UTC"}
+    assert reasons(where, "id", "da") == {None}
+    assert reasons("types_parquet", moves_instants=True) == {
+        "the session moves timestamps of Parquet"
+    }
+
+
+@pytest.mark.parametrize(
+    ("column", "type_"),
+    [("ti", "int"), ("dm", "decimal(9,2)"), ("fl", "double"), ("ne", "array<string>")],
+)
+def test_a_column_that_was_changed_since_is_ours(column: str, type_: str) -> None:
+    for format_ in ("orc", "parquet"):
+        (why,) = reasons(f"types_{format_}", column, types={column: type_})
+        assert why is not None
+        assert f"column {column} is not stored as {type_}" in why
+        assert reasons(f"types_{format_}", "id", types={column: type_}) == {None}
+
+
+def test_texts_below_columns_that_nobody_would_cut_are_ours() -> None:
+    (why,) = reasons("types_parquet", "ma", types={"ma": "map<varchar(9),int>"})
+    assert why == "column ma is not stored as map<varchar(9),int>"
+    assert reasons("types_parquet", "vc", "ch") == {None}
+
+
+def test_a_file_older_than_a_column() -> None:
+    # Of ORC there are two ways to find columns; of Parquet there is one.
+    assert reasons("added_orc") == {None, "it is older than column c"}
+    assert reasons("added_parquet") == {None}
+    assert reasons("renamed_orc") == {None, "its columns are not the table's"}
+
+
+def test_a_file_without_rows_of_a_range_is_passed_over() -> None:
+    outside = [v.is_outside for v in judged("life_orc", ranges={"a": KeyRange(low=4, high=9)})]
+    assert outside == [True, True, True, False]
+
+
+def test_text_is_ours() -> None:
+    assert reasons("life_text") == {"it is text"}
+
+
+def test_names_that_spark_uses_itself_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "airflow_hiveacid.spark.reading.plain_fit._TAKEN", frozenset({"a"}), raising=True
+    )
+    assert reasons("life_parquet", "a") == {"a column has a name that Spark needs"}
+    assert reasons("life_parquet", "b") == {None}

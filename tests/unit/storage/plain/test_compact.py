@@ -1,0 +1,111 @@
+"""Several files become one with the very same rows, of whatever Hive wrote."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow.fs import LocalFileSystem
+
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedFileError
+from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.table import Column, FileFormat, TransactionalKind
+from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.plain.compact import PlainCompaction, compact_plain, put_together
+from airflow_hiveacid.storage.plain.files import PlainFile, plain_files
+from airflow_hiveacid.storage.plain.rows import read_rows
+from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.storage.values.json_rows import json_lines
+from airflow_hiveacid.storage.values.timestamps import TimestampForm
+from judges.golden_plain import PlainCase, plain_cases
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FS: Final = LocalFileSystem()
+FORMATS: Final = {"orc": FileFormat.ORC, "parquet": FileFormat.PARQUET}
+CASES: Final = [
+    case
+    for case in plain_cases()
+    if case.format in FORMATS
+    and not case.partitions
+    and not case.name.startswith(("stray", "renamed_orc", "nothing"))
+]
+OLD_PARQUET: Final = [c for c in CASES if c.name.startswith("ancient_parquet")]
+
+
+def compacted(case: PlainCase, folder: Path) -> tuple[list[str], list[str], str]:
+    """The rows before and after, and where the latter are."""
+    columns = tuple(Column(name=name, type=kind) for name, kind in case.columns)
+    format_ = FORMATS[case.format]
+    state = resolve(
+        list_table(str(case.folder / "table")),
+        ValidWriteIdList.parse(case.write_ids),
+        ValidTxnList.parse(case.txns),
+        TransactionalKind.INSERT_ONLY,
+    )
+    work = PlainCompaction(
+        files=plain_files(state, format_, with_originals=False),
+        columns=columns,
+        format=format_,
+        number=BucketId(3),
+        directory="base_0000009",
+        staging=Staging(location=str(folder), token="t"),
+        options=WriterOptions(),
+    )
+    written = compact_plain(work, "attempt")
+    path = work.staging.attempt_path("base_0000009", "000003_0", "attempt")
+    made = PlainFile(fs=FS, path=path, key="k", length=written.size_bytes, format=format_)
+
+    def rows(files: tuple[PlainFile, ...]) -> list[str]:
+        return [
+            line
+            for file in files
+            for batch in read_rows(file, columns, timestamps=TimestampForm.PAIR)
+            for line in json_lines(batch, [parse_type(c.type) for c in columns])
+        ]
+
+    after = rows((made,))
+    assert written.rows == len(after)
+    return rows(work.files), after, path
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if c not in OLD_PARQUET], ids=lambda c: f"{c.version} {c.name}"
+)
+def test_no_row_changes(case: PlainCase, tmp_path: Path) -> None:
+    before, after, _ = compacted(case, tmp_path)
+    assert before == after
+    assert before
+
+
+@pytest.mark.parametrize("case", OLD_PARQUET, ids=lambda c: f"{c.version} {c.name}")
+def test_what_could_not_be_stored_again_is_not_compacted(case: PlainCase, tmp_path: Path) -> None:
+    # Their nanoseconds reach no further than 1677, their microseconds are of two calendars.
+    with pytest.raises((TypeMismatchError, UnsupportedFileError)):
+        compacted(case, tmp_path)
+    assert not list(tmp_path.rglob("000003_0"))
+
+
+def test_nanoseconds_stay_in_parquet(tmp_path: Path) -> None:
+    case = next(c for c in CASES if c.name == "types_parquet")
+    *_, path = compacted(case, tmp_path)
+    stored = pq.read_table(path).column("ts").cast(pa.int64()).to_pylist()
+    assert {n % 1000 for n in stored} == {789, 0, 999}
+
+
+def test_neighbours_become_one_file_until_it_is_large() -> None:
+    sizes = [100 << 20, 100 << 20, 100 << 20, 1, 300 << 20, 1]
+    files = [
+        PlainFile(fs=FS, path=str(at), key=str(at), length=size, format=FileFormat.ORC)
+        for at, size in enumerate(sizes)
+    ]
+    groups = [[file.key for file in group] for group in put_together(files)]
+    assert [key for group in groups for key in group] == ["0", "1", "2", "3", "4", "5"]
+    assert groups == [["0", "1", "2"], ["3", "4"], ["5"]]

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.table import FileFormat, TransactionalKind
+from airflow_hiveacid.storage.plain.files import plain_files
+from unit.format.listings import ids, listing
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.acid_state import AcidState
+
+
+def state_of(names: str) -> AcidState:
+    return resolve(listing(names), ids("9:MAX::"), None, TransactionalKind.INSERT_ONLY)
+
+
+def keys(names: str, *, with_originals: bool = False) -> list[str]:
+    found = plain_files(state_of(names), FileFormat.ORC, with_originals=with_originals)
+    return [file.key for file in found]
+
+
+def test_files_come_from_the_base_and_the_deltas_behind_it() -> None:
+    names = "000000_0 base_2/000000_0 base_2/000001_0 delta_1_1_0/000000_0 delta_3_3_0/x.orc"
+    assert keys(names) == ["base_2/000000_0", "base_2/000001_0", "delta_3_3_0/x.orc"]
+
+
+def test_original_files_count_only_if_the_owner_says_so() -> None:
+    names = "000000_0 sub/000000_0 delta_1_1_0/000000_0"
+    with pytest.raises(UnsupportedFileError, match="Hive leaves such files out, Trino reads them"):
+        keys(names)
+    assert keys(names, with_originals=True) == ["000000_0", "sub/000000_0", "delta_1_1_0/000000_0"]
+
+
+def test_delete_events_are_an_error() -> None:
+    with pytest.raises(CorruptFileError, match="an insert-only table has no delete events"):
+        keys("delta_1_1_0/000000_0 delete_delta_2_2_0/bucket_00000")
+
+
+def test_a_wider_delta_is_read_whole_or_not_at_all() -> None:
+    def read(snapshot: str) -> list[str]:
+        names = listing("delta_1_3/000000_0")
+        state = resolve(names, ids(snapshot), None, TransactionalKind.INSERT_ONLY)
+        return [file.key for file in plain_files(state, FileFormat.ORC, with_originals=False)]
+
+    assert read("3:MAX::") == ["delta_1_3/000000_0"]
+    assert read("3:MAX::2") == ["delta_1_3/000000_0"]
+    for partly_seen in ("2:MAX::", "3:3:3:"):
+        with pytest.raises(UnsupportedFileError, match="Read a newer snapshot"):
+            read(partly_seen)

@@ -1,0 +1,107 @@
+"""Every golden insert-only table, row for row: what Hive reads in its own files is what we read."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.table import Column, FileFormat
+from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.storage.plain.scan import scan_plain
+from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
+from airflow_hiveacid.storage.values.convert import Matching
+from airflow_hiveacid.storage.values.json_rows import json_lines
+from airflow_hiveacid.storage.values.timestamps import TimestampForm
+from judges.golden_plain import PlainCase, plain_cases
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FORMATS = {"orc": FileFormat.ORC, "parquet": FileFormat.PARQUET, "text": FileFormat.TEXT}
+# As the steps of the case say.
+FORMS = {"header_text": TextForm(delimiter=",", header_lines=1)}
+CASES = plain_cases()
+
+
+def rows_of(
+    case: PlainCase,
+    *,
+    write_ids: str | None = None,
+    with_originals: bool = False,
+    matching: Matching = Matching.UNAMBIGUOUS,
+) -> list[str]:
+    columns = [Column(name=name, type=kind) for name, kind in case.columns]
+    types = [parse_type(column.type) for column in columns]
+
+    def found() -> Iterator[str]:
+        for values, place in case.places():
+            for batch in scan_plain(
+                str(place),
+                columns,
+                FORMATS[case.format],
+                ValidWriteIdList.parse(write_ids or case.write_ids),
+                ValidTxnList.parse(case.txns),
+                with_originals=with_originals,
+                text=FORMS.get(case.name, DEFAULT_TEXT),
+                timestamps=TimestampForm.PAIR,
+                matching=matching,
+            ):
+                for line in json_lines(batch, types):
+                    yield json.dumps([*json.loads(line), *values])
+
+    return sorted(found())
+
+
+@pytest.mark.parametrize(
+    "case",
+    [c for c in CASES if not c.name.startswith(("stray", "renamed_orc"))],
+    ids=lambda c: f"{c.version} {c.name}",
+)
+def test_the_rows_are_those_that_hive_reads(case: PlainCase) -> None:
+    assert rows_of(case) == sorted(map(json.dumps, case.rows))
+
+
+def test_there_are_cases_of_both_versions_and_both_formats() -> None:
+    assert {(c.version, c.format) for c in CASES} == {
+        *((version, f) for version in ("4.0.1", "3.1.3") for f in ("orc", "parquet")),
+        ("4.0.1", "text"),  # what Hive 3.1 writes is the same
+    }
+
+
+@pytest.mark.parametrize(
+    "case",
+    [c for c in CASES if c.name.startswith("stray")],
+    ids=lambda c: f"{c.version} {c.name}",
+)
+def test_files_outside_of_base_and_delta_are_refused_unless_the_owner_says_what_they_are(
+    case: PlainCase,
+) -> None:
+    with pytest.raises(UnsupportedFileError, match=r"hiveacid\.reads\.originals"):
+        rows_of(case)
+    # Hive passes over the one at the root, and reads the one beside another in a delta.
+    assert [json.dumps(row) for row in case.rows] == ['[1, "a"]', '[1, "a"]', '[2, "b"]']
+    assert rows_of(case, with_originals=True) == ['[1, "a"]'] * 3 + ['[2, "b"]']
+
+
+@pytest.mark.parametrize(
+    ("version", "matching"), [("3.1.3", Matching.NAME), ("4.0.1", Matching.POSITION)]
+)
+def test_a_renamed_column_of_orc_is_refused_since_versions_of_hive_differ(
+    version: str, matching: Matching
+) -> None:
+    case = next(c for c in CASES if (c.version, c.name) == (version, "renamed_orc"))
+    with pytest.raises(UnsupportedFileError, match="renamed"):
+        rows_of(case)
+    assert rows_of(case, matching=matching) == sorted(map(json.dumps, case.rows))
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_a_write_that_is_open_or_aborted_is_not_seen(format_: str) -> None:
+    case = next(c for c in CASES if (c.version, c.name) == ("4.0.1", f"overwrite_{format_}"))
+    table, high, none, *_ = case.write_ids.split(":")
+    assert rows_of(case, write_ids=f"{table}:{high}:{none}::2,3") == ['[1, "a"]', '[2, "b"]']
+    assert rows_of(case, write_ids=f"{table}:{high}:3:3:") == ['[7, "g"]']

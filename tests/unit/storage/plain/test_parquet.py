@@ -1,0 +1,154 @@
+"""What is believed of a Parquet file, and what is refused: types, zones, calendars."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow.fs import LocalFileSystem
+
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.table import Column, FileFormat
+from airflow_hiveacid.storage.plain.files import PlainFile
+from airflow_hiveacid.storage.plain.parquet_footer import Clock, ParquetFacts, read_facts
+from airflow_hiveacid.storage.plain.rows import read_rows
+from airflow_hiveacid.storage.values.timestamps import TimestampForm
+
+FS: Final = LocalFileSystem()
+OLD: Final = dt.datetime(1500, 3, 9, 12)  # noqa: DTZ001 - a wall clock's
+NEW: Final = dt.datetime(2020, 7, 1, 12)  # noqa: DTZ001 - as above
+HIVE_3: Final = {"writer.time.zone": "UTC"}
+HIVE_4: Final = {**HIVE_3, "writer.date.proleptic": "false"}
+
+
+def file_of(
+    folder: Path, columns: dict[str, pa.Array], notes: dict[str, str], **how: object
+) -> PlainFile:
+    path = folder / "000000_0"
+    table = pa.table(columns)
+    options = {"use_deprecated_int96_timestamps": True, "store_schema": False, **how}
+    with pq.ParquetWriter(path, table.schema, **options) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata(notes)
+    return PlainFile(
+        fs=FS, path=str(path), key="k", length=path.stat().st_size, format=FileFormat.PARQUET
+    )
+
+
+def values(file: PlainFile, type_: str, name: str = "c") -> list[Any]:
+    columns = [Column(name=name, type=type_)]
+    form = TimestampForm.MICROSECONDS
+    found = read_rows(file, columns, timestamps=form)
+    return [row[name] for batch in found for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("stored", "type_"),
+    [
+        (pa.int8(), "bigint"),
+        (pa.int32(), "bigint"),
+        (pa.int16(), "int"),
+        (pa.float32(), "double"),
+        (pa.decimal128(5, 2), "decimal(9,2)"),
+    ],
+)
+def test_numbers_may_be_wider_in_the_table(tmp_path: Path, stored: pa.DataType, type_: str) -> None:
+    file = file_of(tmp_path, {"C": pa.array([1, None, 3], stored)}, HIVE_4)
+    assert values(file, type_) == [1, None, 3]
+
+
+@pytest.mark.parametrize(
+    ("stored", "type_"),
+    [
+        (pa.int64(), "int"),
+        (pa.int32(), "string"),
+        (pa.string(), "int"),
+        (pa.float64(), "float"),
+        (pa.decimal128(9, 2), "decimal(5,2)"),
+        (pa.decimal128(5, 2), "decimal(5,3)"),
+        (pa.list_(pa.int32()), "int"),
+        (pa.binary(), "string"),
+        (pa.string(), "uniontype<int,string>"),
+    ],
+)
+def test_a_column_stored_as_something_else_is_refused(
+    tmp_path: Path, stored: pa.DataType, type_: str
+) -> None:
+    file = file_of(tmp_path, {"c": pa.nulls(2, stored)}, HIVE_4)
+    with pytest.raises(UnsupportedFileError, match="cannot be read as"):
+        values(file, type_)
+
+
+def test_a_column_that_is_not_there_is_null_and_two_of_a_name_are_refused(tmp_path: Path) -> None:
+    numbers = pa.array([1, 2])
+    assert values(file_of(tmp_path, {"other": numbers}, {}), "int") == [None, None]
+    with pytest.raises(UnsupportedFileError, match="several columns 'c'"):
+        values(file_of(tmp_path, {"c": numbers, "C": numbers}, {}), "int")
+
+
+def test_a_name_with_a_dot_is_one_name(tmp_path: Path) -> None:
+    file = file_of(tmp_path, {"a.b": pa.array([1]), "a": pa.array([2])}, {})
+    assert values(file, "bigint", "a.b") == [1]
+
+
+@pytest.mark.parametrize(
+    ("notes", "zone", "shown"),
+    [
+        (HIVE_4, "UTC", 12),
+        ({**HIVE_4, "writer.time.zone": "America/New_York"}, "America/New_York", 8),
+        ({}, "UTC", 12),  # not written by Java
+    ],
+)
+def test_an_instant_is_what_the_writers_clock_showed(
+    tmp_path: Path, notes: dict[str, str], zone: str, shown: int
+) -> None:
+    file = file_of(tmp_path, {"c": pa.array([NEW], pa.timestamp("us"))}, notes)
+    assert read_facts(file).zone == zone
+    assert values(file, "timestamp") == [NEW.replace(hour=shown)]
+
+
+def test_a_java_writer_that_names_no_zone_is_refused() -> None:
+    facts = ParquetFacts(
+        schema=pa.schema([]),
+        rows=1,
+        clock=Clock.INSTANT,
+        created_by="parquet-mr version 1.10.0",
+        notes={},
+        least_day=0,
+    )
+    assert not facts.knows_zone
+
+
+def test_a_wall_clock_in_64_bits_is_one_and_an_instant_is_not(tmp_path: Path) -> None:
+    how = {"use_deprecated_int96_timestamps": False}
+    wall = file_of(tmp_path, {"c": pa.array([NEW], pa.timestamp("us"))}, {}, **how)
+    assert values(wall, "timestamp") == [NEW]
+    instant = file_of(tmp_path, {"c": pa.array([NEW], pa.timestamp("us", "UTC"))}, {}, **how)
+    with pytest.raises(UnsupportedFileError, match="cannot be read as timestamp"):
+        values(instant, "timestamp")
+
+
+@pytest.mark.parametrize("type_", ["timestamp", "date"])
+def test_old_values_are_in_the_calendar_that_their_writer_counts_in(
+    tmp_path: Path, type_: str
+) -> None:
+    stored = pa.array([OLD], pa.timestamp("us"))
+    column = stored if type_ == "timestamp" else stored.cast(pa.date32())
+    days = {
+        name: str(values(file_of(tmp_path, {"c": column}, notes), type_)[0])[:10]
+        for name, notes in (("4", HIVE_4), ("3", HIVE_3))
+    }
+    assert days == {"4": "1500-02-28", "3": "1500-03-09"}
+    with pytest.raises(UnsupportedFileError, match="does not say in which calendar"):
+        values(file_of(tmp_path, {"c": column}, {}), type_)
+
+
+def test_what_is_no_parquet_is_corrupt(tmp_path: Path) -> None:
+    file = file_of(tmp_path, {"c": pa.array([1])}, {})
+    Path(file.path).write_bytes(b"PAR1 and then nothing")
+    with pytest.raises(CorruptFileError, match="Parquet"):
+        values(file, "bigint")

@@ -1,0 +1,167 @@
+"""Lines of text as Hive reads them, or refused."""
+
+from __future__ import annotations
+
+import gzip
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from pyarrow.fs import LocalFileSystem
+
+from airflow_hiveacid.format.errors import UnsupportedFileError, UnsupportedTableError
+from airflow_hiveacid.format.table import Column, FileFormat, Storage
+from airflow_hiveacid.storage.plain.files import PlainFile
+from airflow_hiveacid.storage.plain.rows import read_rows
+from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm, text_form
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FS: Final = LocalFileSystem()
+COMMAS: Final = TextForm(delimiter=",")
+
+
+def rows(
+    folder: Path,
+    content: bytes,
+    *types: str,
+    form: TextForm = COMMAS,
+    name: str = "000000_0",
+    only: list[str] | None = None,
+) -> list[list[Any]]:
+    path = folder / name
+    path.write_bytes(content)
+    file = PlainFile(
+        fs=FS, path=str(path), key="k", length=len(content), format=FileFormat.TEXT, text=form
+    )
+    columns = [Column(name=f"c{at}", type=type_) for at, type_ in enumerate(types)]
+    found = read_rows(file, columns, data_columns=only)
+    return [list(row.values()) for batch in found for row in batch.to_pylist()]
+
+
+def test_null_is_a_text_and_an_empty_number_is_null(tmp_path: Path) -> None:
+    content = b"\\N,\\N\n,\n1,x\n"
+    with pytest.raises(UnsupportedFileError, match="empty lines"):
+        rows(tmp_path, content, "int", "string")
+    assert rows(tmp_path, b"\\N,\\N\n,y\n1,x\n2,", "int", "string") == [
+        [None, None],
+        [None, "y"],
+        [1, "x"],
+        [2, ""],
+    ]
+    form = TextForm(delimiter=",", null_text="nil")
+    assert rows(tmp_path, b"nil,\\N\n", "int", "string", form=form) == [[None, "\\N"]]
+
+
+def test_quotes_and_blanks_are_text(tmp_path: Path) -> None:
+    assert rows(tmp_path, b'"a" , NULL\n', "string", "string") == [['"a" ', " NULL"]]
+
+
+def test_what_a_file_lacks_is_null_and_what_it_has_more_is_nothing(tmp_path: Path) -> None:
+    assert rows(tmp_path, b"1,a\n2,b\n", "int", "string", "int") == [[1, "a", None], [2, "b", None]]
+    assert rows(tmp_path, b"1,a\n2,b\n", "int") == [[1], [2]]
+    assert rows(tmp_path, b"1,a\n2,b\n", "int", "string", only=["c1"]) == [["a"], ["b"]]
+    assert rows(tmp_path, b"", "int") == []
+
+
+def test_lines_of_different_lengths_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedFileError, match="lines cannot be told apart"):
+        rows(tmp_path, b"1,a\n2\n", "int", "string")
+
+
+def test_a_text_has_the_length_of_its_type(tmp_path: Path) -> None:
+    assert rows(tmp_path, b"abcd ,ab \n", "varchar(3)", "char(4)") == [["abc", "ab  "]]
+
+
+@pytest.mark.parametrize(
+    ("type_", "text"),
+    [
+        ("int", b"12345678901"),
+        ("int", b"4294967296"),
+        ("int", b"1.5"),
+        ("int", b" 1"),
+        ("tinyint", b"128"),
+        ("boolean", b"yes"),
+        ("double", b"0x1"),
+        ("date", b"2020-1-1"),
+        ("date", b"2020-02-30"),
+        ("timestamp", b"2020-01-01"),
+        ("timestamp", b"2020-01-01 00:00:00.1234567890"),
+        ("decimal(4,2)", b"1.234"),
+        ("decimal(4,2)", b"123.4"),
+    ],
+)
+def test_a_value_that_hive_does_not_write_is_refused(
+    tmp_path: Path, type_: str, text: bytes
+) -> None:
+    with pytest.raises(UnsupportedFileError, match="that Hive does not write"):
+        rows(tmp_path, text + b"\n", type_)
+
+
+@pytest.mark.parametrize("type_", ["binary", "array<int>", "map<int,int>", "struct<x:int>"])
+def test_some_types_are_not_read_from_text(tmp_path: Path, type_: str) -> None:
+    with pytest.raises(UnsupportedFileError, match="not read from text"):
+        rows(tmp_path, b"x\n", type_)
+
+
+def test_a_compressed_file_is_known_by_its_name(tmp_path: Path) -> None:
+    assert rows(tmp_path, gzip.compress(b"1\n"), "int", name="000000_0.gz") == [[1]]
+    with pytest.raises(UnsupportedFileError, match=r"end in \.deflate"):
+        rows(tmp_path, b"x", "int", name="000000_0.deflate")
+
+
+def form_of(**parameters: str) -> TextForm:
+    storage = Storage(format=FileFormat.TEXT, parameters=tuple(parameters.items()))
+    return text_form("d.t", storage, {})
+
+
+@pytest.mark.parametrize(
+    ("parameters", "delimiter"),
+    [
+        ({}, "\x01"),
+        ({"serialization.format": "1"}, "\x01"),
+        ({"serialization.format": ",", "field.delim": ","}, ","),
+        ({"field.delim": "9"}, "\t"),
+        ({"field.delim": "||"}, "|"),
+        ({"field.delim": "124"}, "|"),
+    ],
+)
+def test_a_delimiter_is_a_character_or_its_number(
+    parameters: dict[str, str], delimiter: str
+) -> None:
+    assert form_of(**parameters).delimiter == delimiter
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("escape.delim", "\\"),
+        ("line.delim", "\r"),
+        ("serialization.encoding", "GBK"),
+        ("timestamp.formats", "yyyy"),
+        ("skip.footer.line.count", "1"),
+        ("skip.header.line.count", "x"),
+        ("field.delim", "ä"),
+    ],
+)
+def test_a_table_that_is_read_otherwise_is_refused(name: str, value: str) -> None:
+    with pytest.raises(UnsupportedTableError):
+        form_of(**{name: value})
+    # Other formats do not ask.
+    storage = Storage(format=FileFormat.ORC, parameters=((name, value),))
+    assert text_form("d.t", storage, {}) is DEFAULT_TEXT
+
+
+def test_a_header_is_passed_over_in_each_file(tmp_path: Path) -> None:
+    form = TextForm(delimiter=",", header_lines=2)
+    assert rows(tmp_path, b"h,h\n\n1,a\n", "int", "string", form=form) == [[1, "a"]]
+    for nothing in (b"h\nh\n", b"h\nh", b"h", b"\n\n"):
+        assert rows(tmp_path, nothing, "int", "string", form=form) == []
+
+
+def test_the_header_and_null_are_what_the_table_says() -> None:
+    storage = Storage(format=FileFormat.TEXT)
+    form = text_form(
+        "d.t", storage, {"skip.header.line.count": "2", "serialization.null.format": "nil"}
+    )
+    assert (form.header_lines, form.null_text) == (2, "nil")

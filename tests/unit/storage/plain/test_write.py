@@ -1,0 +1,243 @@
+"""What is written into insert-only tables is what is read out of them, in every type."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import orc
+from pyarrow.fs import LocalFileSystem
+
+from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedTableError
+from airflow_hiveacid.format.table import Column, FileFormat
+from airflow_hiveacid.format.types import CharType, parse_type
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.orc.tail import read_tail
+from airflow_hiveacid.storage.plain.files import PlainFile
+from airflow_hiveacid.storage.plain.rows import read_rows
+from airflow_hiveacid.storage.plain.write import rows_writer
+from airflow_hiveacid.storage.values.char_text import padded, unpadded
+from airflow_hiveacid.storage.values.column_types import row_type
+from airflow_hiveacid.storage.values.json_rows import json_lines
+from airflow_hiveacid.storage.values.timestamp_forms import with_pairs
+from airflow_hiveacid.storage.values.timestamps import TimestampForm
+from writer_cases import (
+    CASES,
+    DATES,
+    LISTS_AND_STRUCTS,
+    NESTED,
+    NUMBERS,
+    TEXT,
+    WriterCase,
+    case_of,
+    nanoseconds,
+)
+
+FS: Final = LocalFileSystem()
+MICROSECONDS: Final = case_of(
+    "microseconds before and after 1970",
+    (
+        "t",
+        "timestamp",
+        tuple(
+            nanoseconds(t) if t else None
+            for t in (
+                "1969-12-31 23:59:59.5",
+                "1969-12-31 23:59:58.999999",
+                None,
+                "1582-10-15 00:00:00",
+                "9999-12-31 23:59:59.999999",
+            )
+        ),
+    ),
+    timestamps=pa.timestamp("us"),
+)
+IN_PARQUET: Final = (NUMBERS, TEXT, DATES, MICROSECONDS, LISTS_AND_STRUCTS, NESTED)
+
+
+def written(path: Path, case: WriterCase, format_: FileFormat) -> PlainFile:
+    file = str(path / "base_0000001" / "000000_0")
+    with rows_writer(format_, FS, file, case.columns, WriterOptions()) as writer:
+        rows = case.batch().to_struct_array()
+        writer.write(rows.slice(0, 2))
+        writer.write(rows.slice(2))
+        done = writer.close()
+    length = Path(file).stat().st_size
+    assert (done.rows, done.size_bytes) == (len(rows), length)
+    return PlainFile(fs=FS, path=file, key="base_0000001/000000_0", length=length, format=format_)
+
+
+def read(file: PlainFile, case: WriterCase) -> list[str]:
+    types = [parse_type(column.type) for column in case.columns]
+    batches = read_rows(file, case.columns, timestamps=TimestampForm.PAIR)
+    lines = [line for batch in batches for line in json_lines(batch, types)]
+    # A char below a list comes with its padding.
+    return (
+        [line.replace("  ", "").replace(' "]', '"]') for line in lines] if case is NESTED else lines
+    )
+
+
+def told(case: WriterCase) -> list[str]:
+    """The rows of a case, as they are read: a char with its padding."""
+    types = [parse_type(column.type) for column in case.columns]
+    columns = [
+        padded(unpadded(values), type_.length)
+        if isinstance(type_, CharType)
+        else with_pairs(values)
+        for values, type_ in zip(case.batch().columns, types, strict=True)
+    ]
+    batch = pa.RecordBatch.from_arrays(columns, names=[column.name for column in case.columns])
+    lines = list(json_lines(batch, types))
+    return (
+        [line.replace("  ", "").replace(' "]', '"]') for line in lines] if case is NESTED else lines
+    )
+
+
+@pytest.mark.parametrize("case", [*CASES, *IN_PARQUET], ids=lambda c: c.name)
+def test_orc_holds_every_value_as_it_was(tmp_path: Path, case: WriterCase) -> None:
+    if case is MICROSECONDS:
+        case = dataclasses.replace(case, values=(case.values[0][1:],))  # ORC has no 23:59:59.5
+    assert read(written(tmp_path, case, FileFormat.ORC), case) == told(case)
+
+
+@pytest.mark.parametrize("case", IN_PARQUET, ids=lambda c: c.name)
+def test_parquet_holds_every_value_as_it_was(tmp_path: Path, case: WriterCase) -> None:
+    assert read(written(tmp_path, case, FileFormat.PARQUET), case) == told(case)
+
+
+_INNER: Final = "struct<x:int,y:struct<z:string>,l:array<struct<q:int>>>"
+
+
+def _inner(seed: int) -> dict[str, object] | None:
+    def unless(by: int, value: object) -> object:
+        return None if seed % by == 0 else value
+
+    items = unless(5, [unless(2, {"q": seed})])
+    inner = {"x": unless(7, seed), "y": unless(4, {"z": unless(6, str(seed))}), "l": items}
+    return None if seed % 3 == 0 else inner
+
+
+@pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET])
+@pytest.mark.parametrize("has_nulls", [True, False])
+@pytest.mark.parametrize("start", [0, 5, 4097])
+def test_slices_of_nested_values_stay_with_their_rows(
+    tmp_path: Path, format_: FileFormat, start: int, *, has_nulls: bool
+) -> None:
+    columns = [
+        Column(name="s", type=_INNER),
+        Column(name="a", type=f"array<{_INNER}>"),
+        Column(name="m", type=f"map<int,{_INNER}>"),
+    ]
+
+    def row(i: int) -> dict[str, object]:
+        if has_nulls and i % 7 == 0:
+            return {"s": None, "a": None, "m": None}
+        many = [_inner(i + k) for k in range(i % 3)]
+        return {"s": _inner(i) or {"x": i}, "a": many, "m": list(enumerate(many))}
+
+    rows = pa.array([row(i) for i in range(9000)], row_type(columns)).slice(start)
+    path = str(tmp_path / "000000_0")
+    with rows_writer(format_, FS, path, columns, WriterOptions()) as writer:
+        writer.write(rows.slice(0, 3001))
+        writer.write(rows.slice(3001))
+        length = writer.close().size_bytes
+    file = PlainFile(fs=FS, path=path, key="000000_0", length=length, format=format_)
+    found = pa.Table.from_batches(read_rows(file, columns))
+    assert found.to_pylist() == rows.to_pylist()
+
+
+def test_orc_says_the_types_as_the_table_has_them(tmp_path: Path) -> None:
+    file = written(tmp_path, TEXT, FileFormat.ORC)
+    tail = read_tail(FS, file.path, file.length)
+    kinds = {c.name: tail.types[tail.types[0].by_name[c.name]] for c in TEXT.columns}
+    lengths = {c.name: parse_type(c.type) for c in TEXT.columns}
+    assert {n: k.maximum_length for n, k in kinds.items()} == {
+        n: getattr(t, "length", 0) for n, t in lengths.items()
+    }
+    assert not tail.user_metadata
+
+
+def test_parquet_says_its_clock_and_calendar_and_stores_decimals_as_hive_does(
+    tmp_path: Path,
+) -> None:
+    file = written(tmp_path, MICROSECONDS, FileFormat.PARQUET)
+    metadata = pq.read_metadata(file.path)
+    assert metadata.metadata == {b"writer.time.zone": b"UTC", b"writer.date.proleptic": b"true"}
+    assert metadata.schema.column(0).physical_type == "INT96"
+    schema = pq.read_metadata(written(tmp_path / "n", NUMBERS, FileFormat.PARQUET).path).schema
+    kinds = {
+        schema.column(at).physical_type
+        for at in range(len(schema))
+        if schema.column(at).logical_type.type == "DECIMAL"
+    }
+    assert kinds == {"FIXED_LEN_BYTE_ARRAY"}
+
+
+def test_a_char_is_stored_as_each_format_has_it(tmp_path: Path) -> None:
+    columns = [Column(name="c", type="char(4)")]
+    for format_, stored in ((FileFormat.ORC, "ab  "), (FileFormat.PARQUET, "ab")):
+        path = str(tmp_path / format_.value)
+        with rows_writer(format_, FS, path, columns, WriterOptions()) as writer:
+            writer.write(pa.array([{"c": "ab "}]))
+            writer.close()
+        read_back = orc.read_table if format_ is FileFormat.ORC else pq.read_table
+        assert read_back(path).column("c").to_pylist() == [stored]
+
+
+def test_batches_share_a_row_group(tmp_path: Path) -> None:
+    file = written(tmp_path, NUMBERS, FileFormat.PARQUET)
+    assert pq.read_metadata(file.path).num_row_groups == 1
+
+
+@pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET])
+def test_a_file_without_rows_has_the_columns(tmp_path: Path, format_: FileFormat) -> None:
+    case = dataclasses.replace(NESTED, values=tuple(() for _ in NESTED.values))
+    assert read(written(tmp_path, case, format_), case) == []
+
+
+@pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET])
+def test_a_text_that_is_too_long_is_refused_and_leaves_no_file(
+    tmp_path: Path, format_: FileFormat
+) -> None:
+    columns = [Column(name="v", type="varchar(3)")]
+    path = str(tmp_path / "000000_0")
+    with (
+        pytest.raises(TypeMismatchError, match="4 characters"),
+        rows_writer(format_, FS, path, columns, WriterOptions()) as writer,
+    ):
+        writer.write(pa.array([{"v": "long"}]))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_versions_of_hive_would_read_differently_in_parquet_is_refused(
+    tmp_path: Path,
+) -> None:
+    old = case_of(
+        "old",
+        ("t", "timestamp", (nanoseconds("1500-01-01 00:00:00"),)),
+        timestamps=pa.timestamp("us"),
+    )
+    with pytest.raises(TypeMismatchError, match="before 1582-10-15"):
+        written(tmp_path, old, FileFormat.PARQUET)
+    local = [Column(name="t", type="timestamp with local time zone")]
+    with pytest.raises(UnsupportedTableError, match="local time zone in Parquet"):
+        rows_writer(FileFormat.PARQUET, FS, str(tmp_path / "x"), local, WriterOptions())
+
+
+def test_what_parquet_would_cut_is_refused(tmp_path: Path) -> None:
+    fine = case_of(
+        "nanoseconds",
+        ("t", "timestamp", (nanoseconds("2020-01-01 00:00:00.000000001"),)),
+        timestamps=pa.timestamp("ns"),
+    )
+    with pytest.raises(TypeMismatchError, match="microseconds"):
+        written(tmp_path, fine, FileFormat.PARQUET)
+
+
+def test_other_formats_are_not_written(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedTableError, match="stored as text"):
+        rows_writer(FileFormat.TEXT, FS, str(tmp_path / "x"), NUMBERS.columns, WriterOptions())
