@@ -162,7 +162,7 @@ def _order(
     first_txn_id: TxnId | None,
 ) -> WriteOrder:
     spec = job.spec
-    source = job.source_table(change.source)
+    sources = {table.ref: table for table in job.source_tables(change.source).values()}
     return WriteOrder(
         run=Run(
             job_key=spec.job_key,
@@ -172,7 +172,7 @@ def _order(
             on_rerun=spec.on_rerun,
         ),
         access=TableAccess(table=change.table, operations=change.operations, partitions=partitions),
-        reads=(reading(job.client, source),) if source else (),
+        reads=tuple(reading(job.client, table) for table in sources.values()),
         lock_timeout_s=spec.lock_timeout_s,
         heartbeat_s=spec.heartbeat_s,
         ledger_retention_s=spec.ledger_retention_s,
@@ -215,17 +215,20 @@ def _write_plan(job: JobContext, write: Write, target: Target, change: Change) -
 
 
 def _source_frame(job: JobContext, txn: Transaction, change: Change) -> DataFrame:
-    """Read the source; an ACID table under the job's own snapshot.
+    """Read the source; ACID tables under the job's own snapshot.
 
     Others are as they were found when the statement was checked: to list their files and to find
     out their columns once more would cost as much again, and find other files.
     """
     if change.source is None:
         raise TypeError("this statement has no source")
-    table = job.source_table(change.source)
-    if table is None and change.shape is not None:
+    tables = job.source_tables(change.source)
+    if not tables and change.shape is not None:
         return change.shape
-    rows = resolve_target(job.spark, job.client, table, txn.snapshot).rows() if table else None
+    rows = {
+        view: resolve_target(job.spark, job.client, table, txn.snapshot).rows()
+        for view, table in tables.items()
+    }
     return load_source(job.spark, change.source, rows)
 
 

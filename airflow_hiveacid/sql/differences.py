@@ -1,0 +1,271 @@
+"""What Hive and Spark read in the same text and understand differently: refused, never guessed.
+
+Expressions go on as text and are Spark's to plan. This module knows where that would give another
+answer than Hive's, as far as the text alone can tell; what depends on the types of columns it
+cannot see. Each refusal says what to write instead, with one meaning in both.
+
+Operators bind, from tight to loose, in Hive's grammar (`IdentifiersParser.g`):
+`[] .`, signs, `IS NULL`, `^`, `* / % DIV`, `+ -`, `||`, `&`, `|`, `LIKE < IN BETWEEN` (one of
+them), `= <>`, NOT, AND, OR. Spark has `+ - ||` on one level, `^` below `&`, and all comparisons on
+one level with `IS NULL`, `IN` and their like applied after them. So an expression that mixes these
+without parentheses is refused.
+
+Example:
+    >>> from airflow_hiveacid.sql.text import statements_of
+    >>> check_meaning(statements_of("SELECT stddev_pop(x) || 'a'")[0])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.sql.text import Kind
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.sql.text import Piece, Token
+
+_SYMBOLS: Final = frozenset(
+    "( ) [ ] , . + - * / % ^ & | || ~ = == <=> <> != < <= > >=".split()  # noqa: SIM905 - easier to read
+)
+_POPULATION: Final = "Hive means the population's, Spark the sample's; write {0}_pop or {0}_samp"
+
+_FUNCTIONS: Final = {
+    "add_months": "Hive moves the last day of a month to the last day of another; write"
+    " d + INTERVAL '1' MONTH, which keeps the day",
+    "current_database": "it is another session's; write the name",
+    "current_user": "it is the driver's user; use a template",
+    "greatest": "Hive answers NULL if one argument is, Spark skips it; write CASE",
+    "hash": "the hashes differ; write md5, sha2 or crc32",
+    "least": "Hive answers NULL if one argument is, Spark skips it; write CASE",
+    "logged_in_user": "it is the driver's user; use a template",
+    "sqrt": "of a negative number Hive answers NULL, Spark NaN; write power(x, 0.5), NaN in both",
+    "std": _POPULATION.format("stddev"),
+    "stddev": _POPULATION.format("stddev"),
+    "surrogate_key": "Spark does not have it; give the key yourself",
+    "variance": _POPULATION.format("var"),
+    "version": "it is Spark's; write it",
+}
+_OF_NULL: Final = {
+    "size": "of NULL it is -1 in Hive and NULL in Spark; write coalesce(size(x), -1)",
+    "array_contains": "of NULL it is false in Hive and NULL in Spark; write"
+    " coalesce(array_contains(x, y), false)",
+}
+_VIRTUAL: Final = (
+    "ROW__ID",
+    "ROW__IS__DELETED",
+    "INPUT__FILE__NAME",
+    "BLOCK__OFFSET__INSIDE__FILE",
+)
+_UNITS: Final = frozenset(
+    f"{unit}{s}" for unit in ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND") for s in ("", "S")
+)
+_RESERVED_PREFIX: Final = "__hiveacid"
+
+_COMPARISONS: Final = frozenset(
+    {"=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">="}
+    | {"LIKE", "RLIKE", "REGEXP", "IN", "BETWEEN", "IS"}
+)
+_ADDING: Final = frozenset({"+", "-"})
+_ARITHMETIC: Final = _ADDING | {"*", "/", "%", "DIV", "||", "^", "&", "|"}
+# What ends one run of operators and begins another.
+_BORDERS: Final = frozenset(
+    {",", "AND", "OR", "SELECT", "FROM", "WHERE", "ON", "JOIN", "WHEN", "THEN", "ELSE", "VALUES"}
+    | {"GROUP BY", "HAVING", "ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY", "PARTITION BY"}
+    | {"UNION", "EXCEPT", "INTERSECT", "MINUS", "LIMIT", "OFFSET", "LATERAL", "WINDOW"}
+)
+_OPENING: Final = frozenset({"(", "[", "CASE"})
+_CLOSING: Final = frozenset({")", "]", "END"})
+# Words after which a sign is a sign, and no operation.
+_NO_OPERANDS: Final = _BORDERS | _COMPARISONS | _ARITHMETIC | _OPENING | {"~", "NOT", "INTERVAL"}
+
+
+def check_meaning(piece: Piece) -> None:
+    """Refuse what means something else in Spark than in Hive, or nothing in Hive.
+
+    Raises:
+        SqlTextError: it does.
+    """
+    _check_operators(piece)
+    tokens = piece.tokens
+    for index, token in enumerate(tokens):
+        if token.kind is Kind.SYMBOL and token.word not in _SYMBOLS:
+            piece.fail(f"{token.raw!r} is no part of Hive's expressions", "write it without", token)
+        if token.kind in {Kind.WORD, Kind.QUOTED}:
+            _check_name(piece, index)
+        if token.kind is Kind.STRING:
+            _check_string(piece, index)
+        if token.word in _UNITS and index:
+            _check_interval(piece, index)
+
+
+def _check_name(piece: Piece, index: int) -> None:
+    token = piece.tokens[index]
+    name = (token.name or "").lower()
+    if name.startswith(_RESERVED_PREFIX):
+        piece.fail(f"names that begin with {_RESERVED_PREFIX} are ours", "choose another", token)
+    if token.word in _VIRTUAL:
+        piece.fail(
+            f"{token.raw} is a column that only Hive has", "name columns of the table", token
+        )
+    if name == "grouping__id":
+        piece.fail("the bits of grouping__id differ", "write grouping(column)", token)
+    if not _is_followed_by(piece, index, "("):
+        return
+    if name in _FUNCTIONS:
+        problem, _, remedy = _FUNCTIONS[name].partition("; ")
+        piece.fail(f"{name}(): {problem}", remedy, token)
+    if name in _OF_NULL and not _is_in_coalesce(piece, index):
+        problem, _, remedy = _OF_NULL[name].partition("; ")
+        piece.fail(f"{name}(): {problem}", remedy, token)
+    if name in {"substr", "substring"}:
+        _check_substr(piece, index)
+    if name == "extract" and _word(piece, index + 2) in {"SECOND", "SECONDS"}:
+        piece.fail(
+            "EXTRACT(SECOND) has a fraction in Spark, none in Hive", "write second(x)", token
+        )
+
+
+def _check_substr(piece: Piece, index: int) -> None:
+    arguments = piece[index + 2 : piece.closing(index + 1)].split(",")
+    if len(arguments) > 1 and arguments[1].tokens and arguments[1].tokens[0].word == "-":
+        piece.fail(
+            "substr() from the end of a text that is shorter is '' in Hive, the whole text in Spark",
+            "write CASE WHEN length(x) < 3 THEN '' ELSE substr(x, length(x) - 2) END",
+            arguments[1].tokens[0],
+        )
+
+
+def _check_string(piece: Piece, index: int) -> None:
+    token = piece.tokens[index]
+    escapes = token.raw[1:-1].split("\\\\")
+    for part in escapes:
+        _, found, code = part.partition("\\U")
+        if found and all(c in "0123456789abcdefABCDEF" for c in code[:8]) and len(code) >= 8:
+            piece.fail(
+                "\\U and eight digits is a character in Spark, and U in Hive",
+                "write the character itself",
+                token,
+            )
+    is_pattern = _word(piece, index - 1) == "LIKE"
+    if is_pattern and _has_idle_backslash(token.raw[1:-1]):
+        piece.fail(
+            "a backslash in a LIKE pattern that is before neither % nor _ is one character in Hive,"
+            " and an error or another in Spark",
+            "write RLIKE, or instr(x, y) > 0",
+            token,
+        )
+
+
+def _has_idle_backslash(pattern: str) -> bool:
+    """Whether the pattern, once the string is read, holds a backslash before another character."""
+    rest = pattern
+    while (at := rest.find("\\")) >= 0:
+        if rest[at + 1 : at + 2] == "\\":
+            return not rest[at + 2 : at + 3] or rest[at + 2] not in "%_"
+        rest = rest[at + 2 :]
+    return False
+
+
+def _check_interval(piece: Piece, index: int) -> None:
+    """Refuse `1 DAY`, which is an interval in Hive and elsewhere a number that is called so."""
+    token = piece.tokens[index]
+    before = piece.tokens[index - 1]
+    is_value = before.kind in {Kind.NUMBER, Kind.STRING} and _word(piece, index - 2) != "INTERVAL"
+    in_parentheses = (
+        before.word == ")"
+        and _word(piece, index - 3) == "("
+        and piece.tokens[index - 2].kind in {Kind.NUMBER, Kind.STRING}
+    )
+    if is_value or in_parentheses:
+        piece.fail(
+            f"a number before {token.raw} is an interval in Hive and a name elsewhere",
+            "write INTERVAL '1' DAY for an interval, and AS before a name",
+            token,
+        )
+
+
+@dataclass(slots=True)
+class _Run:
+    """The operators since the last border, on one level of parentheses. Mutable: it is a count."""
+
+    comparison: Token | None = None
+    arithmetic: dict[str, Token] = field(default_factory=dict)
+    betweens: int = 0
+
+    def border(self) -> None:
+        self.comparison, self.betweens = None, 0
+        self.arithmetic.clear()
+
+
+def _check_operators(piece: Piece) -> None:
+    """Refuse mixtures of operators that bind differently without parentheses."""
+    runs = [_Run()]
+    for index, token in enumerate(piece.tokens):
+        run = runs[-1]
+        if token.word in _OPENING:
+            runs.append(_Run())
+        elif token.word in _CLOSING and len(runs) > 1:
+            runs.pop()
+        elif token.word == "AND" and run.betweens:
+            run.betweens -= 1
+            run.arithmetic.clear()
+        elif token.word in _BORDERS and not _is_distinct_from(piece, index):
+            run.border()
+        elif token.word in _COMPARISONS:
+            _compare(piece, run, token)
+        elif token.word in _ARITHMETIC and not _is_sign(piece, index):
+            _calculate(piece, run, token)
+
+
+def _is_distinct_from(piece: Piece, index: int) -> bool:
+    """Whether this FROM belongs to IS [NOT] DISTINCT FROM."""
+    return _word(piece, index - 1) == "DISTINCT" and _word(piece, index - 2) in {"IS", "NOT"}
+
+
+def _compare(piece: Piece, run: _Run, token: Token) -> None:
+    if run.comparison is not None:
+        piece.fail(
+            f"{run.comparison.raw} and {token.raw} without parentheses mean one thing in Hive and"
+            " another in Spark",
+            "put parentheses around one of the comparisons",
+            token,
+        )
+    if token.word == "IS" and run.arithmetic:
+        piece.fail(
+            "IS binds tighter than arithmetic in Hive and less in Spark",
+            "put parentheses around what IS asks about",
+            token,
+        )
+    run.comparison = token
+    run.betweens += token.word == "BETWEEN"
+    run.arithmetic.clear()
+
+
+def _calculate(piece: Piece, run: _Run, token: Token) -> None:
+    run.arithmetic.setdefault(token.word, token)
+    words = run.arithmetic.keys()
+    mixes = ("||" in words and words & _ADDING) or ("^" in words and len(words) > 1)
+    if mixes:
+        piece.fail(
+            f"{' and '.join(sorted(words))} bind in another order in Hive than in Spark",
+            "put parentheses around what belongs together",
+            token,
+        )
+
+
+def _is_sign(piece: Piece, index: int) -> bool:
+    """Whether a plus or minus is a sign; a star is no operation where it stands for columns."""
+    return index == 0 or piece.tokens[index - 1].word in _NO_OPERANDS
+
+
+def _is_in_coalesce(piece: Piece, index: int) -> bool:
+    return _word(piece, index - 1) == "(" and _word(piece, index - 2) in {"COALESCE", "NVL"}
+
+
+def _is_followed_by(piece: Piece, index: int, word: str) -> bool:
+    return _word(piece, index + 1) == word
+
+
+def _word(piece: Piece, index: int) -> str:
+    return piece.tokens[index].word if 0 <= index < len(piece.tokens) else ""

@@ -1,0 +1,93 @@
+r"""Constants as Hive reads them: numbers, strings with their escapes, true, false and NULL.
+
+Example:
+    >>> from airflow_hiveacid.sql.text import statements_of
+    >>> [constant(piece) for piece in statements_of(r"-1; 'a\tb' 'c'; 1.50; TRUE; NULL; 1 + 1")]
+    [-1, 'a\tbc', '1.50', True, None, <Absent.ABSENT: 'absent'>]
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.sql.text import Kind
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.sql.text import Piece
+
+# What Hive's lexer and its `unescapeSQLString` make of a backslash.
+_ESCAPE: Final = re.compile(
+    r"\\(?:u(?P<code>[0-9A-Fa-f]{4})|(?P<octal>[01][0-7]{2})|(?P<other>.))", re.DOTALL
+)
+_NAMED: Final = {
+    "0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_",
+}  # fmt: skip
+_INTEGER: Final = re.compile(r"[0-9]+\Z")
+_DECIMAL: Final = re.compile(r"[0-9]*\.?[0-9]*\Z")
+_WORDS: Final = {"TRUE": True, "FALSE": False, "NULL": None}
+
+
+class Absent(enum.Enum):
+    """What a piece is that is no plain constant."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absent.ABSENT
+
+
+def constant(piece: Piece) -> str | int | float | bool | Absent | None:
+    """The value of a plain constant; ABSENT if it is none.
+
+    A number with a point is a float where that says the same, else its text, digit by digit.
+
+    Raises:
+        SqlTextError: a string holds half a character.
+    """
+    tokens = piece.tokens
+    if tokens and all(token.kind is Kind.STRING for token in tokens):
+        return "".join(text(piece, index) for index in range(len(tokens)))
+    if len(tokens) == 1 and tokens[0].word in _WORDS:
+        return _WORDS[tokens[0].word]
+    sign = ""
+    if len(tokens) > 1 and tokens[0].word in {"-", "+"}:
+        sign, tokens = tokens[0].word.strip("+"), tokens[1:]
+    digits = "".join(token.raw for token in tokens)
+    together = (
+        len(tokens) < 3
+        and all(  # noqa: PLR2004 - `.5` is two
+            a.end == b.start for a, b in zip(tokens, tokens[1:], strict=False)
+        )
+    )
+    if not together or not any(token.kind is Kind.NUMBER for token in tokens):
+        return ABSENT
+    if _INTEGER.match(digits):
+        return int(sign + digits)
+    if not _DECIMAL.match(digits):
+        return ABSENT
+    number = float(sign + digits)
+    return number if str(number) == sign + digits else sign + digits
+
+
+def text(piece: Piece, index: int) -> str:
+    """The text that a string token stands for.
+
+    Raises:
+        SqlTextError: it holds half a character, as `\\ud83d` is.
+    """
+    token = piece.tokens[index]
+    found = _ESCAPE.sub(_unescaped, token.raw[1:-1])
+    try:
+        return found.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        piece.fail("this string holds half a character", "write the character itself", token)
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    if found["code"]:
+        return chr(int(found["code"], 16))
+    if found["octal"]:
+        return chr(int(found["octal"], 8))
+    return _NAMED.get(found["other"], found["other"])
