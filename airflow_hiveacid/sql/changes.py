@@ -25,9 +25,8 @@ def update_of(piece: Piece, database: str | None) -> UpdateSpec:
     """
     table = with_alias(piece, table_name(piece, database, 1), stops=frozenset({"SET"}))
     names = names_of(table)
-    if table.end >= len(piece) or piece.tokens[table.end].word != "SET":
-        at = piece.tokens[table.end] if table.end < len(piece) else piece.tokens[-1].end
-        piece.fail("SET is missing", "write UPDATE db.t SET column = value WHERE ...", at)
+    if piece.word(table.end) != "SET":
+        piece[table.end :].fail("SET is missing", "write UPDATE db.t SET column = value WHERE ...")
     where = piece.find("WHERE", start=table.end)
     tree = piece.parsed()
     if not isinstance(tree, exp.Update):
@@ -46,7 +45,7 @@ def delete_of(piece: Piece, database: str | None) -> DeleteSpec:
     Raises:
         SqlTextError: it is something else, or see `expressions.expression`.
     """
-    if len(piece) < 2 or piece.tokens[1].word != "FROM":  # noqa: PLR2004 - DELETE FROM
+    if piece.word(1) != "FROM":
         piece.fail("FROM is missing", "write DELETE FROM db.t WHERE ...")
     table = with_alias(piece, table_name(piece, database, 2), stops=frozenset({"WHERE"}))
     where = piece.find("WHERE", start=table.end)

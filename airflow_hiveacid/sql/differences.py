@@ -17,6 +17,7 @@ Example:
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -28,35 +29,48 @@ if TYPE_CHECKING:
 _SYMBOLS: Final = frozenset(
     "( ) [ ] , . + - * / % ^ & | || ~ = == <=> <> != < <= > >=".split()  # noqa: SIM905 - easier to read
 )
-_POPULATION: Final = "Hive means the population's, Spark the sample's; write {0}_pop or {0}_samp"
-
+# By name: what differs, and what to write instead, which is the same in both.
 _FUNCTIONS: Final = {
-    "add_months": "Hive moves the last day of a month to the last day of another; write"
-    " d + INTERVAL '1' MONTH, which keeps the day",
-    "current_database": "it is another session's; write the name",
-    "current_user": "it is the driver's user; use a template",
-    "greatest": "Hive answers NULL if one argument is, Spark skips it; write CASE",
-    "hash": "the hashes differ; write md5, sha2 or crc32",
-    "least": "Hive answers NULL if one argument is, Spark skips it; write CASE",
-    "logged_in_user": "it is the driver's user; use a template",
-    "sqrt": "of a negative number Hive answers NULL, Spark NaN; write power(x, 0.5), NaN in both",
-    "std": _POPULATION.format("stddev"),
-    "stddev": _POPULATION.format("stddev"),
-    "surrogate_key": "Spark does not have it; give the key yourself",
-    "variance": _POPULATION.format("var"),
-    "version": "it is Spark's; write it",
+    "add_months": (
+        "Hive moves the last day of a month to the last day of another",
+        "x + INTERVAL '1' MONTH, which keeps the day",
+    ),
+    "ascii": ("of letters beyond ASCII it differs", "hex(x)"),
+    "char": ("Spark does not cut a text that is cast", "substr(x, 1, n)"),
+    "current_database": ("it is another session's", "the name"),
+    "current_user": ("it is the driver's user", "a template"),
+    "greatest": ("Hive answers NULL if one argument is, Spark skips it", "CASE"),
+    "hash": ("the hashes differ", "md5, sha2 or crc32"),
+    "least": ("Hive answers NULL if one argument is, Spark skips it", "CASE"),
+    "logged_in_user": ("it is the driver's user", "a template"),
+    "sqrt": ("of a negative number Hive answers NULL, Spark NaN", "power(x, 0.5), NaN in both"),
+    "std": ("Hive's is of the population, Spark's of a sample", "stddev_pop or stddev_samp"),
+    "stddev": ("Hive's is of the population, Spark's of a sample", "stddev_pop or stddev_samp"),
+    "surrogate_key": ("Spark does not have it", "the key yourself"),
+    "varchar": ("Spark does not cut a text that is cast", "substr(x, 1, n)"),
+    "variance": ("Hive's is of the population, Spark's of a sample", "var_pop or var_samp"),
+    "version": ("it is Spark's", "the version"),
 }
 _OF_NULL: Final = {
-    "size": "of NULL it is -1 in Hive and NULL in Spark; write coalesce(size(x), -1)",
-    "array_contains": "of NULL it is false in Hive and NULL in Spark; write"
-    " coalesce(array_contains(x, y), false)",
+    "size": ("of NULL it is -1 in Hive and NULL in Spark", "coalesce(size(x), -1)"),
+    "array_contains": (
+        "where NULL is about, it is false in Hive and NULL in Spark",
+        "coalesce(array_contains(x, y), false)",
+    ),
 }
-_VIRTUAL: Final = (
-    "ROW__ID",
-    "ROW__IS__DELETED",
-    "INPUT__FILE__NAME",
-    "BLOCK__OFFSET__INSIDE__FILE",
+_BEHIND: Final = (
+    "from the end of a text that is shorter it is '' in Hive and the whole text in Spark",
+    "CASE WHEN length(x) < 3 THEN '' ELSE substr(x, length(x) - 2) END",
 )
+_OF_NEGATIVES: Final = {
+    "pmod": ("of a negative divisor it differs", "one that is positive"),
+    "substr": _BEHIND,
+    "substring": _BEHIND,
+}
+_VIRTUAL: Final = frozenset(
+    {"row__id", "row__is__deleted", "input__file__name", "block__offset__inside__file"}
+)
+_LONG_ESCAPE: Final = re.compile(r"\\U[0-9A-Fa-f]{8}")
 _UNITS: Final = frozenset(
     f"{unit}{s}" for unit in ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND") for s in ("", "S")
 )
@@ -104,51 +118,53 @@ def _check_name(piece: Piece, index: int) -> None:
     name = (token.name or "").lower()
     if name.startswith(_RESERVED_PREFIX):
         piece.fail(f"names that begin with {_RESERVED_PREFIX} are ours", "choose another", token)
-    if token.word in _VIRTUAL:
+    if name in _VIRTUAL:
         piece.fail(
             f"{token.raw} is a column that only Hive has", "name columns of the table", token
         )
     if name == "grouping__id":
         piece.fail("the bits of grouping__id differ", "write grouping(column)", token)
-    if not _is_followed_by(piece, index, "("):
-        return
+    if piece.word(index + 1) == "(":
+        _check_function(piece, index, name)
+    if token.word == "BOOLEAN" and piece.word(index - 1) == "AS":
+        piece.fail(
+            "a text that is cast to boolean is true in Hive unless it is one of a few words",
+            "write a comparison, such as x = 'true' or x <> 0",
+            token,
+        )
+
+
+def _check_function(piece: Piece, index: int, name: str) -> None:
+    token = piece.tokens[index]
     if name in _FUNCTIONS:
-        problem, _, remedy = _FUNCTIONS[name].partition("; ")
-        piece.fail(f"{name}(): {problem}", remedy, token)
-    if name in _OF_NULL and not _is_in_coalesce(piece, index):
-        problem, _, remedy = _OF_NULL[name].partition("; ")
-        piece.fail(f"{name}(): {problem}", remedy, token)
-    if name in {"substr", "substring"}:
-        _check_substr(piece, index)
-    if name == "extract" and _word(piece, index + 2) in {"SECOND", "SECONDS"}:
+        piece.fail(f"{name}(): {_FUNCTIONS[name][0]}", f"write {_FUNCTIONS[name][1]}", token)
+    is_in_coalesce = piece.word(index - 1) == "(" and piece.word(index - 2) in {
+        "COALESCE",
+        "NVL",
+    }
+    if name in _OF_NULL and not is_in_coalesce:
+        piece.fail(f"{name}(): {_OF_NULL[name][0]}", f"write {_OF_NULL[name][1]}", token)
+    arguments = piece[index + 2 : piece.closing(index + 1)].split(",")
+    second = arguments[1].word(0) if len(arguments) > 1 else ""
+    if name in _OF_NEGATIVES and second == "-":
+        problem, remedy = _OF_NEGATIVES[name]
+        piece.fail(f"{name}(): {problem}", f"write {remedy}", arguments[1].tokens[0])
+    if name == "extract" and piece.word(index + 2) in {"SECOND", "SECONDS"}:
         piece.fail(
             "EXTRACT(SECOND) has a fraction in Spark, none in Hive", "write second(x)", token
         )
 
 
-def _check_substr(piece: Piece, index: int) -> None:
-    arguments = piece[index + 2 : piece.closing(index + 1)].split(",")
-    if len(arguments) > 1 and arguments[1].tokens and arguments[1].tokens[0].word == "-":
-        piece.fail(
-            "substr() from the end of a text that is shorter is '' in Hive, the whole text in Spark",
-            "write CASE WHEN length(x) < 3 THEN '' ELSE substr(x, length(x) - 2) END",
-            arguments[1].tokens[0],
-        )
-
-
 def _check_string(piece: Piece, index: int) -> None:
     token = piece.tokens[index]
-    escapes = token.raw[1:-1].split("\\\\")
-    for part in escapes:
-        _, found, code = part.partition("\\U")
-        if found and all(c in "0123456789abcdefABCDEF" for c in code[:8]) and len(code) >= 8:
-            piece.fail(
-                "\\U and eight digits is a character in Spark, and U in Hive",
-                "write the character itself",
-                token,
-            )
-    is_pattern = _word(piece, index - 1) == "LIKE"
-    if is_pattern and _has_idle_backslash(token.raw[1:-1]):
+    text = token.raw[1:-1]
+    if _LONG_ESCAPE.search(text.replace("\\\\", "")):
+        piece.fail(
+            "\\U and eight digits is a character in Spark, and U in Hive",
+            "write the character itself",
+            token,
+        )
+    if piece.word(index - 1) == "LIKE" and _has_idle_backslash(text):
         piece.fail(
             "a backslash in a LIKE pattern that is before neither % nor _ is one character in Hive,"
             " and an error or another in Spark",
@@ -171,10 +187,10 @@ def _check_interval(piece: Piece, index: int) -> None:
     """Refuse `1 DAY`, which is an interval in Hive and elsewhere a number that is called so."""
     token = piece.tokens[index]
     before = piece.tokens[index - 1]
-    is_value = before.kind in {Kind.NUMBER, Kind.STRING} and _word(piece, index - 2) != "INTERVAL"
+    is_value = before.kind in {Kind.NUMBER, Kind.STRING} and piece.word(index - 2) != "INTERVAL"
     in_parentheses = (
         before.word == ")"
-        and _word(piece, index - 3) == "("
+        and piece.word(index - 3) == "("
         and piece.tokens[index - 2].kind in {Kind.NUMBER, Kind.STRING}
     )
     if is_value or in_parentheses:
@@ -220,7 +236,7 @@ def _check_operators(piece: Piece) -> None:
 
 def _is_distinct_from(piece: Piece, index: int) -> bool:
     """Whether this FROM belongs to IS [NOT] DISTINCT FROM."""
-    return _word(piece, index - 1) == "DISTINCT" and _word(piece, index - 2) in {"IS", "NOT"}
+    return piece.word(index - 1) == "DISTINCT" and piece.word(index - 2) in {"IS", "NOT"}
 
 
 def _compare(piece: Piece, run: _Run, token: Token) -> None:
@@ -257,15 +273,3 @@ def _calculate(piece: Piece, run: _Run, token: Token) -> None:
 def _is_sign(piece: Piece, index: int) -> bool:
     """Whether a plus or minus is a sign; a star is no operation where it stands for columns."""
     return index == 0 or piece.tokens[index - 1].word in _NO_OPERANDS
-
-
-def _is_in_coalesce(piece: Piece, index: int) -> bool:
-    return _word(piece, index - 1) == "(" and _word(piece, index - 2) in {"COALESCE", "NVL"}
-
-
-def _is_followed_by(piece: Piece, index: int, word: str) -> bool:
-    return _word(piece, index + 1) == word
-
-
-def _word(piece: Piece, index: int) -> str:
-    return piece.tokens[index].word if 0 <= index < len(piece.tokens) else ""

@@ -1,8 +1,8 @@
 """An expression of a statement as the Spark SQL text that a job description holds.
 
-Takes the user's tokens and the names by which the user calls target and source; gives the user's own
-text, in which those names have become `t` and `s`. Strings, fields of structs and everything else
-stay as they were written.
+Takes the user's tokens and the names by which the user calls target and source; gives the user's
+own text, in which those names have become `t` and `s`. Strings, fields of structs and everything
+else stay as they were written.
 
 Example:
     >>> from airflow_hiveacid.sql.text import statements_of
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from sqlglot import exp
 
 from airflow_hiveacid.sql.differences import check_meaning
-from airflow_hiveacid.sql.nodes import check_expression
+from airflow_hiveacid.sql.nodes import check_expression, position_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -122,24 +122,21 @@ def column_uses(piece: Piece, tree: exp.Expr, names: Names) -> Iterator[ColumnUs
         SqlTextError: DEFAULT, a star, or a name that can be read in two ways.
     """
     by_start = {token.start: token for token in piece.tokens}
-    for node in tree.find_all(exp.Column, exp.Dot):
-        if isinstance(node, exp.Dot):
-            if isinstance(node.expression, exp.Func):
-                piece.fail(
-                    "functions of a database are not known to Spark",
-                    "write the expression out",
-                    by_start.get(_start(node) or -1),
-                )
-            continue
-        identifiers = [part for part in node.parts if isinstance(part, exp.Identifier)]
-        tokens = tuple(by_start[part.meta["start"]] for part in identifiers)
-        if isinstance(node.this, exp.Star) or len(tokens) != len(node.parts):
+    for dot in tree.find_all(exp.Dot):
+        if isinstance(dot.expression, exp.Func):
             piece.fail(
-                "a star stands for no single value", "name the columns", tokens[:1] and tokens[0]
+                "functions of a database are not known to Spark",
+                "write the expression out",
+                position_of(piece, dot),
             )
+    for column in tree.find_all(exp.Column):
+        identifiers = [part for part in column.parts if isinstance(part, exp.Identifier)]
+        tokens = tuple(by_start[part.meta["start"]] for part in identifiers)
+        if len(tokens) != len(column.parts):
+            piece.fail("a star stands for no single value", "name the columns", tokens[0])
         if len(tokens) == 1 and tokens[0].word == "DEFAULT":
             piece.fail(*_NO_DEFAULT, tokens[0])
-        yield _use(piece, (*tokens, *_fields(node, by_start)), names)
+        yield _use(piece, (*tokens, *_fields(column, by_start)), names)
 
 
 def _fields(node: exp.Expr, by_start: Mapping[int, Token]) -> Iterator[Token]:
@@ -168,8 +165,3 @@ def _drop_dots(piece: Piece, use: ColumnUse, changes: dict[int, str]) -> None:
     for token in piece.tokens:
         if token.word == "." and use.parts[0].start < token.start < last.start:
             changes[token.start] = ""
-
-
-def _start(node: exp.Expr) -> int | None:
-    starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
-    return min(starts, default=None)

@@ -77,22 +77,22 @@ def insert_of(piece: Piece, database: str | None) -> InsertSpec:
 
 
 def _mode(piece: Piece, begin: int) -> tuple[InsertMode, int]:
-    word = piece.tokens[begin + 1].word if begin + 1 < len(piece) else ""
+    """What INSERT says, and the index of the table's name."""
+    word = piece.word(begin + 1)
     if word not in _MODES:
-        at = piece.tokens[begin + 1] if begin + 1 < len(piece) else None
-        piece.fail("INSERT is followed by neither INTO nor OVERWRITE", _FORM, at)
+        piece.fail("INSERT is followed by neither INTO nor OVERWRITE", _FORM)
     at = begin + 2
-    if at < len(piece) and piece.tokens[at].word in {"DIRECTORY", "LOCAL"}:
+    if piece.word(at) in {"DIRECTORY", "LOCAL"}:
         piece.fail("writing a directory is not supported", "insert into a table", piece.tokens[at])
-    return _MODES[word], at + (at < len(piece) and piece.tokens[at].word == "TABLE")
+    return _MODES[word], at + (piece.word(at) == "TABLE")
 
 
 def _partition(piece: Piece, table: NamedTable) -> tuple[dict[str, str], tuple[str, ...], int]:
     """Static and dynamic partition columns, and the index after the clause."""
     at = table.end
-    if at >= len(piece) or piece.tokens[at].word != "PARTITION":
+    if piece.word(at) != "PARTITION":
         return {}, (), at
-    if at + 1 >= len(piece) or piece.tokens[at + 1].word != "(":
+    if piece.word(at + 1) != "(":
         piece.fail("PARTITION is followed by no list", "write PARTITION (column = value)")
     end = piece.closing(at + 1)
     static: dict[str, str] = {}
@@ -125,7 +125,7 @@ def partition_value(piece: Piece) -> str:
     value: object = ABSENT
     if piece.tokens and piece.tokens[0].word in {"=", "=="}:
         rest = piece[1:]
-        if len(rest) == 2 and rest.tokens[0].word in {"DATE", "TIMESTAMP"}:  # noqa: PLR2004 - DATE '...'
+        if rest.word(0) in {"DATE", "TIMESTAMP"}:
             rest = rest[1:]
         value = constant(rest)
     if value is None or value == NULL_PARTITION:
@@ -139,8 +139,7 @@ def partition_value(piece: Piece) -> str:
 
 def _columns(piece: Piece, at: int) -> tuple[tuple[str, ...], int]:
     """The list of columns, if there is one, and the index after it."""
-    is_list = at < len(piece) and piece.tokens[at].word == "("
-    if not is_list or (at + 1 < len(piece) and piece.tokens[at + 1].word in QUERY_BEGINS):
+    if piece.word(at) != "(" or piece.word(at + 1) in QUERY_BEGINS:
         return (), at
     end = piece.closing(at)
     return column_list(piece[at : end + 1]), end + 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.sql.text import Kind
@@ -26,6 +27,7 @@ _NAMED: Final = {
 }  # fmt: skip
 _INTEGER: Final = re.compile(r"[0-9]+\Z")
 _DECIMAL: Final = re.compile(r"[0-9]*\.?[0-9]*\Z")
+_MOST_DIGITS: Final = 38  # of a decimal
 _WORDS: Final = {"TRUE": True, "FALSE": False, "NULL": None}
 
 
@@ -55,18 +57,15 @@ def constant(piece: Piece) -> str | int | float | bool | Absent | None:
     if len(tokens) > 1 and tokens[0].word in {"-", "+"}:
         sign, tokens = tokens[0].word.strip("+"), tokens[1:]
     digits = "".join(token.raw for token in tokens)
-    together = (
-        len(tokens) < 3
-        and all(  # noqa: PLR2004 - `.5` is two
-            a.end == b.start for a, b in zip(tokens, tokens[1:], strict=False)
-        )
-    )
+    together = all(a.end == b.start for a, b in pairwise(tokens))  # `.5` is two of them
     if not together or not any(token.kind is Kind.NUMBER for token in tokens):
         return ABSENT
-    if _INTEGER.match(digits):
-        return int(sign + digits)
     if not _DECIMAL.match(digits):
         return ABSENT
+    if not digits.strip("0."):
+        sign = ""  # a decimal has one zero, as a float has not
+    if _INTEGER.match(digits) and len(digits) <= _MOST_DIGITS:
+        return int(sign + digits)
     number = float(sign + digits)
     return number if str(number) == sign + digits else sign + digits
 
@@ -75,7 +74,7 @@ def text(piece: Piece, index: int) -> str:
     """The text that a string token stands for.
 
     Raises:
-        SqlTextError: it holds half a character, as `\\ud83d` is.
+        SqlTextError: it holds half a character, one of the two codes that some take.
     """
     token = piece.tokens[index]
     found = _ESCAPE.sub(_unescaped, token.raw[1:-1])

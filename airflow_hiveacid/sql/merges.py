@@ -7,7 +7,7 @@ that gives its columns the names.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
@@ -27,7 +27,7 @@ from airflow_hiveacid.sql.nodes import check_keys
 from airflow_hiveacid.sql.queries import QUERY_BEGINS, source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from airflow_hiveacid.sql.text import Piece
 
@@ -35,6 +35,7 @@ _FORM: Final = (
     "write MERGE INTO db.t [AS] t USING db.s | (SELECT ...) [AS] s ON t.id = s.id WHEN ... THEN ..."
 )
 _SOURCE_ALIAS: Final = "source"
+_ACTIONS: Final = {action.value.upper(): action for action in MergeAction}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +64,7 @@ def merge_of(piece: Piece, database: str | None) -> MergeSpec:
         SqlTextError: it is something else, or see `expressions.expression` and
             `queries.parsed_query`.
     """
-    if len(piece) < 2 or piece.tokens[1].word != "INTO":  # noqa: PLR2004 - MERGE INTO
-        piece.fail("INTO is missing", _FORM)
+    _expect(piece, 1, "INTO")
     target = with_alias(piece, table_name(piece, database, 2), stops=frozenset({"USING"}))
     _expect(piece, target.end, "USING")
     source, qualifiers, at = _source(piece, target.end + 1, database)
@@ -81,7 +81,9 @@ def merge_of(piece: Piece, database: str | None) -> MergeSpec:
     ]
     _check_reachable(clauses)
     if any(key.target != key.source for key in keys):
-        source, names = _renamed(piece, source, names, keys, rest, clauses)
+        _check_no_star(clauses)
+        columns = _named_columns(keys, names, [*rest, *_expressions(clauses)])
+        source, names = _renamed(source, names, keys, columns)
     return MergeSpec(
         target=target.full,
         source=source,
@@ -92,18 +94,17 @@ def merge_of(piece: Piece, database: str | None) -> MergeSpec:
 
 
 def _expect(piece: Piece, index: int, word: str) -> None:
-    if index >= len(piece) or piece.tokens[index].word != word:
-        at = piece.tokens[index] if index < len(piece) else piece.tokens[-1].end
-        piece.fail(f"{word} is missing", _FORM, at)
+    if piece.word(index) != word:
+        piece[index:].fail(f"{word} is missing", _FORM)
 
 
 def _source(piece: Piece, at: int, database: str | None) -> tuple[SourceSpec, tuple[str, ...], int]:
     """The source, what may stand before its columns, and the index after it."""
     stops = frozenset({"ON"})
-    if at < len(piece) and piece.tokens[at].word == "(":
+    if piece.word(at) == "(":
         end = piece.closing(at)
         query = piece[at + 1 : end]
-        if not query.tokens or query.tokens[0].word not in QUERY_BEGINS:
+        if query.word(0) not in QUERY_BEGINS:
             piece.fail("this is no query", _FORM, piece.tokens[at])
         alias, after = alias_at(piece, end + 1, stops=stops)
         if alias is None:
@@ -117,7 +118,7 @@ def _names(piece: Piece, target: NamedTable, source: tuple[str, ...]) -> Names:
     both = set(target.qualifiers) & set(source)
     if both:
         piece.fail(
-            f"{sorted(both)[0]!r} is the name of target and source", "give each an alias of its own"
+            f"{min(both)!r} is the name of target and source", "give each an alias of its own"
         )
     return Names(
         qualifiers={
@@ -201,39 +202,42 @@ def _whens(piece: Piece, first: int, nodes: Sequence[exp.When]) -> list[tuple[Pi
 
 
 def _when(piece: Piece, node: exp.When) -> _When:
-    words = [token.word for token in piece.tokens[:4]]
-    if words[:1] == ["MATCHED"]:
-        when, at = MergeWhen.MATCHED, 1
-    elif words == ["NOT", "MATCHED", "BY", "SOURCE"]:
-        when, at = MergeWhen.NOT_MATCHED_BY_SOURCE, 4
-    elif words[:2] == ["NOT", "MATCHED"]:
-        when, at = MergeWhen.NOT_MATCHED, 4 if words[2:] == ["BY", "TARGET"] else 2
-    else:
-        piece.fail("WHEN is followed by neither MATCHED nor NOT MATCHED", _FORM)
+    """A clause, from the token after WHEN."""
+    when, at = _rows_of(piece)
     check_keys(piece, node, ("matched", "source", "condition", "then"))
     is_by_source = when is MergeWhen.NOT_MATCHED_BY_SOURCE
-    if (node.args["matched"], bool(node.args.get("source"))) != (
-        when is MergeWhen.MATCHED,
-        is_by_source,
-    ):
+    said = (when is MergeWhen.MATCHED, is_by_source)
+    if (bool(node.args["matched"]), bool(node.args.get("source"))) != said:
         piece.fail("it is not clear which rows this clause is about", _FORM)
     then = piece.find("THEN")
     if then is None or then + 1 >= len(piece):
         piece.fail("THEN is missing", _FORM, piece.tokens[-1].end)
     condition = None
     if then != at:
-        if piece.tokens[at].word != "AND":
-            piece.fail(f"{piece.tokens[at].raw!r} is not understood here", _FORM, piece.tokens[at])
+        _expect(piece, at, "AND")
         condition = piece[at + 1 : then]
     word = piece.tokens[then + 1]
-    actions = {action.value.upper(): action for action in MergeAction}
-    if word.word not in actions:
+    action = _ACTIONS.get(word.word)
+    if action is None:
         piece.fail(f"{word.raw!r} is none of UPDATE, DELETE, INSERT", _FORM, word)
-    action = actions[word.word]
     if (when is MergeWhen.NOT_MATCHED) is not (action is MergeAction.INSERT):
         allowed = "INSERT" if when is MergeWhen.NOT_MATCHED else "UPDATE or DELETE"
         piece.fail(f"this clause cannot {word.word}", f"write {allowed}", word)
     return _When(when=when, action=action, condition=condition, rest=piece[then + 2 :], node=node)
+
+
+def _rows_of(piece: Piece) -> tuple[MergeWhen, int]:
+    """Which rows a clause is about, and the index of the token after that."""
+    words = [token.word for token in piece.tokens[:4]]
+    if words[:1] == ["MATCHED"]:
+        return MergeWhen.MATCHED, 1
+    if words == ["NOT", "MATCHED", "BY", "SOURCE"]:
+        return MergeWhen.NOT_MATCHED_BY_SOURCE, 4
+    if words == ["NOT", "MATCHED", "BY", "TARGET"]:
+        return MergeWhen.NOT_MATCHED, 4
+    if words[:2] != ["NOT", "MATCHED"]:
+        piece.fail("WHEN is followed by neither MATCHED nor NOT MATCHED", _FORM)
+    return MergeWhen.NOT_MATCHED, 2
 
 
 def _check_reachable(clauses: Sequence[_When]) -> None:
@@ -271,16 +275,14 @@ def _clause(clause: _When, names: Names) -> MergeClause:
 
 
 def _is_star(clause: _When, index: int) -> bool:
-    if index >= len(clause.rest) or clause.rest.tokens[index].word != "*":
+    if clause.rest.word(index) != "*":
         return False
     expect_end(clause.rest, index + 1)
     return True
 
 
 def _update(clause: _When, then: exp.Expr, names: Names) -> dict[str, str] | None:
-    _expect(clause.rest, 0, "SET") if clause.rest.tokens else clause.rest.fail(
-        "SET is missing", _FORM
-    )
+    _expect(clause.rest, 0, "SET")
     if not isinstance(then, exp.Update):
         clause.rest.fail("this is no UPDATE", _FORM)
     check_keys(clause.rest, then, ("expressions",))
@@ -303,10 +305,10 @@ def _insert(
         return None, None
     columns: tuple[str, ...] | None = None
     at = 0
-    if rest.tokens and rest.tokens[0].word == "(":
+    if rest.word(0) == "(":
         at = rest.closing(0) + 1
         columns = column_list(rest[:at])
-    if at + 1 >= len(rest) or (rest.tokens[at].word, rest.tokens[at + 1].word) != ("VALUES", "("):
+    if (rest.word(at), rest.word(at + 1)) != ("VALUES", "("):
         rest.fail("VALUES (...) is missing", "write INSERT [(columns)] VALUES (...)")
     expect_end(rest, rest.closing(at + 1) + 1)
     cells = rest[at + 2 : -1].split(",")
@@ -323,50 +325,50 @@ def _insert(
 
 
 def _renamed(
-    piece: Piece,
     source: SourceSpec,
     names: Names,
     keys: Sequence[_Key],
-    rest: Sequence[Piece],
-    clauses: Sequence[_When],
+    columns: Mapping[str, str],
 ) -> tuple[SourceSpec, Names]:
     """A source whose keys are called as the target's are, and what its columns are called then.
 
-    It has exactly the columns that the statement names, so each of them has to be named.
+    It has the keys and these columns, given by the user's names of them, and no others.
     """
+    chosen = {new: old for old, new in columns.items()}
+    chosen |= {key.target: key.source for key in keys}
+    items = ", ".join(f"{quoted(old)} AS {quoted(new)}" for new, old in chosen.items())
+    rows = _SOURCE_ALIAS if source.table else f"({source.query}) AS {_SOURCE_ALIAS}"
+    # names are quoted, and the query is the user's
+    renamed = replace(source, query=f"SELECT {items} FROM {rows}")  # noqa: S608
+    return renamed, replace(names, renamed={old: quoted(new) for old, new in columns.items()})
+
+
+def _named_columns(keys: Sequence[_Key], names: Names, pieces: Sequence[Piece]) -> dict[str, str]:
+    """The source's columns that expressions name, and what they are called beside the keys."""
     given = {key.target: key.source for key in keys}
     columns: dict[str, str] = {}
-    for part in [*rest, *_expressions(clauses)]:
-        for use in column_uses(part, parsed(part), names):
+    for piece in pieces:
+        for use in column_uses(piece, parsed(piece), names):
             if use.side is None:
-                part.fail(
+                piece.fail(
                     f"{use.parts[0].raw} may be a column of either table",
                     "write the table's alias before it: the keys have two names",
                     use.parts[0],
                 )
             if use.side == SOURCE:
                 name = (use.column.name or "").lower()
-                is_key = given.get(name) == name
-                is_taken = name in given and not is_key
-                columns[name] = f"__hiveacid_{name}" if is_taken else name
+                is_free = given.get(name, name) == name
+                columns[name] = name if is_free else f"__hiveacid_{name}"
+    return columns
+
+
+def _check_no_star(clauses: Sequence[_When]) -> None:
     for clause in clauses:
-        if clause.rest.find("*") is not None and _means_all(clause):
+        if _means_all(clause):
             clause.rest.fail(
                 "a star cannot be told here: the keys of target and source have two names",
                 "name the columns",
             )
-    chosen = {**{new: old for old, new in columns.items()}, **given}
-    items = ", ".join(f"{quoted(old)} AS {quoted(new)}" for new, old in chosen.items())
-    if source.table is not None:
-        renamed = SourceSpec(table=source.table, query=f"SELECT {items} FROM {_SOURCE_ALIAS}")
-    else:
-        inner = f"({source.query}) AS {_SOURCE_ALIAS}"
-        renamed = SourceSpec(tables=source.tables, query=f"SELECT {items} FROM {inner}")
-    return renamed, Names(
-        qualifiers=names.qualifiers,
-        sides=names.sides,
-        renamed={name: quoted(new) for name, new in columns.items()},
-    )
 
 
 def _means_all(clause: _When) -> bool:

@@ -33,8 +33,8 @@ _NO_FUNCTIONS: Final[tuple[type[exp.Expr], ...]] = (
 
 QUERY_KEYS: Final[Mapping[type[exp.Expr], Collection[str]]] = {
     exp.Select: (
-        "with_", "distinct", "expressions", "from_", "joins", "laterals", "where", "group", "having",
-        "windows", "order", "sort", "cluster", "distribute", "limit", "offset",
+        "with_", "distinct", "expressions", "from_", "joins", "laterals", "where", "group",
+        "having", "windows", "order", "sort", "cluster", "distribute", "limit", "offset",
     ),
     exp.Union: ("with_", "this", "expression", "distinct", "order", "limit", "offset"),
     exp.Except: ("with_", "this", "expression", "distinct", "order", "limit", "offset"),
@@ -72,7 +72,7 @@ QUERY_KEYS: Final[Mapping[type[exp.Expr], Collection[str]]] = {
 }  # fmt: skip
 """What only queries hold, and what of it is understood."""
 
-_NAMES: Final = {
+_NAMES: Final[Mapping[type[exp.Expr], str]] = {
     exp.TableSample: "TABLESAMPLE",
     exp.Values: "VALUES as a table",
     exp.Collate: "COLLATE",

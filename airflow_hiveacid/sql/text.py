@@ -18,12 +18,13 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from sqlglot.dialects.hive import Hive
 from sqlglot.errors import ParseError, SqlglotError
-from sqlglot.tokens import Token as SqlglotToken
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import Token as SqlglotToken
+from sqlglot.tokenizer_core import TokenType
 
 from airflow_hiveacid.format.errors import SqlTextError
 
@@ -103,6 +104,10 @@ class Piece:
             at = self.tokens[-1].end if self.tokens else self.at
         return Piece(self.whole, self.number, tokens, at)
 
+    def word(self, index: int) -> str:
+        """The word or symbol at an index, in upper case; empty where there is none."""
+        return self.tokens[index].word if 0 <= index < len(self.tokens) else ""
+
     @property
     def text(self) -> str:
         """The user's own text without comments."""
@@ -167,14 +172,13 @@ class Piece:
         return (*pieces, self[begin:])
 
     def closing(self, index: int) -> int:
-        """The index of what closes the parenthesis that opens there."""
-        nested = 0
-        for at in range(index, len(self.tokens)):
+        """The index of what closes the parenthesis that opens there; each is closed."""
+        nested, at = 1, index
+        while nested:
+            at += 1
             nested += self.tokens[at].word in _OPENING
             nested -= self.tokens[at].word in _OPENING.values()
-            if nested == 0:
-                return at
-        self.fail("a parenthesis is not closed", "close it", self.tokens[index])
+        return at
 
     def unwrapped(self) -> Piece:
         """The same without parentheses around all of it."""
@@ -305,35 +309,35 @@ def _kind(token: SqlglotToken, text: str) -> Kind:
 
 def _check_gaps(piece: Piece) -> None:
     """Refuse what lies between tokens and is more than blanks and plain comments."""
-    previous = None
     for token in piece.tokens:
-        if previous is not None:
-            gap = piece.whole[previous.end : token.start]
-            for comment in _COMMENT.finditer(gap):
-                block = comment["block"] or ""
-                if block.startswith("+"):
-                    _no_hint(piece, previous.end + comment.start())
-                if "/*" in block:
-                    piece.fail(
-                        "a comment within a comment ends in different places for different readers",
-                        "remove one of them",
-                        previous.end + comment.start(),
-                    )
-            if _COMMENT.sub("", gap).strip():
-                piece.fail("this comment cannot be read", "close it, or remove it", previous.end)
-            if (
-                not gap
-                and previous.kind is token.kind is Kind.STRING
-                and previous.raw[0] == token.raw[0]
-            ):
-                piece.fail(
-                    "two quotes in a row join two strings in Hive, and stand for one quote elsewhere",
-                    "write \\' for a quote, or a blank between two strings",
-                    token,
-                )
         if token.word.startswith("/*"):
             _no_hint(piece, token.start)
-        previous = token
+    for before, token in pairwise(piece.tokens):
+        gap = piece.whole[before.end : token.start]
+        if gap.strip():
+            _check_comments(piece, before.end, gap)
+        is_doubled = not gap and before.kind is token.kind is Kind.STRING
+        if is_doubled and before.raw[0] == token.raw[0]:
+            piece.fail(
+                "two quotes in a row join two strings in Hive, elsewhere they stand for one quote",
+                "write \\' for a quote, or a blank between two strings",
+                token,
+            )
+
+
+def _check_comments(piece: Piece, begin: int, gap: str) -> None:
+    for comment in _COMMENT.finditer(gap):
+        block = comment["block"] or ""
+        if block.startswith("+"):
+            _no_hint(piece, begin + comment.start())
+        if "/*" in block:
+            piece.fail(
+                "a comment within a comment ends in different places for different readers",
+                "remove one of them",
+                begin + comment.start(),
+            )
+    if _COMMENT.sub("", gap).strip():
+        piece.fail("this comment cannot be read", "close it, or remove it", begin)
 
 
 def _no_hint(piece: Piece, at: int) -> NoReturn:
@@ -376,4 +380,5 @@ def _unclosed(script: str) -> tuple[int, int]:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())[:200].rstrip(".")
+    plain = re.sub(r" for <class '.*?'>", "", text)
+    return " ".join(plain.split())[:200].rstrip(".")

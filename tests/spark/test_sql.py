@@ -61,7 +61,7 @@ def test_rows_are_inserted_by_position_with_dynamic_partitions_last(shop: Lab) -
     run(
         shop,
         """
-        WITH big AS (SELECT o.customer, sum(o.spent) AS total, 7 AS total2 FROM orders o GROUP BY o.customer)
+        WITH big AS (SELECT o.customer, sum(o.spent) AS total FROM orders o GROUP BY o.customer)
         INSERT INTO customers
         SELECT b.customer + 10, c.name, b.total, c.country, c.day
         FROM big b LEFT JOIN customers c ON b.customer = c.id
@@ -70,7 +70,10 @@ def test_rows_are_inserted_by_position_with_dynamic_partitions_last(shop: Lab) -
     )
     assert customers(shop) == [*CUSTOMERS, (11, "Ada", "3.75", "AT", 1)]
     # The same name twice, and names that are the table's in another order, mean nothing.
-    run(shop, "INSERT INTO orders SELECT spent, id, id FROM (SELECT id AS spent, 5 id FROM orders) q")
+    run(
+        shop,
+        "INSERT INTO orders SELECT spent, id, id FROM (SELECT id AS spent, 5 id FROM orders) q",
+    )
     assert shop.rows("orders")[-1] == (102, 5, 5) or (102, 5, 5) in [
         (int(str(a).split(".")[0]), b, c) for a, b, c in shop.rows("orders")
     ]
