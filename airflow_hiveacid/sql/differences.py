@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.sql.text import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from airflow_hiveacid.sql.text import Piece, Token
 
 _SYMBOLS: Final = frozenset(
@@ -51,6 +53,7 @@ _FUNCTIONS: Final = {
     "variance": ("Hive's is of the population, Spark's of a sample", "var_pop or var_samp"),
     "version": ("it is Spark's", "the version"),
 }
+_OF_TYPES: Final = frozenset({"<", ">", ":"})
 _OF_NULL: Final = {
     "size": ("of NULL it is -1 in Hive and NULL in Spark", "coalesce(size(x), -1)"),
     "array_contains": (
@@ -100,9 +103,11 @@ def check_meaning(piece: Piece) -> None:
     Raises:
         SqlTextError: it does.
     """
-    _check_operators(piece)
-    tokens = piece.tokens
-    for index, token in enumerate(tokens):
+    in_types = _in_types(piece)
+    _check_operators(piece, in_types)
+    for index, token in enumerate(piece.tokens):
+        if index in in_types and token.word in _OF_TYPES:
+            continue
         if token.kind is Kind.SYMBOL and token.word not in _SYMBOLS:
             piece.fail(f"{token.raw!r} is no part of Hive's expressions", "write it without", token)
         if token.kind in {Kind.WORD, Kind.QUOTED}:
@@ -111,6 +116,19 @@ def check_meaning(piece: Piece) -> None:
             _check_string(piece, index)
         if token.word in _UNITS and index:
             _check_interval(piece, index)
+
+
+def _in_types(piece: Piece) -> frozenset[int]:
+    """The indexes of tokens between the angle brackets of a type, these included."""
+    found: set[int] = set()
+    nested = 0
+    for index, token in enumerate(piece.tokens):
+        begins = token.word == "<" and piece.word(index - 1) in {"STRUCT", "ARRAY", "MAP"}
+        nested += begins
+        if nested:
+            found.add(index)
+        nested -= nested > 0 and token.word == ">"
+    return frozenset(found)
 
 
 def _check_name(piece: Piece, index: int) -> None:
@@ -214,10 +232,10 @@ class _Run:
         self.arithmetic.clear()
 
 
-def _check_operators(piece: Piece) -> None:
+def _check_operators(piece: Piece, in_types: Collection[int]) -> None:
     """Refuse mixtures of operators that bind differently without parentheses."""
     runs = [_Run()]
-    for index, token in enumerate(piece.tokens):
+    for index, token in [(i, t) for i, t in enumerate(piece.tokens) if i not in in_types]:
         run = runs[-1]
         if token.word in _OPENING:
             runs.append(_Run())

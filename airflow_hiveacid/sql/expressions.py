@@ -130,6 +130,12 @@ def column_uses(piece: Piece, tree: exp.Expr, names: Names) -> Iterator[ColumnUs
                 position_of(piece, dot),
             )
     for column in tree.find_all(exp.Column):
+        if not names.sides:
+            piece.fail(
+                "there is no row here whose column this is",
+                "write a constant, or SELECT ... FROM db.s",
+                position_of(piece, column),
+            )
         identifiers = [part for part in column.parts if isinstance(part, exp.Identifier)]
         tokens = tuple(by_start[part.meta["start"]] for part in identifiers)
         if len(tokens) != len(column.parts):

@@ -40,11 +40,11 @@ QUERY_KEYS: Final[Mapping[type[exp.Expr], Collection[str]]] = {
     exp.Except: ("with_", "this", "expression", "distinct", "order", "limit", "offset"),
     exp.Intersect: ("with_", "this", "expression", "distinct", "order", "limit", "offset"),
     exp.Subquery: ("this", "alias"),
-    exp.With: ("expressions",),
+    exp.With: ("expressions",),  # and not `recursive`
     exp.CTE: ("this", "alias"),
     exp.TableAlias: ("this", "columns"),
     exp.From: ("this",),
-    exp.Table: ("this", "db", "alias", "joins", "laterals"),
+    exp.Table: ("this", "db", "catalog", "alias", "laterals"),
     exp.Join: ("this", "side", "kind", "on", "using"),
     exp.Lateral: ("this", "view", "outer", "alias"),
     exp.Where: ("this",),

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 _VIEW: Final = "__hiveacid_{}"
 _JOINS: Final = frozenset({"", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"})
 _AFTER_ORDER: Final = frozenset({")", "ROWS", "RANGE", "LIMIT", "OFFSET", "UNION", "EXCEPT"})
+_AFTER_FROM: Final = frozenset(
+    {"WHERE", "GROUP BY", "HAVING", "WINDOW", "ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY"}
+    | {"LIMIT", "OFFSET", "UNION", "EXCEPT", "INTERSECT", "MINUS", "LATERAL"}
+)
 QUERY_BEGINS: Final = frozenset({"SELECT", "WITH", "("})
 """The words with which a query begins."""
 
@@ -49,17 +53,15 @@ def parsed_query(piece: Piece) -> exp.Expr:
     tree = piece.parsed()
     if not isinstance(tree, exp.Query):
         piece.fail("this is no query", "write SELECT ...")
+    for select in tree.find_all(exp.Select):
+        _check_joins(piece, select)
     check_query(piece, tree)
+    _check_commas(piece)
     _check_orders(piece)
-    for node in tree.walk():
-        if isinstance(node, exp.Group):
-            _check_group(piece, node)
-        if isinstance(node, exp.SetOperation):
-            _check_set_operation(piece, node)
-        if isinstance(node, exp.Select):
-            _check_joins(piece, node)
-        if isinstance(node, exp.With) and node.args.get("recursive"):
-            piece.fail("WITH RECURSIVE is not supported", "write it without")
+    for group in tree.find_all(exp.Group):
+        _check_group(piece, group)
+    for operation in tree.find_all(exp.SetOperation):
+        _check_set_operation(piece, operation)
     return tree
 
 
@@ -94,7 +96,7 @@ def source_of_tree(piece: Piece, tree: exp.Expr, database: str | None) -> Source
             )
         if not node.args.get("db") and _is_cte(piece, node):
             continue
-        first = node.args["db"] if node.args.get("db") else node.this
+        first = node.args.get("catalog") or node.args.get("db") or node.this
         begin = index_of[first.meta["start"]]
         table = table_name(piece, database, begin)
         view = views.setdefault(table.full, _VIEW.format(len(views) + 1))
@@ -114,9 +116,7 @@ def _is_whole_table(tree: exp.Expr) -> bool:
     if not isinstance(tree, exp.Select) or given != {"expressions", "from_"}:
         return False
     (table,) = tree.args["from_"].args.values()
-    is_plain = isinstance(table, exp.Table) and not (
-        table.args.get("joins") or table.args.get("laterals")
-    )
+    is_plain = isinstance(table, exp.Table) and not table.args.get("laterals")
     return is_plain and len(tree.expressions) == 1 and type(tree.expressions[0]) is exp.Star
 
 
@@ -169,17 +169,23 @@ def _check_set_operation(piece: Piece, node: exp.SetOperation) -> None:
 
 
 def _check_joins(piece: Piece, select: exp.Select) -> None:
-    joins = select.args.get("joins") or []
-    for join in joins:
+    for join in select.args.get("joins") or []:
         if join.kind not in _JOINS:
             piece.fail(f"{join.kind} JOIN is not supported", "write JOIN ... ON")
-    commas = [j for j in joins if not (j.kind or j.side or j.args.get("on") or j.args.get("using"))]
-    if commas and len(commas) < len(joins):
-        piece.fail(
-            "a comma binds less than JOIN in Spark, and as much in Hive",
-            "write CROSS JOIN for the comma",
-            position_of(piece, commas[0]),
-        )
+
+
+def _check_commas(piece: Piece) -> None:
+    """Refuse a comma beside JOIN: it binds less than JOIN in Spark, and as much in Hive."""
+    for index, token in enumerate(piece.tokens):
+        if token.word != "FROM":
+            continue
+        words = [t.word for _, t in piece[index + 1 :].outside(until=_AFTER_FROM)]
+        if "," in words and "JOIN" in words:
+            piece.fail(
+                "a comma binds less than JOIN in Spark, and as much in Hive",
+                "write CROSS JOIN for the comma",
+                token,
+            )
 
 
 def _check_orders(piece: Piece) -> None:
@@ -188,6 +194,8 @@ def _check_orders(piece: Piece) -> None:
     Hive 3 has NULL first when it ascends, Hive 4 last, Spark first.
     """
     for index, token in enumerate(piece.tokens):
+        if token.word == "LIMIT" and piece.word(index + 2) == ",":
+            piece.fail("LIMIT with two numbers is not known to Spark", "write OFFSET", token)
         if token.word not in {"ORDER BY", "SORT BY"}:
             continue
         end = _end_of_order(piece, index)

@@ -29,7 +29,7 @@ from sqlglot.tokenizer_core import TokenType
 from airflow_hiveacid.format.errors import SqlTextError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from sqlglot import exp
 
@@ -41,6 +41,9 @@ _LEXEME: Final = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _OPENING: Final = {"(": ")", "[": "]"}
+_SWALLOWING: Final = Hive.Tokenizer.COMMANDS
+"""The words after which sqlglot takes the rest of a statement as it is."""
+_STATEMENTS: Final = "write INSERT, UPDATE, DELETE, MERGE or ALTER TABLE ... COMPACT"
 _MOST_CHARACTERS: Final = 1_000_000
 
 
@@ -142,12 +145,18 @@ class Piece:
             statement=self.number, line=line, column=column, problem=problem, remedy=remedy
         )
 
-    def outside(self) -> Iterator[tuple[int, Token]]:
-        """Its tokens outside parentheses and CASE, with their indexes."""
+    def outside(self, until: Collection[str] = ()) -> Iterator[tuple[int, Token]]:
+        """Its tokens outside parentheses and CASE, with their indexes, up to one of these words.
+
+        A parenthesis that closes more than was opened here ends it, too.
+        """
         nested, cases = 0, 0
         for index, token in enumerate(self.tokens):
             nested -= token.word in _OPENING.values()
-            if nested == 0 and cases == 0:
+            is_outside = nested == 0 and cases == 0
+            if nested < 0 or (is_outside and token.word in until):
+                return
+            if is_outside:
                 yield index, token
             nested += token.word in _OPENING
             cases += (token.word == "CASE") - (token.word == "END" and cases > 0)
@@ -244,6 +253,9 @@ def statements_of(script: str) -> tuple[Piece, ...]:
             statements.append(Piece(script, len(statements) + 1, found, found[0].start))
         begin = end + 1
     for piece in statements:
+        if piece.tokens[0].parts[0].token_type in _SWALLOWING:
+            first = piece.tokens[0].raw
+            piece.fail(f"statements that begin with {first!r} are not supported", _STATEMENTS)
         _check_gaps(piece)
         _check_balance(piece)
     if not statements:
