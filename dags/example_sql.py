@@ -1,4 +1,4 @@
-"""The third example of the README: the same table, changed by statements in Hive's SQL."""
+"""The second example of the README: the same table, changed by statements in Hive's SQL."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from airflow.sdk import DAG, Asset
 
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 
-with DAG("merge_customers_sql", schedule=None):
+with DAG("change_customers", schedule=None):
     HiveAcidSqlOperator(
-        task_id="merge",
-        database="demo",
+        task_id="change",
         sql="""
-            MERGE INTO customers c
-            USING (SELECT id, upper(name) AS name FROM customers WHERE id <= 2) n
+            MERGE INTO demo.customers AS c
+            USING (SELECT id, upper(name) AS name FROM demo.customers WHERE id <= 2) AS n
             ON c.id = n.id
-            WHEN MATCHED THEN UPDATE SET name = concat(n.name, '!')
+            WHEN MATCHED THEN UPDATE SET name = concat(n.name, ' {{ ds }}')
             WHEN NOT MATCHED THEN INSERT VALUES (n.id, n.name);
 
-            DELETE FROM customers WHERE name LIKE 'GRACE%' AND id < {{ 1 + 2 }};
+            DELETE FROM demo.customers WHERE name LIKE 'GRACE%';
         """,
         outlets=[Asset("demo.customers")],
     )

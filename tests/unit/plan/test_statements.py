@@ -212,8 +212,8 @@ def test_a_merge_inserts_values_in_the_tables_order_and_all_of_them() -> None:
     clause = dataclasses.replace(INSERT_ALL, values=("1", "s.a", "NULL", "s.p + 1"))
     (resolved,) = resolve_merge(table(), merge(clause), ["id"])
     assert resolved.assignments == {"id": "1", "a": "s.a", "b": "NULL", "p": "s.p + 1"}
+    short = dataclasses.replace(INSERT_ALL, values=("1", "2", "3"))
     with pytest.raises(ConfigurationError, match="inserts 3 values, the table has 4 columns"):
-        short = dataclasses.replace(INSERT_ALL, values=("1", "2", "3"))
         resolve_merge(table(), merge(short), ["id"])
 
 
