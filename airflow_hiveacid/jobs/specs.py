@@ -139,19 +139,27 @@ class MergeSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateSpec:
-    """UPDATE target SET column = expression WHERE condition."""
+    """UPDATE target SET column = expression WHERE condition.
+
+    `tables` says which ACID table (`db.table`) each view is that queries within these ask.
+    """
 
     target: str
     set: Mapping[str, str]
     where: str | None = None
+    tables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteSpec:
-    """DELETE FROM target WHERE condition; no condition deletes every row."""
+    """DELETE FROM target WHERE condition; no condition deletes every row.
+
+    `tables` says which ACID table (`db.table`) each view is that queries within it ask.
+    """
 
     target: str
     where: str | None = None
+    tables: Mapping[str, str] = field(default_factory=dict)
 
 
 class CompactionChoice(enum.Enum):
@@ -246,7 +254,7 @@ class JobSpec:
             >>> job = DeleteSpec(target="db.t", where="id = 1")
             >>> metastore = MetastoreEndpoint(uris=("thrift://hms:9083",))
             >>> sorted(JobSpec(job_key="k", metastore=metastore, job=job).statement)
-            ['kind', 'target', 'where']
+            ['kind', 'tables', 'target', 'where']
         """
         parts = to_json(self.job)
         if not isinstance(parts, dict):

@@ -10,6 +10,7 @@ from airflow_hiveacid.jobs.specs import DeleteSpec, UpdateSpec
 from airflow_hiveacid.sql.expressions import TARGET, Names, parsed, written
 from airflow_hiveacid.sql.names import NamedTable, table_name, with_alias
 from airflow_hiveacid.sql.nodes import check_keys
+from airflow_hiveacid.sql.views import Views
 
 if TYPE_CHECKING:
     from airflow_hiveacid.sql.text import Piece, Token
@@ -24,7 +25,7 @@ def update_of(piece: Piece, database: str | None) -> UpdateSpec:
         SqlTextError: it is something else, or see `expressions.expression`.
     """
     table = with_alias(piece, table_name(piece, database, 1), stops=frozenset({"SET"}))
-    names = names_of(table)
+    names = _names(table, database)
     if piece.word(table.end) != "SET":
         piece[table.end :].fail("SET is missing", "write UPDATE db.t SET column = value WHERE ...")
     where = piece.find("WHERE", start=table.end)
@@ -34,9 +35,8 @@ def update_of(piece: Piece, database: str | None) -> UpdateSpec:
     check_keys(piece, tree, ("this", "expressions", "where"))
     check_keys(piece, tree.this, _TABLE_KEYS)
     assignments = assignments_of(piece[table.end + 1 : where], names, tree.expressions)
-    return UpdateSpec(
-        target=table.full, set=assignments, where=_condition(piece, where, tree, names)
-    )
+    condition = _condition(piece, where, tree, names)
+    return UpdateSpec(target=table.full, set=assignments, where=condition, tables=_tables(names))
 
 
 def delete_of(piece: Piece, database: str | None) -> DeleteSpec:
@@ -60,12 +60,23 @@ def delete_of(piece: Piece, database: str | None) -> DeleteSpec:
             "write DELETE FROM db.t WHERE ...",
             piece.tokens[table.end],
         )
-    return DeleteSpec(target=table.full, where=_condition(piece, where, tree, names_of(table)))
+    names = _names(table, database)
+    condition = _condition(piece, where, tree, names)
+    return DeleteSpec(target=table.full, where=condition, tables=_tables(names))
 
 
-def names_of(table: NamedTable) -> Names:
+def _names(table: NamedTable, database: str | None) -> Names:
     """What the expressions of a statement on one table can name."""
-    return Names(qualifiers=dict.fromkeys(table.qualifiers, TARGET), sides=frozenset({TARGET}))
+    return Names(
+        qualifiers=dict.fromkeys(table.qualifiers, TARGET),
+        sides=frozenset({TARGET}),
+        views=Views(database),
+    )
+
+
+def _tables(names: Names) -> dict[str, str]:
+    """The tables of queries within expressions that have been written, by their views."""
+    return {} if names.views is None else names.views.tables
 
 
 def _condition(piece: Piece, where: int | None, tree: exp.Expr, names: Names) -> str | None:
@@ -124,7 +135,7 @@ def agreed(piece: Piece, node: exp.Expr | None, names: Names) -> str:
         SqlTextError: it does not, so that it is not sure where it ends; or see
             `expressions.expression`.
     """
-    tree = parsed(piece)
+    tree = parsed(piece, names)
     if tree != node:
         piece.fail("it is not clear where this ends", "put parentheses around it")
     return written(piece, tree, names)

@@ -13,18 +13,22 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
+from airflow_hiveacid.plan.statements import quoted
 from airflow_hiveacid.sql.differences import check_meaning
 from airflow_hiveacid.sql.nodes import check_expression, position_of
+from airflow_hiveacid.sql.queries import check_queries
+from airflow_hiveacid.sql.views import table_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from airflow_hiveacid.sql.text import Piece, Token
+    from airflow_hiveacid.sql.views import Views
 
 TARGET: Final = "t"
 SOURCE: Final = "s"
@@ -37,20 +41,33 @@ class Names:
 
     `qualifiers` maps the user's names in lower case, `alias` or `db.table`, to `t` or `s`; `sides`
     are those of the two that there are. `renamed` gives columns of the source another name.
+    `views` are for the tables of queries within expressions; None if there may be none.
     """
 
     qualifiers: Mapping[str, str]
     sides: frozenset[str]
     renamed: Mapping[str, str] | None = None
+    views: Views | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnUse:
-    """A column that an expression names: its parts as tokens, and which side they say it is of."""
+    """A column that an expression names: its parts as tokens, and which side they say it is of.
+
+    Of one in a query, `inner` are the names of the tables of all queries around it, which hide
+    ours, and `owner` is the name of the table whose it is.
+    """
 
     parts: tuple[Token, ...]
     side: str | None
     qualifier_parts: int
+    inner: frozenset[str] = frozenset()
+    owner: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parts as names in lower case."""
+        return tuple((part.name or "").lower() for part in self.parts)
 
     @property
     def column(self) -> Token:
@@ -69,10 +86,10 @@ def expression(piece: Piece, names: Names) -> str:
     Raises:
         SqlTextError: it cannot be read, or is not supported, or would mean something else.
     """
-    return written(piece, parsed(piece), names)
+    return written(piece, parsed(piece, names), names)
 
 
-def parsed(piece: Piece) -> exp.Expr:
+def parsed(piece: Piece, names: Names) -> exp.Expr:
     """An expression as a tree, once it is known to mean the same in Hive and in Spark.
 
     Raises:
@@ -82,7 +99,8 @@ def parsed(piece: Piece) -> exp.Expr:
         piece.fail(*_NO_DEFAULT)
     check_meaning(piece)
     tree = piece.parsed(exp.Condition)
-    check_expression(piece, tree)
+    check_expression(piece, tree, with_queries=names.views is not None)
+    check_queries(piece, tree)
     return tree
 
 
@@ -92,27 +110,66 @@ def written(piece: Piece, tree: exp.Expr, names: Names) -> str:
     Raises:
         SqlTextError: a name in it is ambiguous.
     """
-    changes: dict[int, str] = {}
+    if not names.sides and (column := tree.find(exp.Column)) is not None:
+        piece.fail(
+            "there is no row here whose column this is",
+            "write a constant, or SELECT ... FROM db.s",
+            position_of(piece, column),
+        )
+    changes = {} if names.views is None else table_changes(piece, tree, names.views)
     for use in column_uses(piece, tree, names):
         if use.side is not None:
-            changes[use.parts[0].start] = use.side
-            for extra in use.parts[1 : use.qualifier_parts]:
-                changes[extra.start] = ""
-            if use.qualifier_parts > 1:
-                _drop_dots(piece, use, changes)
-        elif (use.parts[0].name or "").lower() in names.sides and len(use.parts) > 1:
-            # A struct that is called as we call a table.
-            if len(names.sides) > 1:
-                piece.fail(
-                    f"{use.parts[0].raw} may be a column of either table",
-                    "write the table's alias before it",
-                    use.parts[0],
-                )
-            changes[use.parts[0].start] = f"{TARGET}.{use.parts[0].raw}"
+            _check_visible(piece, use)
+            changes |= _requalified(piece, use, use.side)
+        elif use.owner is not None:
+            changes[use.parts[0].start] = f"{quoted(use.owner)}.{use.parts[0].raw}"
+        elif not use.inner and use.names[0] in names.sides and len(use.parts) > 1:
+            changes[use.parts[0].start] = _qualified(piece, use, names)
         if use.side == SOURCE and names.renamed is not None:
-            name = (use.column.name or "").lower()
-            changes[use.column.start] = names.renamed[name]
+            changes[use.column.start] = names.renamed[(use.column.name or "").lower()]
     return piece.written(changes)
+
+
+def _requalified(piece: Piece, use: ColumnUse, side: str) -> dict[int, str]:
+    """Our name for a table in place of the user's, which may have several parts."""
+    first, last = use.parts[0].start, use.parts[use.qualifier_parts - 1].start
+    between = {t.start: "" for t in piece.tokens if first < t.start <= last}
+    return {first: side, **between}
+
+
+def _qualified(piece: Piece, use: ColumnUse, names: Names) -> str:
+    """A struct that is called as we call a table, with its table.
+
+    Raises:
+        SqlTextError: it is not sure which table that is.
+    """
+    if len(names.sides) > 1:
+        piece.fail(
+            f"{use.parts[0].raw} may be a column of either table",
+            "write the table's alias before it",
+            use.parts[0],
+        )
+    return f"{TARGET}.{use.parts[0].raw}"
+
+
+def _check_visible(piece: Piece, use: ColumnUse) -> None:
+    """Refuse a column of the statement's table that a query within would take for one of its own.
+
+    Raises:
+        SqlTextError: it would.
+    """
+    if use.side in use.inner:
+        piece.fail(
+            f"a table of this query is called {use.side!r}, as we call the statement's own",
+            "give it another alias",
+            use.parts[0],
+        )
+    if use.qualifier_parts > 1 and use.names[1] in use.inner:
+        piece.fail(
+            f"{'.'.join(use.names[:2])} is in the statement and in the query",
+            "give each an alias of its own",
+            use.parts[0],
+        )
 
 
 def column_uses(piece: Piece, tree: exp.Expr, names: Names) -> Iterator[ColumnUse]:
@@ -130,19 +187,55 @@ def column_uses(piece: Piece, tree: exp.Expr, names: Names) -> Iterator[ColumnUs
                 position_of(piece, dot),
             )
     for column in tree.find_all(exp.Column):
-        if not names.sides:
-            piece.fail(
-                "there is no row here whose column this is",
-                "write a constant, or SELECT ... FROM db.s",
-                position_of(piece, column),
-            )
         identifiers = [part for part in column.parts if isinstance(part, exp.Identifier)]
         tokens = tuple(by_start[part.meta["start"]] for part in identifiers)
-        if len(tokens) != len(column.parts):
-            piece.fail("a star stands for no single value", "name the columns", tokens[0])
         if len(tokens) == 1 and tokens[0].word == "DEFAULT":
             piece.fail(*_NO_DEFAULT, tokens[0])
-        yield _use(piece, (*tokens, *_fields(column, by_start)), names)
+        queries = _queries_around(column)
+        if len(tokens) != len(column.parts):
+            if not queries:
+                piece.fail("a star stands for no single value", "name the columns", tokens[0])
+            continue
+        found = _use(piece, (*tokens, *_fields(column, by_start)), names)
+        yield _within(piece, found, queries) if queries else found
+
+
+def _within(piece: Piece, use: ColumnUse, queries: Sequence[Mapping[str, exp.Expr]]) -> ColumnUse:
+    """A column in a query: the query's own tables come first, and whose it is has to be clear.
+
+    Without its table's name, a column that the query's tables lack would be one of the statement's
+    own table, and `DELETE ... WHERE id IN (SELECT id FROM other)` might delete every row.
+
+    Raises:
+        SqlTextError: it is not.
+    """
+    inner = frozenset(name for query in queries for name in query)
+    if len(use.parts) > 1 and use.names[0] in inner:
+        return replace(use, side=None, qualifier_parts=1, inner=inner)
+    if use.side is not None:
+        return replace(use, inner=inner)
+    owner = next(iter(queries[0]), "")
+    if len(queries[0]) != 1 or not owner:
+        piece.fail(
+            f"{use.parts[0].raw} may be a column of any table here",
+            "write the table's alias before it",
+            use.parts[0],
+        )
+    return replace(use, inner=inner, owner=owner)
+
+
+def _queries_around(column: exp.Expr) -> list[Mapping[str, exp.Expr]]:
+    """The tables of all queries around a column, innermost first, by their names in lower case."""
+    found: list[Mapping[str, exp.Expr]] = []
+    node = column.parent
+    while node is not None:
+        if isinstance(node, exp.Select):
+            joins = [join.this for join in node.args.get("joins") or []]
+            tables = [node.args["from_"].this] if node.args.get("from_") else []
+            every = [*tables, *joins, *(node.args.get("laterals") or [])]
+            found.append({table.alias_or_name.lower(): table for table in every})
+        node = node.parent
+    return found
 
 
 def _fields(node: exp.Expr, by_start: Mapping[int, Token]) -> Iterator[Token]:
@@ -163,11 +256,3 @@ def _use(piece: Piece, parts: tuple[Token, ...], names: Names) -> ColumnUse:
     if two is not None:
         return ColumnUse(parts, two, 2)
     return ColumnUse(parts, one, int(one is not None))
-
-
-def _drop_dots(piece: Piece, use: ColumnUse, changes: dict[int, str]) -> None:
-    """Leave out the dots between the parts of a qualifier of several parts."""
-    last = use.parts[use.qualifier_parts - 1]
-    for token in piece.tokens:
-        if token.word == "." and use.parts[0].start < token.start < last.start:
-            changes[token.start] = ""

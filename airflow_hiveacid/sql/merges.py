@@ -80,16 +80,18 @@ def merge_of(piece: Piece, database: str | None) -> MergeSpec:
         _when(part, node) for part, node in _whens(piece, first, tree.args["whens"].expressions)
     ]
     _check_reachable(clauses)
+    said = tuple(_clause(clause, names) for clause in clauses)
     if any(key.target != key.source for key in keys):
         _check_no_star(clauses)
         columns = _named_columns(keys, names, [*rest, *_expressions(clauses)])
         source, names = _renamed(source, names, keys, columns)
+        said = tuple(_clause(clause, names) for clause in clauses)
     return MergeSpec(
         target=target.full,
         source=source,
         keys=tuple(key.target for key in keys),
-        clauses=tuple(_clause(clause, names) for clause in clauses),
-        condition=" AND ".join(written(part, parsed(part), names) for part in rest) or None,
+        clauses=said,
+        condition=" AND ".join(written(part, parsed(part, names), names) for part in rest) or None,
     )
 
 
@@ -145,7 +147,7 @@ def _taken_apart(
     piece: Piece, node: exp.Expr, names: Names
 ) -> tuple[tuple[_Key, ...], tuple[Piece, ...]]:
     """The keys of an ON condition, and the parts of it that are none."""
-    if parsed(piece) != node:
+    if parsed(piece, names) != node:
         piece.fail("it is not clear where the condition ends", "put parentheses around it")
     keys: dict[str, _Key] = {}
     rest: list[Piece] = []
@@ -177,7 +179,7 @@ def _conjuncts(piece: Piece) -> list[Piece]:
 
 
 def _key(piece: Piece, names: Names) -> _Key | None:
-    tree = parsed(piece)
+    tree = parsed(piece, names)
     if not isinstance(tree, exp.EQ):
         return None
     found: dict[str, str] = {}
@@ -348,7 +350,7 @@ def _named_columns(keys: Sequence[_Key], names: Names, pieces: Sequence[Piece]) 
     given = {key.target: key.source for key in keys}
     columns: dict[str, str] = {}
     for piece in pieces:
-        for use in column_uses(piece, parsed(piece), names):
+        for use in column_uses(piece, parsed(piece, names), names):
             if use.side is None:
                 piece.fail(
                     f"{use.parts[0].raw} may be a column of either table",

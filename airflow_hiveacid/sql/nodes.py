@@ -81,22 +81,31 @@ _NAMES: Final[Mapping[type[exp.Expr], str]] = {
 }
 
 
-def check_expression(piece: Piece, tree: exp.Expr) -> None:
-    """Refuse what an expression holds that is not understood, queries among it.
+def check_expression(piece: Piece, tree: exp.Expr, *, with_queries: bool) -> None:
+    """Refuse what an expression holds that is not understood; queries, too, unless they are.
 
     Raises:
         SqlTextError: it does.
     """
-    for node in tree.walk():
-        if isinstance(node, exp.Query | exp.Exists):
-            at = next((t for t in piece.tokens if t.word in {"SELECT", "WITH", "VALUES"}), None)
+    for node in tree.walk(prune=lambda inner: isinstance(inner, exp.Query)):
+        if not isinstance(node, exp.Query):
+            if not _is_understood(node):
+                _refuse(piece, node)
+            continue
+        at = next((t for t in piece.tokens if t.word in {"SELECT", "WITH", "VALUES"}), None)
+        if not with_queries:
             piece.fail(
-                "a query within a condition or expression of this statement is not supported yet",
-                "write a MERGE whose source is the query",
+                "a query within an expression of this statement is not supported yet",
+                "put it into the source of a MERGE",
                 at,
             )
-        if not _is_understood(node):
-            _refuse(piece, node)
+        if any(True for _ in node.find_all(exp.With)) or isinstance(node.parent, exp.Any | exp.All):
+            piece.fail(
+                "WITH, ANY and ALL are not supported in a query within an expression",
+                "write IN (SELECT ...) or EXISTS (SELECT ...)",
+                at,
+            )
+        check_query(piece, node)
 
 
 def check_query(piece: Piece, tree: exp.Expr) -> None:

@@ -24,15 +24,12 @@ from sqlglot import exp
 
 from airflow_hiveacid.jobs.specs import SourceSpec
 from airflow_hiveacid.sql.differences import check_meaning
-from airflow_hiveacid.sql.names import table_name
 from airflow_hiveacid.sql.nodes import check_query, position_of
+from airflow_hiveacid.sql.views import Views, table_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from airflow_hiveacid.sql.text import Piece
 
-_VIEW: Final = "__hiveacid_{}"
 _JOINS: Final = frozenset({"", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"})
 _AFTER_ORDER: Final = frozenset({")", "ROWS", "RANGE", "LIMIT", "OFFSET", "UNION", "EXCEPT"})
 _AFTER_FROM: Final = frozenset(
@@ -53,16 +50,25 @@ def parsed_query(piece: Piece) -> exp.Expr:
     tree = piece.parsed()
     if not isinstance(tree, exp.Query):
         piece.fail("this is no query", "write SELECT ...")
+    check_query(piece, tree)
+    check_queries(piece, tree)
+    return tree
+
+
+def check_queries(piece: Piece, tree: exp.Expr) -> None:
+    """Refuse what would mean something else in the queries that a tree is or holds.
+
+    Raises:
+        SqlTextError: it would.
+    """
     for select in tree.find_all(exp.Select):
         _check_joins(piece, select)
-    check_query(piece, tree)
     _check_commas(piece)
     _check_orders(piece)
     for group in tree.find_all(exp.Group):
         _check_group(piece, group)
     for operation in tree.find_all(exp.SetOperation):
         _check_set_operation(piece, operation)
-    return tree
 
 
 def source_of(piece: Piece, database: str | None) -> SourceSpec:
@@ -84,29 +90,11 @@ def source_of_tree(piece: Piece, tree: exp.Expr, database: str | None) -> Source
     Raises:
         SqlTextError: a name in it is none of a table.
     """
-    index_of = {token.start: index for index, token in enumerate(piece.tokens)}
-    views: dict[str, str] = {}
-    changes: dict[int, str] = {}
-    for node in tree.find_all(exp.Table):
-        if not isinstance(node.this, exp.Identifier):
-            piece.fail(
-                "functions that make a table are not supported",
-                "select from a table",
-                position_of(piece, node),
-            )
-        if not node.args.get("db") and _is_cte(piece, node):
-            continue
-        first = node.args.get("catalog") or node.args.get("db") or node.this
-        begin = index_of[first.meta["start"]]
-        table = table_name(piece, database, begin)
-        view = views.setdefault(table.full, _VIEW.format(len(views) + 1))
-        alias = "" if node.args.get("alias") else f" AS `{table.ref.name}`"
-        for index in range(begin, table.end):
-            changes[piece.tokens[index].start] = ""
-        changes[piece.tokens[table.end - 1].start] = f"`{view}`{alias}"
-    if len(views) == 1 and _is_whole_table(tree):
-        return SourceSpec(table=next(iter(views)))
-    tables = {view: table for table, view in views.items()}
+    views = Views(database)
+    changes = table_changes(piece, tree, views)
+    tables = views.tables
+    if len(tables) == 1 and _is_whole_table(tree):
+        return SourceSpec(table=next(iter(tables.values())))
     return SourceSpec(tables=tables, query=piece.written(changes))
 
 
@@ -118,32 +106,6 @@ def _is_whole_table(tree: exp.Expr) -> bool:
     (table,) = tree.args["from_"].args.values()
     is_plain = isinstance(table, exp.Table) and not table.args.get("laterals")
     return is_plain and len(tree.expressions) == 1 and type(tree.expressions[0]) is exp.Star
-
-
-def _is_cte(piece: Piece, table: exp.Table) -> bool:
-    """Whether a name without a database is that of a WITH clause around it.
-
-    Raises:
-        SqlTextError: it names the very clause that it is in.
-    """
-    name = table.name.lower()
-    node: exp.Expr | None = table
-    while node is not None:
-        if isinstance(node, exp.CTE) and node.alias.lower() == name:
-            piece.fail(f"{table.name!r} names itself", "write db.table for a table of that name")
-        with_ = node.args.get("with_")
-        if with_ is not None and name in _names_before(with_, table):
-            return True
-        node = node.parent
-    return False
-
-
-def _names_before(with_: exp.With, table: exp.Table) -> Iterator[str]:
-    """The names of a WITH clause that a table within or after it can see."""
-    for cte in with_.expressions:
-        if any(inner is table for inner in cte.find_all(exp.Table)):
-            return
-        yield cte.alias.lower()
 
 
 def _check_group(piece: Piece, group: exp.Group) -> None:

@@ -7,7 +7,7 @@ found when the job starts. Whatever is not understood completely is refused.
 Example:
     >>> (one,) = read_script("DELETE FROM db.t x WHERE x.id = 1")
     >>> one.job
-    DeleteSpec(target='db.t', where='t.id = 1')
+    DeleteSpec(target='db.t', where='t.id = 1', tables={})
 """
 
 from __future__ import annotations

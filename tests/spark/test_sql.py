@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors import ConfigurationError, NotTransactionalError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    NotTransactionalError,
+    UnknownColumnError,
+)
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.sql.script import read_script
@@ -179,10 +183,62 @@ def test_every_table_of_a_query_is_locked_and_seen_at_one_moment(shop: Lab) -> N
     assert [row[2] for row in shop.rows("t")] == [2]
 
 
+def test_queries_within_conditions_and_expressions_ask_acid_tables(shop: Lab) -> None:
+    run(
+        shop,
+        """
+        UPDATE customers AS c SET spent = (SELECT sum(o.spent) FROM orders o WHERE o.customer = c.id)
+        WHERE c.id IN (SELECT customer FROM orders) AND c.day = 1;
+        DELETE FROM customers WHERE NOT EXISTS (
+            SELECT * FROM orders AS t2 WHERE t2.customer = customers.id OR customers.id = 3
+        );
+        """,
+    )
+    assert customers(shop) == [(1, "Ada", "3.75", "AT", 1), CUSTOMERS[2]]
+    # What the target itself holds more than once; NULL is in no list.
+    run(
+        shop,
+        """
+        INSERT INTO orders VALUES (1, 1, 100), (2, null, 103), (3, 5, null);
+        DELETE FROM orders WHERE id IN (SELECT id FROM orders GROUP BY id HAVING count(*) > 1);
+        """,
+    )
+    assert sorted(str(row[2]) for row in shop.rows("orders")) == ["101", "102", "103", "None"]
+    run(shop, "DELETE FROM orders WHERE id NOT IN (SELECT x.id FROM orders x WHERE x.id > 101)")
+    assert sorted(str(row[2]) for row in shop.rows("orders")) == ["102", "103", "None"]
+    run(shop, "DELETE FROM orders WHERE id NOT IN (SELECT customer FROM orders)")
+    assert len(shop.rows("orders")) == 3
+
+
+def test_a_column_that_a_query_lacks_is_not_taken_from_the_statement(shop: Lab) -> None:
+    with pytest.raises(UnknownColumnError, match="name"):
+        run(shop, "DELETE FROM customers WHERE name IN (SELECT name FROM orders)")
+    assert customers(shop) == CUSTOMERS
+
+
+def test_what_a_condition_asks_is_locked_and_seen_at_one_moment(shop: Lab) -> None:
+    seen: dict[str, set[str]] = {}
+
+    def on_step(step: str) -> None:
+        locks = shop.client.show_locks()
+        seen[step] = {str(lock.table) for lock in locks if lock.db == shop.db}
+        if step == "snapshot":
+            run(shop, "INSERT INTO orders VALUES (1, 2, 200)")
+
+    (statement,) = read_script(
+        "DELETE FROM customers WHERE id IN (SELECT customer FROM orders)", shop.db
+    )
+    shop.run(statement.job, on_step=on_step)
+    assert any(tables >= {"orders", "customers"} for tables in seen.values()), seen
+    assert customers(shop) == CUSTOMERS[1:]
+
+
 def test_a_table_that_is_not_transactional_is_no_source_yet(shop: Lab) -> None:
     shop.table("flat", {"a": "int"}, kind=TransactionalKind.NONE)
     with pytest.raises(NotTransactionalError, match="flat"):
         run(shop, "INSERT INTO t SELECT null, null, f.a FROM flat f JOIN orders o ON f.a = o.id")
+    with pytest.raises(NotTransactionalError, match="flat"):
+        run(shop, "DELETE FROM orders WHERE id IN (SELECT a FROM flat)")
 
 
 def test_a_compaction_is_asked_for_by_text(shop: Lab) -> None:

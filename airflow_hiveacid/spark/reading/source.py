@@ -53,6 +53,12 @@ def tables_of(source: SourceSpec | None) -> Mapping[str, str]:
     return {SOURCE_VIEW: source.table} if source.table is not None else source.tables or {}
 
 
+def show(views: Mapping[str, DataFrame]) -> None:
+    """Make frames known to queries, each under its name; earlier ones of that name are replaced."""
+    for name, view in views.items():
+        view.createOrReplaceTempView(name)
+
+
 def load_source(
     spark: SparkSession, source: SourceSpec, tables: Mapping[str, DataFrame]
 ) -> DataFrame:
@@ -73,8 +79,7 @@ def load_source(
         if source.tables is None:
             views = {SOURCE_VIEW: _load(spark, source, tables.get(SOURCE_VIEW))}
         if source.query:
-            for name, view in views.items():
-                view.createOrReplaceTempView(name)
+            show(views)
             frame = spark.sql(source.query)
         else:
             frame = views[SOURCE_VIEW]

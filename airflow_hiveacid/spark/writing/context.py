@@ -10,13 +10,13 @@ from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInf
 from airflow_hiveacid.plan.statements import check_changeable, check_source
 from airflow_hiveacid.spark.reading.access import Touched, nameable, touching
 from airflow_hiveacid.spark.reading.pruning import partitions_where
-from airflow_hiveacid.spark.reading.source import load_source, tables_of
+from airflow_hiveacid.spark.reading.source import load_source, show, tables_of
 from airflow_hiveacid.spark.reading.target import empty_target
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.staging import check_publishable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -93,8 +93,24 @@ class JobContext:
         Raises:
             InputError: one is missing or of a kind that is not read.
         """
+        return self.tables(tables_of(source))
+
+    def tables(self, names: Mapping[str, str]) -> dict[str, TableInfo]:
+        """ACID tables that are read beside the target, by their views.
+
+        Raises:
+            InputError: one is missing or of a kind that is not read.
+        """
         found = {}
-        for view, name in tables_of(source).items():
+        for view, name in names.items():
             found[view] = self.client.get_table(TableRef.parse(name))
             check_changeable(found[view], "reading it as a source")
         return found
+
+    def show_shapes(self, names: Mapping[str, str]) -> None:
+        """Make tables known to queries within expressions, without rows, to check a statement.
+
+        Raises:
+            InputError: see `tables`.
+        """
+        show({view: empty_target(self.spark, t) for view, t in self.tables(names).items()})

@@ -187,6 +187,53 @@ CHANGES: list[tuple[str, UpdateSpec | DeleteSpec | CompactSpec]] = [
     ("delete from DB.T x where x.a = 1", DeleteSpec(target="db.t", where="t.a = 1")),
     ("DELETE FROM db.t AS `x y` WHERE `x y`.a = 1", DeleteSpec(target="db.t", where="t.a = 1")),
     ("DELETE FROM db.t WHERE db.t.a = t.b", DeleteSpec(target="db.t", where="t.a = t.b")),
+    (
+        (
+            "DELETE FROM db.x WHERE x.a IN (SELECT s.a FROM db.s WHERE s.x = x.s AND b = s.t.x)"
+            " AND NOT EXISTS (SELECT * FROM db.s q JOIN db.x y ON q.a = y.a WHERE y.b = x.x.b)"
+        ),
+        DeleteSpec(
+            target="db.x",
+            where="t.a IN (SELECT s.a FROM `__hiveacid_1` AS `s` WHERE s.x = t.s AND `s`.b = s.t.x)"
+            " AND NOT EXISTS (SELECT * FROM `__hiveacid_1` q JOIN `__hiveacid_2` y ON q.a = y.a"
+            " WHERE y.b = t.x.b)",
+            tables={"__hiveacid_1": "db.s", "__hiveacid_2": "db.x"},
+        ),
+    ),
+    (
+        # A column that db.s lacks has to be an error, not the statement's own.
+        "DELETE FROM db.t WHERE id IN (SELECT id FROM db.s WHERE c.x > 1 AND t.id > 2)",
+        DeleteSpec(
+            target="db.t",
+            where="id IN (SELECT `s`.id FROM `__hiveacid_1` AS `s` WHERE `s`.c.x > 1 AND t.id > 2)",
+            tables={"__hiveacid_1": "db.s"},
+        ),
+    ),
+    (
+        # Within the query, the user's own t hides the statement's.
+        "DELETE FROM db.t WHERE a = (SELECT max(t.a) FROM db.s t) AND t.b > 1",
+        DeleteSpec(
+            target="db.t",
+            where="a = (SELECT max(t.a) FROM `__hiveacid_1` t) AND t.b > 1",
+            tables={"__hiveacid_1": "db.s"},
+        ),
+    ),
+    (
+        (
+            "UPDATE db.t q SET a = (SELECT max(s.a) FROM db.s WHERE s.b = q.b), c = 'db.s'"
+            " WHERE b IN (SELECT b FROM (SELECT s.b FROM db2.s LATERAL VIEW explode(s.m) e AS k) z)"
+        ),
+        UpdateSpec(
+            target="db.t",
+            set={
+                "a": "(SELECT max(s.a) FROM `__hiveacid_1` AS `s` WHERE s.b = t.b)",
+                "c": "'db.s'",
+            },
+            where="b IN (SELECT `z`.b FROM"
+            " (SELECT s.b FROM `__hiveacid_2` AS `s` LATERAL VIEW explode(s.m) e AS k) z)",
+            tables={"__hiveacid_1": "db.s", "__hiveacid_2": "db2.s"},
+        ),
+    ),
     ("UPDATE db.t SET a = 1", UpdateSpec(target="db.t", set={"a": "1"})),
     (
         "UPDATE db.t SET A = b, `b c` = concat(a, ', WHERE'), d = NULL WHERE a IN (1, 2) AND b = 3",
@@ -387,7 +434,20 @@ ERRORS: list[tuple[str, int, str]] = [
     ("DELETE FROM db.t USING db.s WHERE t.a = s.a", 24, "in DELETE"),
     ("DELETE FROM db.t PARTITION (p = 1) WHERE a = 1", 31, "cannot be read"),
     ("DELETE FROM db.t, db.s", 19, "JOIN in TABLE"),
-    ("DELETE FROM db.t WHERE a IN (SELECT a FROM db.s)", 30, "write a MERGE"),
+    ("DELETE FROM db.t WHERE a = ANY (SELECT a FROM db.s)", 33, "ANY and ALL are not supported"),
+    ("DELETE FROM db.t WHERE a IN (WITH c AS (SELECT 1) SELECT * FROM c)", 30, "WITH, ANY and"),
+    ("DELETE FROM db.t q WHERE a IN (SELECT t.a FROM db.s t WHERE t.b = q.b)", 67, "another alias"),
+    ("DELETE FROM db.x WHERE a IN (SELECT t.a FROM db.t WHERE t.b = x.b)", 63, "another alias"),
+    ("DELETE FROM db.x WHERE a IN (SELECT b FROM db.s JOIN db.r ON s.c = r.c)", 37, "any table"),
+    ("DELETE FROM db.x WHERE a IN (SELECT k FROM db.s LATERAL VIEW explode(s.m) e AS k)", 37, "an"),
+    ("DELETE FROM db.x WHERE a IN (SELECT b)", 37, "may be a column of any table here"),
+    ("DELETE FROM db.t WHERE a IN (SELECT b FROM db.t WHERE db.t.a = 1)", 55, "another alias"),
+    ("DELETE FROM db.x WHERE a IN (SELECT b FROM db.x WHERE db.x.a = 1)", 55, "alias of its own"),
+    ("DELETE FROM db.t WHERE a IN (SELECT a FROM s)", 44, "does not name a table"),
+    ("DELETE FROM db.t WHERE a IN (SELECT a FROM db.s GROUP BY 1)", 49, "a constant in Hive"),
+    ("DELETE FROM db.t WHERE a IN (SELECT a FROM db.s ORDER BY a LIMIT 1)", 58, "NULLS FIRST"),
+    ("DELETE FROM db.t WHERE a IN (SELECT sqrt(a) FROM db.s)", 37, "sqrt()"),
+    ("DELETE FROM db.t WHERE a IN (SELECT a FROM db.s TABLESAMPLE (1 ROWS))", 62, "TABLESAMPLE"),
     # UPDATE
     ("UPDATE db.t", 12, "SET is missing"),
     ("UPDATE db.t SET", 16, "no assignment"),
@@ -401,7 +461,7 @@ ERRORS: list[tuple[str, int, str]] = [
     ("UPDATE db.t SET a = 1 FROM db.s WHERE t.a = s.a", 28, "FROM in UPDATE"),
     ("UPDATE db.t SET a = 1 WHERE b = 2 LIMIT 1", 41, "LIMIT in UPDATE"),
     ("UPDATE db.t JOIN db.s ON t.a = s.a SET a = 1", 18, "SET is missing"),
-    ("UPDATE db.t SET a = (SELECT max(a) FROM db.s)", 22, "write a MERGE"),
+    ("UPDATE db.t SET a = (SELECT max(a) FROM range(3))", 41, "functions that make a table"),
     ("WITH c AS (SELECT 1) UPDATE db.t SET a = 1", 1, "INSERT is missing after WITH"),
     # INSERT
     ("INSERT db.t VALUES (1)", 1, "neither INTO nor OVERWRITE"),
