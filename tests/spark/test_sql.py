@@ -187,7 +187,7 @@ def test_queries_within_conditions_and_expressions_ask_acid_tables(shop: Lab) ->
     run(
         shop,
         """
-        UPDATE customers AS c SET spent = (SELECT sum(o.spent) FROM orders o WHERE o.customer = c.id)
+        UPDATE customers c SET spent = (SELECT sum(o.spent) FROM orders o WHERE o.customer = c.id)
         WHERE c.id IN (SELECT customer FROM orders) AND c.day = 1;
         DELETE FROM customers WHERE NOT EXISTS (
             SELECT * FROM orders AS t2 WHERE t2.customer = customers.id OR customers.id = 3

@@ -38,7 +38,7 @@ STATEMENTS: Final = (
         "MERGE INTO db.t a USING (SELECT * FROM db.s) b ON a.id = b.cid AND a.k = 1"
         " WHEN MATCHED AND b.x > 1 THEN DELETE WHEN NOT MATCHED THEN INSERT VALUES (b.x, 'y')"
     ),
-    "DELETE FROM db.t x WHERE x.a IN (SELECT b FROM db.s) AND EXISTS (SELECT * FROM db.r WHERE r.a = x.b)",
+    "DELETE FROM db.t x WHERE x.a IN (SELECT b FROM db.s) AND NOT EXISTS (SELECT * FROM db.r)",
     "ALTER TABLE db.t PARTITION (a = 'x') COMPACT 'major' AND WAIT",
 )
 
