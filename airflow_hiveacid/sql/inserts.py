@@ -124,10 +124,7 @@ def partition_value(piece: Piece) -> str:
     """
     value: object = ABSENT
     if piece.tokens and piece.tokens[0].word in {"=", "=="}:
-        rest = piece[1:]
-        if rest.word(0) in {"DATE", "TIMESTAMP"}:
-            rest = rest[1:]
-        value = constant(rest)
+        value = constant(piece[1:])
     if value is None or value == NULL_PARTITION:
         piece.fail(
             "NULL as a static partition is not supported", "let a query give it: SELECT ..., NULL"

@@ -25,6 +25,7 @@ _ESCAPE: Final = re.compile(
 _NAMED: Final = {
     "0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_",
 }  # fmt: skip
+_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 _INTEGER: Final = re.compile(r"[0-9]+\Z")
 _DECIMAL: Final = re.compile(r"[0-9]*\.?[0-9]*\Z")
 _MOST_DIGITS: Final = 38  # of a decimal
@@ -43,7 +44,8 @@ ABSENT: Final = Absent.ABSENT
 def constant(piece: Piece) -> str | int | float | bool | Absent | None:
     """The value of a plain constant; ABSENT if it is none.
 
-    A number with a point is a float where that says the same, else its text, digit by digit.
+    A number with a point is a float where that says the same, else its text, digit by digit. A date
+    is the text that it is cast to.
 
     Raises:
         SqlTextError: a string holds half a character.
@@ -53,6 +55,9 @@ def constant(piece: Piece) -> str | int | float | bool | Absent | None:
         return "".join(text(piece, index) for index in range(len(tokens)))
     if len(tokens) == 1 and tokens[0].word in _WORDS:
         return _WORDS[tokens[0].word]
+    if [token.word for token in tokens] == ["DATE", ""] and tokens[1].kind is Kind.STRING:
+        day = text(piece, 1)
+        return day if _DAY.match(day) else ABSENT
     sign = ""
     if len(tokens) > 1 and tokens[0].word in {"-", "+"}:
         sign, tokens = tokens[0].word.strip("+"), tokens[1:]

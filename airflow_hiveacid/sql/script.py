@@ -89,4 +89,8 @@ def _statement(piece: Piece, database: str | None) -> Statement:
             first,
         )
     line, column = piece.place()
-    return Statement(number=piece.number, line=line, column=column, job=reader(piece, database))
+    try:
+        job = reader(piece, database)
+    except RecursionError:
+        piece.fail("this is nested too deeply", "write it in smaller parts")
+    return Statement(number=piece.number, line=line, column=column, job=job)

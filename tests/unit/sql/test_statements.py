@@ -71,8 +71,12 @@ INSERTS: list[tuple[str, InsertSpec]] = [
         inserted(query("SELECT 1 + 1, upper('x') UNION ALL SELECT current_date, 1e3")),
     ),
     (
-        "INSERT INTO db.t VALUES (DATE '2020-01-01', 1L)",
-        inserted(query("SELECT DATE '2020-01-01', 1L")),
+        "INSERT INTO db.t VALUES (DATE '2020-01-01', 1L), (DATE '2020-1-1', 2)",
+        inserted(query("SELECT DATE '2020-01-01', 1L UNION ALL SELECT DATE '2020-1-1', 2")),
+    ),
+    (
+        "INSERT INTO db.t VALUES (DATE '2020-01-01', '2020-01-02')",
+        inserted(values(("2020-01-01", "2020-01-02"))),
     ),
     (
         "INSERT INTO db.t PARTITION (Y = 1, m = 'x y', d = DATE '2020-01-01') VALUES (1)",
