@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.sql.text import Kind
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.sql.text import Piece
+    from collections.abc import Sequence
+
+    from airflow_hiveacid.sql.text import Piece, Token
 
 # What Hive's lexer and its `unescapeSQLString` make of a backslash.
 _ESCAPE: Final = re.compile(
@@ -58,14 +60,17 @@ def constant(piece: Piece) -> str | int | float | bool | Absent | None:
     if [token.word for token in tokens] == ["DATE", ""] and tokens[1].kind is Kind.STRING:
         day = text(piece, 1)
         return day if _DAY.match(day) else ABSENT
+    return _number(tokens)
+
+
+def _number(tokens: Sequence[Token]) -> str | int | float | Absent:
     sign = ""
     if len(tokens) > 1 and tokens[0].word in {"-", "+"}:
         sign, tokens = tokens[0].word.strip("+"), tokens[1:]
     digits = "".join(token.raw for token in tokens)
     together = all(a.end == b.start for a, b in pairwise(tokens))  # `.5` is two of them
-    if not together or not any(token.kind is Kind.NUMBER for token in tokens):
-        return ABSENT
-    if not _DECIMAL.match(digits):
+    has_number = any(token.kind is Kind.NUMBER for token in tokens)
+    if not together or not has_number or not _DECIMAL.match(digits):
         return ABSENT
     if not digits.strip("0."):
         sign = ""  # a decimal has one zero, as a float has not
