@@ -22,6 +22,7 @@ from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     EarlierRunUnknownError,
+    HiveAcidError,
     JobFailedError,
     StatementChangedError,
     StorageError,
@@ -182,7 +183,8 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
             for number, job in enumerate(jobs, start=1):
                 if len(jobs) > 1:
                     self.log.info("statement %d of %d", number, len(jobs))
-                done.append(self._run(context, job, key_of(context, number)))
+                with self._placed(number):
+                    done.append(self._run(context, job, key_of(context, number)))
         except (StatementChangedError, EarlierRunUnknownError):
             # Told to look and to clear the task: that clear is a new order.
             note_delivered(context, generation_of(context))
@@ -191,6 +193,20 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         note_delivered(context, done[-1][0].generation)
         results = [result.to_json() for _, result in done]
         return results[0] if len(results) == 1 else {"statements": results}
+
+    @contextmanager
+    def _placed(self, number: int) -> Iterator[None]:
+        """Say of an error which job it is of, where the arguments have places."""
+        try:
+            yield
+        except HiveAcidError as error:
+            if place := self.place_of(number):
+                error.add_note(place)
+            raise
+
+    def place_of(self, number: int) -> str:  # noqa: ARG002 - for subclasses
+        """Where in the arguments a job is, by its number from 1; nothing if there is only one."""
+        return ""
 
     def rerun_terms(self) -> dict[str, Any]:
         """What of the job description says how a run is to be taken that was done before."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs import Job
+    from airflow_hiveacid.sql.script import Statement
 
 
 class HiveAcidSqlOperator(HiveAcidChangeOperator):
@@ -47,18 +48,24 @@ class HiveAcidSqlOperator(HiveAcidChangeOperator):
         super().__init__(**kwargs)
         self.sql = sql
         self.database = database
+        self._statements: Sequence[Statement] = ()
         is_file = str(sql).endswith(tuple(self.template_ext))
         if arguments.is_settled(database) and not is_file:
             arguments.EarlyChecks(self.task_id).check(self._read, sql=sql)
 
     def build_jobs(self) -> Sequence[Job]:
         """The jobs that the rendered statements describe."""
-        return self._read(self.sql, "sql")
+        self._statements = self._read(self.sql, "sql")
+        return [statement.job for statement in self._statements]
+
+    def place_of(self, number: int) -> str:
+        """The line and column at which a statement begins."""
+        found = self._statements[number - 1]
+        return f"in statement {number} of sql, line {found.line}, column {found.column}"
 
     def describe(self, result: JobResult) -> Sequence[str]:
         """Of a compaction, what is compacted: one line a partition."""
         return compaction_lines(result.details)
 
-    def _read(self, sql: str, argument: str) -> Sequence[Job]:
-        text = arguments.text(sql, argument)
-        return [statement.job for statement in read_script(text, self.database or None)]
+    def _read(self, sql: str, argument: str) -> Sequence[Statement]:
+        return read_script(arguments.text(sql, argument), self.database or None)

@@ -146,10 +146,11 @@ def test_several_statements_run_in_order_each_under_a_key_of_its_own(spark: Fake
 def test_a_statement_that_fails_is_the_last_that_was_submitted(spark: FakeSpark) -> None:
     spark.tell(error={"type": "TableNotFoundError", "message": "table db.t: no"}, exit_code=10)
     store = StateStore()
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(TableNotFoundError) as caught:
         run_task(
-            _sql(spark, "DELETE FROM db.t; DELETE FROM db.s"), context_of(task_state_store=store)
+            _sql(spark, "\n DELETE FROM db.t; DELETE FROM db.s"), context_of(task_state_store=store)
         )
+    assert caught.value.__notes__ == ["in statement 1 of sql, line 2, column 2"]
     assert len(spark.calls) == 1
     assert DELIVERED_KEY not in store
 

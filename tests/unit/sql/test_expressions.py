@@ -45,6 +45,7 @@ def read(text: str, names: Names = ONE) -> str:
         "named_struct('a', 1).a = 1",
         "a || 'x' || b = 'y'",
         "(a + 1) || 'x' = 'y'",
+        "-a || -1 || +b = CASE WHEN c THEN -1 END",
         "a + 1 - b * 2 / 3 % 4 DIV 5 > 0",
         "(a ^ b) * 2 = 1",
         "a & 1 + 2 = 0",

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from sqlglot import exp
 
 from airflow_hiveacid.format.errors import SqlTextError
 from airflow_hiveacid.jobs.specs import (
@@ -20,7 +21,10 @@ from airflow_hiveacid.jobs.specs import (
     SourceSpec,
     UpdateSpec,
 )
+from airflow_hiveacid.sql.changes import agreed
+from airflow_hiveacid.sql.expressions import Names
 from airflow_hiveacid.sql.script import read_script
+from airflow_hiveacid.sql.text import statements_of
 
 ALL = SourceSpec(table="db.s")
 KEYS_DIFFER = "MERGE INTO db.t USING db.s b ON t.id = b.cid "
@@ -58,8 +62,8 @@ INSERTS: list[tuple[str, InsertSpec]] = [
         inserted(values(("it's", "ab", "x\ty\\z", "éA\0q\\%", "🙂z"))),
     ),
     (
-        "INSERT INTO db.t VALUES (12345678901234567890123456789012345678, 0.12345678901234567890)",
-        inserted(values((12345678901234567890123456789012345678, "0.12345678901234567890"))),
+        f"INSERT INTO db.t VALUES ({'9' * 38}, {'9' * 39}, 0.12345678901234567890)",
+        inserted(values((int("9" * 38), "9" * 39, "0.12345678901234567890"))),
     ),
     ("INSERT INTO db.t VALUES (-0.0, -0, +1, 007)", inserted(values((0.0, 0, 1, 7)))),
     (
@@ -398,6 +402,22 @@ def test_a_table_without_a_database_is_in_the_one_that_is_given_or_nowhere(text:
         assert "c" not in {str(name).partition(".")[2] for name in tables.values()}
 
 
+def test_a_negative_zero_is_the_zero_that_a_decimal_has() -> None:
+    found = job("INSERT INTO db.t VALUES (-0.0, -0)")
+    assert isinstance(found, InsertSpec)
+    assert repr(found.source.values) == "((0.0, 0),)"
+
+
+def test_a_piece_that_reads_otherwise_within_its_statement_is_refused() -> None:
+    names = Names(qualifiers={}, sides=frozenset("t"))
+    (alone,), (other,) = statements_of("a = 1"), statements_of("a = 1 AND b = 2")
+    tree = alone.parsed(exp.Condition)
+    assert agreed(alone, tree, names) == "a = 1"
+    for node in (other.parsed(exp.Condition), None):
+        with pytest.raises(SqlTextError, match="not clear where this ends"):
+            agreed(alone, node, names)
+
+
 def test_statements_know_their_places() -> None:
     found = read_script("DELETE FROM db.t;\n\n  ;  UPDATE db.t\nSET a = 1\n; -- end\n")
     assert [(s.number, s.line, s.column) for s in found] == [(1, 1, 1), (2, 3, 6)]
@@ -514,6 +534,7 @@ ERRORS: list[tuple[str, int, str]] = [
     ("INSERT INTO db.t SELECT max(a) OVER (ORDER BY b ROWS 1 PRECEDING) FROM db.s", 47, "NULLS"),
     ("INSERT INTO db.t SELECT a FROM db.s, db.q JOIN db.r ON q.a = r.a", 27, "CROSS JOIN"),
     ("INSERT INTO db.t SELECT 1 UNION SELECT 2 EXCEPT SELECT 3", 25, "parentheses"),
+    ("INSERT INTO db.t SELECT a FROM db.s STRAIGHT_JOIN db.q ON s.a = q.a", 18, "not supported"),
     ("INSERT INTO db.t SELECT a FROM db.s NATURAL JOIN db.q", 50, "not supported"),
     ("INSERT INTO db.t SELECT a FROM db.s QUALIFY row_number() OVER () = 1", 45, "QUALIFY"),
     ("INSERT INTO db.t SELECT a FROM db.s FOR UPDATE", 18, "LOCK in SELECT"),
@@ -521,6 +542,7 @@ ERRORS: list[tuple[str, int, str]] = [
     ("INSERT INTO db.t SELECT * EXCEPT (a) FROM db.s", 35, "in STAR"),
     ("INSERT INTO db.t WITH RECURSIVE c AS (SELECT 1) SELECT * FROM c", 33, "RECURSIVE in WITH"),
     ("INSERT INTO db.t WITH c AS (SELECT * FROM c) SELECT * FROM c", 18, "names itself"),
+    ("INSERT INTO db.t WITH c AS (SELECT * FROM d), d AS (SELECT 1) SELECT 1", 43, "name a table"),
     ("INSERT INTO db.t SELECT a FROM c.d.e", 32, "nothing more"),
     ("INSERT INTO db.t SELECT a FROM db.`x y`", 32, "not a valid table name"),
     ("INSERT INTO db.t SELECT a FROM db.s PIVOT (sum(a) FOR b IN (1))", 44, "PIVOT"),
@@ -540,6 +562,11 @@ ERRORS: list[tuple[str, int, str]] = [
     ("MERGE INTO db.t USING x.t ON t.id = t.id WHEN MATCHED THEN DELETE", 1, "name of target"),
     ("MERGE INTO db.t a USING db.s A ON a.id = a.id WHEN MATCHED THEN DELETE", 1, "name of target"),
     ("MERGE INTO db.t USING db.s ON id = id WHEN MATCHED THEN DELETE", 31, "no equality"),
+    (
+        "MERGE INTO db.t USING db.s ON t.id = s.id AND t.k = 1 OR t.k = 2 WHEN MATCHED THEN DELETE",
+        31,
+        "no",
+    ),
     ("MERGE INTO db.t USING db.s ON t.id > s.id WHEN MATCHED THEN DELETE", 31, "no equality"),
     ("MERGE INTO db.t USING db.s ON t.id = t.k WHEN MATCHED THEN DELETE", 31, "no equality"),
     (
