@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from airflow_hiveacid.jobs.specs import DeleteSpec, UpdateSpec
 from airflow_hiveacid.sql.expressions import TARGET, Names, parsed, written
 from airflow_hiveacid.sql.names import NamedTable, table_name, with_alias
-from airflow_hiveacid.sql.nodes import check_keys
+from airflow_hiveacid.sql.nodes import check_keys, check_table
 from airflow_hiveacid.sql.views import Views
 
 if TYPE_CHECKING:
     from airflow_hiveacid.sql.text import Piece, Token
-
-_TABLE_KEYS: Final = ("this", "db", "alias")
 
 
 def update_of(piece: Piece, database: str | None) -> UpdateSpec:
@@ -33,7 +31,7 @@ def update_of(piece: Piece, database: str | None) -> UpdateSpec:
     if not isinstance(tree, exp.Update):
         piece.fail("this is no UPDATE", "write UPDATE db.t SET column = value WHERE ...")
     check_keys(piece, tree, ("this", "expressions", "where"))
-    check_keys(piece, tree.this, _TABLE_KEYS)
+    check_table(piece, tree.this, table)
     assignments = assignments_of(piece[table.end + 1 : where], names, tree.expressions)
     condition = _condition(piece, where, tree, names)
     return UpdateSpec(target=table.full, set=assignments, where=condition, tables=_tables(names))
@@ -53,7 +51,7 @@ def delete_of(piece: Piece, database: str | None) -> DeleteSpec:
     if not isinstance(tree, exp.Delete):
         piece.fail("this is no DELETE", "write DELETE FROM db.t WHERE ...")
     check_keys(piece, tree, ("this", "where"))
-    check_keys(piece, tree.this, _TABLE_KEYS)
+    check_table(piece, tree.this, table)
     if table.end < len(piece) and where != table.end:
         piece.fail(
             f"{piece.tokens[table.end].raw!r} is not understood here",

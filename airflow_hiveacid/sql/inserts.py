@@ -23,7 +23,7 @@ from airflow_hiveacid.sql.changes import agreed, expect_end
 from airflow_hiveacid.sql.expressions import Names
 from airflow_hiveacid.sql.literals import ABSENT, Absent, constant
 from airflow_hiveacid.sql.names import column_list, table_name
-from airflow_hiveacid.sql.nodes import check_keys
+from airflow_hiveacid.sql.nodes import check_keys, check_table
 from airflow_hiveacid.sql.queries import QUERY_BEGINS, parsed_query, source_of_tree
 from airflow_hiveacid.sql.text import Piece
 
@@ -55,7 +55,7 @@ def insert_of(piece: Piece, database: str | None) -> InsertSpec:
         piece.fail("the rows are missing", _FORM, piece.tokens[-1].end)
     if piece.tokens[at].word == "IF":
         piece.fail("IF NOT EXISTS is not supported", "write it without", piece.tokens[at])
-    tree = _checked(piece, columns)
+    tree = _checked(piece, table, columns)
     _check_partition_columns(piece, columns, partition, dynamic)
     if piece.tokens[at].word == "VALUES":
         if begin:
@@ -158,7 +158,7 @@ def _check_partition_columns(
             )
 
 
-def _checked(piece: Piece, columns: tuple[str, ...]) -> exp.Insert:
+def _checked(piece: Piece, target: NamedTable, columns: tuple[str, ...]) -> exp.Insert:
     """The statement as sqlglot reads it, which is as we do."""
     tree = piece.parsed()
     if not isinstance(tree, exp.Insert):
@@ -170,7 +170,7 @@ def _checked(piece: Piece, columns: tuple[str, ...]) -> exp.Insert:
         check_keys(piece, table, ("this", "expressions"))
         found = tuple(column.name.lower() for column in table.expressions)
         table = table.this
-    check_keys(piece, table, ("this", "db", "partition"))
+    check_table(piece, table, target, "partition")
     if found != columns:
         piece.fail("the list of columns is not clear", _FORM)
     return tree

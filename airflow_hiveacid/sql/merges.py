@@ -23,7 +23,7 @@ from airflow_hiveacid.plan.statements import quoted
 from airflow_hiveacid.sql.changes import agreed, assignments_of, expect_end
 from airflow_hiveacid.sql.expressions import SOURCE, TARGET, Names, column_uses, parsed, written
 from airflow_hiveacid.sql.names import NamedTable, alias_at, column_list, table_name, with_alias
-from airflow_hiveacid.sql.nodes import check_keys
+from airflow_hiveacid.sql.nodes import check_keys, check_table
 from airflow_hiveacid.sql.queries import QUERY_BEGINS, source_of
 
 if TYPE_CHECKING:
@@ -67,13 +67,13 @@ def merge_of(piece: Piece, database: str | None) -> MergeSpec:
     _expect(piece, 1, "INTO")
     target = with_alias(piece, table_name(piece, database, 2), stops=frozenset({"USING"}))
     _expect(piece, target.end, "USING")
-    source, qualifiers, at = _source(piece, target.end + 1, database)
+    source, using, at = _source(piece, target.end + 1, database)
     _expect(piece, at, "ON")
-    names = _names(piece, target, qualifiers)
+    names = _names(piece, target, using)
     first = piece.find("WHEN", start=at)
     if first is None:
         piece.fail("there is no WHEN", _FORM, piece.tokens[-1].end)
-    tree = _checked(piece)
+    tree = _checked(piece, target, using)
     on = piece[at + 1 : first]
     keys, rest = _taken_apart(on, tree.args["on"], names)
     clauses = [
@@ -100,8 +100,10 @@ def _expect(piece: Piece, index: int, word: str) -> None:
         piece[index:].fail(f"{word} is missing", _FORM)
 
 
-def _source(piece: Piece, at: int, database: str | None) -> tuple[SourceSpec, tuple[str, ...], int]:
-    """The source, what may stand before its columns, and the index after it."""
+def _source(
+    piece: Piece, at: int, database: str | None
+) -> tuple[SourceSpec, NamedTable | str, int]:
+    """The source; the table that it is, or the alias of its query; and the index after it."""
     stops = frozenset({"ON"})
     if piece.word(at) == "(":
         end = piece.closing(at)
@@ -111,12 +113,13 @@ def _source(piece: Piece, at: int, database: str | None) -> tuple[SourceSpec, tu
         alias, after = alias_at(piece, end + 1, stops=stops)
         if alias is None:
             piece.fail("the query of USING has no name", "write one after it", piece.tokens[end])
-        return source_of(query, database), (alias,), after
+        return source_of(query, database), alias, after
     table = with_alias(piece, table_name(piece, database, at), stops=stops)
-    return SourceSpec(table=table.full), table.qualifiers, table.end
+    return SourceSpec(table=table.full), table, table.end
 
 
-def _names(piece: Piece, target: NamedTable, source: tuple[str, ...]) -> Names:
+def _names(piece: Piece, target: NamedTable, using: NamedTable | str) -> Names:
+    source = (using,) if isinstance(using, str) else using.qualifiers
     both = set(target.qualifiers) & set(source)
     if both:
         piece.fail(
@@ -131,13 +134,17 @@ def _names(piece: Piece, target: NamedTable, source: tuple[str, ...]) -> Names:
     )
 
 
-def _checked(piece: Piece) -> exp.Merge:
+def _checked(piece: Piece, target: NamedTable, using: NamedTable | str) -> exp.Merge:
     tree = piece.parsed()
     if not isinstance(tree, exp.Merge):
         piece.fail("this is no MERGE", _FORM)
     check_keys(piece, tree, ("this", "using", "on", "whens"))
-    check_keys(piece, tree.this, ("this", "db", "alias"))
-    check_keys(piece, tree.args["using"], ("this", "db", "alias"))
+    check_table(piece, tree.this, target)
+    source = tree.args["using"]
+    if isinstance(using, NamedTable):
+        check_table(piece, source, using)
+    elif not isinstance(source, exp.Subquery) or source.alias.lower() != using:
+        piece.fail("it is not clear what USING names", _FORM)
     if not isinstance(tree.args.get("on"), exp.Expr):
         piece.fail("ON is missing", _FORM)
     return tree

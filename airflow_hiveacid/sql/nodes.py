@@ -13,6 +13,7 @@ from sqlglot import exp
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from airflow_hiveacid.sql.names import NamedTable
     from airflow_hiveacid.sql.text import Piece
 
 _OPERATIONS: Final[tuple[type[exp.Expr], ...]] = (
@@ -137,6 +138,22 @@ def check_keys(piece: Piece, node: exp.Expr, known: Collection[str]) -> None:
                 "write the statement without it",
                 position_of(piece, inner if isinstance(inner, exp.Expr) else node),
             )
+
+
+def check_table(piece: Piece, node: exp.Expr, table: NamedTable, *more: str) -> None:
+    """Refuse a table that sqlglot reads otherwise than we do, or that says more than its name.
+
+    Raises:
+        SqlTextError: it is one.
+    """
+    check_keys(piece, node, ("this", "db", "alias", *more))
+    name, db = node.name.lower(), node.text("db").lower() or table.ref.db
+    if (db, name, node.alias.lower()) != (table.ref.db, table.ref.name, table.alias or ""):
+        piece.fail(
+            "it is not clear which table this is, and what it is called",
+            "write db.table AS alias",
+            position_of(piece, node),
+        )
 
 
 def position_of(piece: Piece, node: exp.Expr) -> int | None:
