@@ -29,7 +29,7 @@ _PARTS: Final[tuple[type[exp.Expr], ...]] = (
 )  # fmt: skip
 # sqlglot counts them among the functions; Hive has none of them.
 _NO_FUNCTIONS: Final[tuple[type[exp.Expr], ...]] = (
-    exp.Collate, exp.JSONExtract, exp.JSONExtractScalar, exp.JSONBContains, exp.ParameterizedAgg,
+    exp.Collate, exp.JSONBContains, exp.ParameterizedAgg,
 )  # fmt: skip
 
 QUERY_KEYS: Final[Mapping[type[exp.Expr], Collection[str]]] = {
