@@ -42,7 +42,7 @@ check: setup ## style, types, import contracts, doctests and the fast tests
 	$(SPARK) -m pytest --quiet --doctest-modules tests $(wildcard $(addprefix airflow_hiveacid/,$(ROOMS)))
 
 # whose doctests need no Airflow
-ROOMS := format plan jobs metastore storage spark local
+ROOMS := format plan jobs metastore storage spark sql local
 
 judge: setup ## Hive's own engine and readers against what we write, and the reverse
 	$(SPARK) -m pytest -m "judge or interop" tests

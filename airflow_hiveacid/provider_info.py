@@ -38,6 +38,7 @@ def get_provider_info() -> dict[str, Any]:
                 "airflow_hiveacid.operators.create_table",
                 "airflow_hiveacid.operators.hive_acid",
                 "airflow_hiveacid.operators.spark_app",
+                "airflow_hiveacid.operators.sql",
             )
         ],
         "sensors": [_modules("airflow_hiveacid.sensors.hive_acid")],

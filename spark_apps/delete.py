@@ -19,6 +19,7 @@ def delete(job: JobContext) -> JobResult:
     """Run one DELETE as one transaction."""
     spec = job.job_of(DeleteSpec)
     table = job.changeable_table(spec.target, "DELETE")
+    job.show_shapes(spec.tables)
     program = plan_change(job.spark, table, spec)
     return run_change(
         job,
@@ -26,6 +27,7 @@ def delete(job: JobContext) -> JobResult:
             table=table,
             operations=frozenset({DataOperation.DELETE}),
             make_events=lambda target, _rows: change_events(program, target),
+            tables=spec.tables,
             partitions=job.partitions_touched(table, spec.where, program.moment),
         ),
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.jobs.specs import MergeSpec
 from airflow_hiveacid.spark.reading.access import Touched, nameable, touching
+from airflow_hiveacid.spark.reading.source import tables_of
 from airflow_hiveacid.spark.statements.merge import merge_events, plan_merge
 from airflow_hiveacid.spark.statements.reach import is_bounded, partitions_reached
 from airflow_hiveacid.spark.writing.job import Change, run_change
@@ -30,8 +31,8 @@ def merge(job: JobContext) -> JobResult:
     table = job.changeable_table(spec.target, "MERGE")
     source = job.source_shape(spec.source)
     program = plan_merge(job.spark, table, spec, source)
-    # An ACID table is read under the job's snapshot, which comes with the locks.
-    looks_ahead = spec.source.table is None and is_bounded(program)
+    # ACID tables are read under the job's snapshot, which comes with the locks.
+    looks_ahead = not tables_of(spec.source) and is_bounded(program)
     kept = program.moment.fixed_in(source).localCheckpoint() if looks_ahead else None
 
     def reach(known: tuple[PartitionInfo, ...]) -> tuple[PartitionName, ...] | None:

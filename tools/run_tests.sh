@@ -6,7 +6,7 @@ set -uo pipefail
 mkdir -p build
 rm -f build/junit-spark.xml build/junit-oldest-spark.xml build/junit-airflow.xml
 rooms=()
-for room in format plan jobs metastore storage spark local; do rooms+=("airflow_hiveacid/$room"); done
+for room in format plan jobs metastore storage spark sql local; do rooms+=("airflow_hiveacid/$room"); done
 
 .venv-spark/bin/python -m pytest -m "not airflow and not bench" --doctest-modules \
   --junitxml=build/junit-spark.xml "$@" tests "${rooms[@]}"

@@ -4,6 +4,7 @@
     |- InputError                      what was asked for cannot be done; nothing was written
     |  |- ConfigurationError           a connection, option or file system setting is wrong
     |  |- ContractVersionError         operator and application speak different versions
+    |  |- SqlTextError                 a statement's text, with its line and column
     |  |- InvalidNameError             not a table, partition or directory name
     |  |- TableNotFoundError           |- PartitionNotFoundError
     |  |- NotTransactionalError        |- InsertOnlyTableError       |- SortedTableError
@@ -111,6 +112,19 @@ class InvalidNameError(InputError):
         self.name, self.what = name, what
         shown = name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}..."
         super().__init__(f"{shown!r} is not a valid {what}")
+
+
+class SqlTextError(InputError):
+    """A statement's text cannot be done as it stands; `line` and `column` count from 1."""
+
+    def __init__(
+        self, *, statement: int, line: int, column: int, problem: str, remedy: str
+    ) -> None:
+        self.statement, self.line, self.column = statement, line, column
+        self.problem, self.remedy = problem, remedy
+        super().__init__(
+            f"statement {statement}, line {line}, column {column}: {problem}; {remedy}"
+        )
 
 
 class _TableError(InputError):

@@ -39,9 +39,11 @@ from airflow_hiveacid.jobs.endpoint import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSpec:
-    """Where rows come from: files, an ACID table, or values; exactly one of the three.
+    """Where rows come from: files, an ACID table, values, or a query; exactly one of the four.
 
     `query` is a Spark SQL SELECT over the view `source`; without it the rows go on as they are.
+    With `tables` it is the source itself: they say which ACID table (`db.table`) each view is that
+    it reads, and there may be none.
     """
 
     format: str | None = None
@@ -51,6 +53,7 @@ class SourceSpec:
     columns: tuple[str, ...] = ()
     values: tuple[tuple[str | int | float | bool | None, ...], ...] | None = None
     query: str | None = None
+    tables: Mapping[str, str] | None = None
 
 
 class InsertMode(enum.Enum):
@@ -60,14 +63,26 @@ class InsertMode(enum.Enum):
     OVERWRITE = "overwrite"
 
 
+class ColumnMatch(enum.Enum):
+    """How the source's columns meet the target's, where nobody lists these."""
+
+    NAME = "name"
+    POSITION = "position"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsertSpec:
     """INSERT INTO or INSERT OVERWRITE.
 
-    `columns` names the target columns in the source's order; empty means by name, and missing ones
-    are NULL. `partition` fixes partition columns (static partition). OVERWRITE replaces the
-    partitions that the rows fall into; with a full static partition, that one even if there are no
-    rows; in an unpartitioned table, everything.
+    `columns` names the target columns in the source's order, and missing ones are NULL. If it is
+    empty, columns meet as `match` says: by name, and missing ones are NULL; or by position, as in
+    Hive: all data columns, then the partition columns without a value, none missing.
+
+    `partition` fixes partition columns (static partition); `dynamic_partition` are the others of a
+    PARTITION clause. By position, a table's partition columns are exactly those of such a clause,
+    in its order, if there is one. OVERWRITE replaces the partitions that the rows fall into; with
+    a full static partition, that one even if there are no rows; in an unpartitioned table,
+    everything.
     """
 
     target: str
@@ -75,6 +90,8 @@ class InsertSpec:
     mode: InsertMode = InsertMode.APPEND
     columns: tuple[str, ...] = ()
     partition: Mapping[str, str | None] = field(default_factory=dict)
+    match: ColumnMatch = ColumnMatch.NAME
+    dynamic_partition: tuple[str, ...] = ()
 
 
 class MergeWhen(enum.Enum):
@@ -99,12 +116,14 @@ class MergeClause:
 
     `set` maps target columns to Spark SQL expressions over `t` (target) and `s` (source). None
     means every target column that the source has too, from the source (`UPDATE SET *`, `INSERT *`).
+    `values` are an insert's expressions for all columns of the target, in its order, instead.
     """
 
     when: MergeWhen
     action: MergeAction
     condition: str | None = None
     set: Mapping[str, str] | None = None
+    values: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,19 +139,27 @@ class MergeSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateSpec:
-    """UPDATE target SET column = expression WHERE condition."""
+    """UPDATE target SET column = expression WHERE condition.
+
+    `tables` says which ACID table (`db.table`) each view is that queries within these ask.
+    """
 
     target: str
     set: Mapping[str, str]
     where: str | None = None
+    tables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteSpec:
-    """DELETE FROM target WHERE condition; no condition deletes every row."""
+    """DELETE FROM target WHERE condition; no condition deletes every row.
+
+    `tables` says which ACID table (`db.table`) each view is that queries within it ask.
+    """
 
     target: str
     where: str | None = None
+    tables: Mapping[str, str] = field(default_factory=dict)
 
 
 class CompactionChoice(enum.Enum):
@@ -227,7 +254,7 @@ class JobSpec:
             >>> job = DeleteSpec(target="db.t", where="id = 1")
             >>> metastore = MetastoreEndpoint(uris=("thrift://hms:9083",))
             >>> sorted(JobSpec(job_key="k", metastore=metastore, job=job).statement)
-            ['kind', 'target', 'where']
+            ['kind', 'tables', 'target', 'where']
         """
         parts = to_json(self.job)
         if not isinstance(parts, dict):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.jobs.specs import (
     CleanSpec,
+    ColumnMatch,
     CompactionChoice,
     CompactSpec,
     DeleteSpec,
@@ -106,7 +107,9 @@ class HiveAcidInsertOperator(HiveAcidChangeOperator):
         table: `db.table`.
         source: as for `HiveAcidMergeOperator`.
         mode: `append` or `overwrite`.
-        columns: target columns in the source's order; empty means by name.
+        columns: target columns in the source's order; empty means as `match` says.
+        match: `name`, or `position` for the table's own order, partition columns without a value
+            last, as Hive's INSERT has it.
         partition: values of partition columns that all rows get (static partition): texts, whole
             numbers, or None for NULL, which no template and no other task can give.
     """
@@ -118,10 +121,11 @@ class HiveAcidInsertOperator(HiveAcidChangeOperator):
         "mode",
         "columns",
         "partition",
+        "match",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {"conf": "json", "source": "json"}
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - an INSERT says that much
         self,
         *,
         table: str,
@@ -129,6 +133,7 @@ class HiveAcidInsertOperator(HiveAcidChangeOperator):
         mode: str = InsertMode.APPEND.value,
         columns: Sequence[str] = (),
         partition: Mapping[str, str | int | None] = {},
+        match: str = ColumnMatch.NAME.value,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
@@ -137,6 +142,7 @@ class HiveAcidInsertOperator(HiveAcidChangeOperator):
         self.mode = mode
         self.columns = columns
         self.partition = partition
+        self.match = match
         self._nulls = statements.null_columns(partition)
         early = arguments.EarlyChecks(self.task_id)
         early.check(arguments.table_name, table=table)
@@ -144,6 +150,7 @@ class HiveAcidInsertOperator(HiveAcidChangeOperator):
         early.check(bind(arguments.choice, InsertMode), mode=mode)
         early.check(arguments.names, columns=columns)
         statements.check_partition_early(early, partition, self._nulls)
+        early.check(bind(arguments.choice, ColumnMatch), match=match)
 
     def build_job(self) -> InsertSpec:
         """The insert that the rendered arguments describe."""
@@ -153,6 +160,7 @@ class HiveAcidInsertOperator(HiveAcidChangeOperator):
             mode=arguments.choice(InsertMode, self.mode, "mode"),
             columns=arguments.names(self.columns, "columns"),
             partition=statements.partition_values(self.partition, nulls=self._nulls),
+            match=arguments.choice(ColumnMatch, self.match, "match"),
         )
 
 

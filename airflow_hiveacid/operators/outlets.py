@@ -10,33 +10,43 @@ from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs import OnRerun
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from airflow.sdk import BaseOperator, Context
 
+    from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs import JobSpec
 
 
 def describe_outlets(
-    task: BaseOperator, context: Context, spec: JobSpec, result: JobResult
+    task: BaseOperator, context: Context, done: Sequence[tuple[JobSpec, JobResult]]
 ) -> None:
-    """Put the gist of a result into the events of a task's outlets."""
-    if not _is_news(spec, result):
+    """Put the gist of the results into the events of a task's outlets.
+
+    Of several jobs, that of each which changed something, as a list under `statements`.
+    """
+    news = [_gist(result) for spec, result in done if _is_news(spec, result)]
+    if not news:
         # Airflow sends an event for every outlet that a task has when it succeeds.
         task.outlets = []
         return
+    extra: dict[str, JsonValue] = news[0] if len(done) == 1 else {"statements": news}
     events = context["outlet_events"]
     for outlet in task.outlets:
         if isinstance(outlet, Asset):
-            events[outlet].extra.update(
-                {
-                    "table": result.table,
-                    "status": result.status.value,
-                    "txn_id": result.txn_id,
-                    "write_id": result.write_ids.get(result.table),
-                    "rows": result.to_json()["rows"],
-                    "partitions": list(result.partitions),
-                }
-            )
+            events[outlet].extra.update(extra)
+
+
+def _gist(result: JobResult) -> dict[str, JsonValue]:
+    return {
+        "table": result.table,
+        "status": result.status.value,
+        "txn_id": result.txn_id,
+        "write_id": result.write_ids.get(result.table),
+        "rows": result.to_json()["rows"],
+        "partitions": list(result.partitions),
+    }
 
 
 def _is_news(spec: JobSpec, result: JobResult) -> bool:

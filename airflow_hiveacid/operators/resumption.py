@@ -70,4 +70,8 @@ class Resumable:
 
 
 def _what(spec: JobSpec) -> JsonValue:
-    return {"generation": spec.generation, "statement": dict(sorted(spec.statement.items()))}
+    return {
+        "job_key": spec.job_key,
+        "generation": spec.generation,
+        "statement": dict(sorted(spec.statement.items())),
+    }

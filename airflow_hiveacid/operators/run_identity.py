@@ -64,14 +64,18 @@ def note_delivered(context: Context, generation: int) -> None:
         store.set(DELIVERED_KEY, value, retention=NEVER_EXPIRE)
 
 
-def job_key(context: Context) -> str:
-    """What makes this task instance one job: the same for every try.
+def key_of(context: Context, number: int = 1) -> str:
+    """What makes a job of this task instance one job: the same for every try.
+
+    The first has the key of a task with one job, so that a retry finds it done, however many have
+    been added behind it meanwhile.
 
     Example:
         >>> from types import SimpleNamespace
         >>> ti = SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=-1, try_number=2)
-        >>> job_key({"ti": ti})
-        'd/r/t/-1'
+        >>> key_of({"ti": ti}), key_of({"ti": ti}, 2)
+        ('d/r/t/-1', 'd/r/t/-1#2')
     """
     ti = context["ti"]
-    return f"{ti.dag_id}/{ti.run_id}/{ti.task_id}/{ti.map_index}"
+    key = f"{ti.dag_id}/{ti.run_id}/{ti.task_id}/{ti.map_index}"
+    return key if number == 1 else f"{key}#{number}"

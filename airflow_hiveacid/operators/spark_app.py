@@ -1,16 +1,15 @@
-"""How a task runs one packaged Spark application and gets its result back.
+"""How a task runs packaged Spark applications and gets their results back.
 
-Takes a job from a subclass; ships it as a JSON file beside the application and the zip of our
-code, lets the Spark provider submit, and answers what the application wrote. The driver owns the
-metastore transaction, so nothing of the table is touched here, except to abort when the task is
-killed.
+Takes jobs from a subclass, one for most; ships each as a JSON file beside the application and the
+zip of our code, lets the Spark provider submit, and answers what the application wrote. The driver
+owns the metastore transaction, so nothing of the table is touched here, except to abort when the
+task is killed.
 """
 
 from __future__ import annotations
 
 import tempfile
 import uuid
-from abc import abstractmethod
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +22,7 @@ from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     EarlierRunUnknownError,
+    HiveAcidError,
     JobFailedError,
     StatementChangedError,
     StorageError,
@@ -37,7 +37,7 @@ from airflow_hiveacid.operators.outlets import describe_outlets
 from airflow_hiveacid.operators.result_file import ResultFile
 from airflow_hiveacid.operators.resumption import Resumable
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
-from airflow_hiveacid.operators.run_identity import generation_of, job_key, note_delivered
+from airflow_hiveacid.operators.run_identity import generation_of, key_of, note_delivered
 from airflow_hiveacid.operators.spark_target import SparkTarget, spark_on_path
 
 if TYPE_CHECKING:
@@ -65,10 +65,11 @@ _SIZING: Final = (
 
 
 class HiveAcidSparkOperator(SparkSubmitOperator):
-    """Run one Hive ACID job with `spark-submit`; the base of every operator of this package.
+    """Run Hive ACID jobs with `spark-submit`; the base of every operator of this package.
 
     Everything that `SparkSubmitOperator` takes may be given too. What it returns, and so pushes to
-    XCom, is the `JobResult` as JSON: rows by kind, files, bytes, write IDs, seconds.
+    XCom, is the `JobResult` as JSON: rows by kind, files, bytes, write IDs, seconds. Of several
+    jobs it is `{"statements": [...]}`, with one of these for each.
 
     Args:
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
@@ -151,35 +152,61 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
             arguments.optional_number, lock_timeout_s=lock_timeout_s, heartbeat_s=heartbeat_s
         )
 
-    @abstractmethod
     def build_job(self) -> Job:
-        """The job that the rendered arguments describe.
+        """The job that the rendered arguments describe, of an operator that has one.
 
         Raises:
             InputError: an argument is wrong.
         """
+        raise NotImplementedError(f"{type(self).__name__} does not say what its jobs are")
+
+    def build_jobs(self) -> Sequence[Job]:
+        """The jobs that the rendered arguments describe, in order.
+
+        Each is a transaction of its own and is done once: a retry passes over those that are done.
+
+        Raises:
+            InputError: an argument is wrong.
+        """
+        return (self.build_job(),)
 
     def execute(self, context: Context) -> dict[str, JsonValue]:  # type: ignore[override]  # it answers None
-        """Run the job and answer its result as JSON.
+        """Run the jobs, one after another, and answer their results as JSON.
 
         Raises:
             InputError: the input was refused; the retry policy fails the task at once.
-            HiveAcidError: the job failed; retrying may help and never applies a change twice.
+            HiveAcidError: a job failed; retrying may help and never applies a change twice.
         """
+        done: list[tuple[JobSpec, JobResult]] = []
+        jobs = self.build_jobs()
         try:
-            result = self._run(context)
+            for number, job in enumerate(jobs, start=1):
+                if len(jobs) > 1:
+                    self.log.info("statement %d of %d", number, len(jobs))
+                with self._placed(number):
+                    done.append(self._run(context, job, key_of(context, number)))
         except (StatementChangedError, EarlierRunUnknownError):
             # Told to look and to clear the task: that clear is a new order.
-            if self._spec is not None:
-                note_delivered(context, self._spec.generation)
+            note_delivered(context, generation_of(context))
             raise
-        self.log.info("%s", summary(result))
-        for line in self.describe(result):
-            self.log.info("%s", line)
-        if self._spec is not None:
-            describe_outlets(self, context, self._spec, result)
-            note_delivered(context, self._spec.generation)
-        return result.to_json()
+        describe_outlets(self, context, done)
+        note_delivered(context, done[-1][0].generation)
+        results = [result.to_json() for _, result in done]
+        return results[0] if len(results) == 1 else {"statements": results}
+
+    @contextmanager
+    def _placed(self, number: int) -> Iterator[None]:
+        """Say of an error which job it is of, where the arguments have places."""
+        try:
+            yield
+        except HiveAcidError as error:
+            if place := self.place_of(number):
+                error.add_note(place)
+            raise
+
+    def place_of(self, number: int) -> str:  # noqa: ARG002 - for subclasses
+        """Where in the arguments a job is, by its number from 1; nothing if there is only one."""
+        return ""
 
     def rerun_terms(self) -> dict[str, Any]:
         """What of the job description says how a run is to be taken that was done before."""
@@ -208,13 +235,14 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
             Resumable(store).note(self._spec)
         return super().submit_job(context)
 
-    def _run(self, context: Context) -> JobResult:
+    def _run(self, context: Context, job: Job, key: str) -> tuple[JobSpec, JobResult]:
+        """Run one job, and answer it as it was submitted, with its result."""
         settings = HiveAcidHook(self.hive_acid_conn_id).settings
         target = SparkTarget.resolve(self._conn_id, self.deploy_mode, self.conf or {})
         with tempfile.TemporaryDirectory(prefix="hiveacid-") as scratch:
             directory = Path(scratch)
             place = self._result_file(settings, target, directory)
-            spec = self._build_spec(context, settings, place)
+            spec = self._build_spec(context, settings, place, job=job, key=key)
             spec_file = directory / f"{spec.kind}-{uuid.uuid4().hex}.json"
             spec_file.write_text(spec.dump(), encoding="utf-8")
             self._spec = spec
@@ -227,7 +255,11 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
             raise JobFailedError(
                 "the task was killed: its Spark driver is stopped, its transaction aborted"
             ) from failure
-        return judge(spec, result, exit_code=self._exit_code(target), failure=failure)
+        judged = judge(spec, result, exit_code=self._exit_code(target), failure=failure)
+        self.log.info("%s", summary(judged))
+        for line in self.describe(judged):
+            self.log.info("%s", line)
+        return spec, judged
 
     def _resumable(self, context: Context, target: SparkTarget) -> Resumable | None:
         """The notes of a submission that a retry can take up again, if this is one."""
@@ -238,16 +270,22 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         return Resumable(store, (self.external_id_key, self._K8S_DRIVER_STATUS_KEY))
 
     def _build_spec(
-        self, context: Context, settings: MetastoreSettings, result_file: ResultFile
+        self,
+        context: Context,
+        settings: MetastoreSettings,
+        result_file: ResultFile,
+        *,
+        job: Job,
+        key: str,
     ) -> JobSpec:
         lock_timeout_s = arguments.optional_number(self.lock_timeout_s, "lock_timeout_s")
         return JobSpec(
-            job_key=job_key(context),
+            job_key=key,
             generation=generation_of(context),
             attempt=str(AttemptId.new(context["ti"].try_number)),
             **self.rerun_terms(),
             metastore=settings.endpoint,
-            job=self.build_job(),
+            job=job,
             lock_timeout_s=settings.lock_timeout_s if lock_timeout_s is None else lock_timeout_s,
             heartbeat_s=arguments.optional_number(self.heartbeat_s, "heartbeat_s"),
             result_uri=result_file.uri,

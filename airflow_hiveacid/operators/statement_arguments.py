@@ -35,7 +35,14 @@ if TYPE_CHECKING:
     from airflow_hiveacid.operators.arguments import EarlyChecks
 
 _SCALARS: Final = str | int | float | None  # truth values are whole numbers in Python
-_LATER_SOURCE: Final = {"format": "later", "location": "later", "table": "later.on", "values": ()}
+_LATER_SOURCE: Final = {
+    "format": "later",
+    "location": "later",
+    "table": "later.on",
+    "values": (),
+    "tables": {},
+    "query": "later",
+}
 
 
 def check_source_early(early: EarlyChecks, value: object) -> None:
@@ -90,6 +97,8 @@ def source_spec(value: object, argument: str = "source") -> SourceSpec:
         given["options"] = _options(given["options"], f"{argument}['options']")
     if given.get("values") is not None:
         given["values"] = _rows(given["values"], f"{argument}['values']")
+    if given.get("tables") is not None:
+        given["tables"] = _tables(given["tables"], f"{argument}['tables']")
     spec = SourceSpec(**given)
     check_source(spec)
     return spec
@@ -137,6 +146,8 @@ def merge_clause(value: object, argument: str) -> MergeClause:
         given["condition"] = condition(given["condition"], f"{argument}['condition']")
     if "set" in given:
         given["set"] = assignments(given["set"], f"{argument}['set']")
+    if given.get("values") is not None:
+        given["values"] = _expressions(given["values"], f"{argument}['values']")
     clause = MergeClause(**given)
     if (problem := clause_problem(clause)) is not None:
         raise ConfigurationError(f"{argument}: {problem}")
@@ -192,6 +203,22 @@ def _options(value: object, argument: str) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{argument} must be a mapping, found {value!r}")
     return {str(k): str(v) for k, v in value.items()}
+
+
+def _expressions(value: object, argument: str) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise ConfigurationError(f"{argument} must be a list of SQL expressions, found {value!r}")
+    return tuple(text(entry, f"{argument}[{i}]") for i, entry in enumerate(value))
+
+
+def _tables(value: object, argument: str) -> dict[str, str]:
+    """ACID tables by the names of the views that they are to the query."""
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{argument} must map views to tables, found {value!r}")
+    return {
+        text(view, argument): table_name(name, f"{argument}[{view!r}]")
+        for view, name in value.items()
+    }
 
 
 def _rows(value: object, argument: str) -> tuple[tuple[str | int | float | None, ...], ...]:

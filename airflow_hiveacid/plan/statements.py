@@ -29,6 +29,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.table import FileFormat, Storage, TableInfo, TransactionalKind
 from airflow_hiveacid.jobs.specs import (
+    ColumnMatch,
     InsertSpec,
     MergeAction,
     MergeClause,
@@ -39,7 +40,7 @@ from airflow_hiveacid.jobs.specs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from airflow_hiveacid.format.table import PartitionInfo
 
@@ -153,17 +154,20 @@ def check_insertable(table: TableInfo) -> None:
 
 
 def check_source(source: SourceSpec) -> None:
-    """Refuse a source that is not exactly one of files, table and values.
+    """Refuse a source that is not exactly one of files, table, values and tables.
 
     Raises:
         ConfigurationError: it is none or several, or its rows differ in length.
     """
-    given = [source.location is not None, source.table is not None, source.values is not None]
-    if sum(given) != 1:
+    places = (source.location, source.table, source.values, source.tables)
+    given = sum(place is not None for place in places)
+    if given != 1:
         raise ConfigurationError(
-            "a source is exactly one of: location (with format), table, values;"
-            f" {sum(given)} of them were given"
+            "a source is exactly one of: location (with format), table, values, tables (with"
+            f" query); {given} of them were given"
         )
+    if source.tables is not None and not source.query:
+        raise ConfigurationError("a source of several tables needs a query over their views")
     if source.location is not None and not source.format:
         raise ConfigurationError(f"source {source.location} needs a format, such as parquet")
     for number, row in enumerate(source.values or ()):
@@ -185,6 +189,10 @@ def clause_problem(clause: MergeClause) -> str | None:
         return f"WHEN {when} cannot {clause.action.value}; it can {can}"
     if clause.action is MergeAction.DELETE and clause.set is not None:
         return f"WHEN {when} deletes, so it cannot set columns; drop 'set', or make it an update"
+    if clause.values is not None and clause.action is not MergeAction.INSERT:
+        return f"WHEN {when} does not insert, so it has no values; name the columns in 'set'"
+    if clause.values is not None and clause.set is not None:
+        return f"WHEN {when} has 'set' and 'values'; give one of them"
     is_update = clause.action is MergeAction.UPDATE
     if is_update and clause.set is None and clause.when is MergeWhen.NOT_MATCHED_BY_SOURCE:
         return "an update of rows without a source row needs its assignments named, in 'set'"
@@ -242,6 +250,13 @@ def _update_assignments(table: TableInfo, clause: MergeClause, source: set[str])
 
 
 def _insert_assignments(table: TableInfo, clause: MergeClause, source: set[str]) -> dict[str, str]:
+    if clause.values is not None:
+        if len(clause.values) != len(table.column_names):
+            raise ConfigurationError(
+                f"MERGE into {table.ref} inserts {len(clause.values)} values, the table has"
+                f" {len(table.column_names)} columns, those of its partitions included"
+            )
+        return dict(zip(table.column_names, clause.values, strict=True))
     given = (
         {name.lower(): expression for name, expression in clause.set.items()}
         if clause.set is not None
@@ -292,12 +307,13 @@ def resolve_insert(
     """Say which expression over the source fills each column of the target.
 
     Columns in `spec.partition` get that constant; `spec.columns` names the targets of the source's
-    columns in order; without it columns meet by name and a missing one is NULL.
+    columns in order; without it columns meet as `spec.match` says. By name, a missing one is NULL.
 
     Raises:
         UnknownColumnError: a column is named that the table does not have, or none of the source's
             is.
-        ConfigurationError: a column is given twice, or the numbers of columns differ.
+        ConfigurationError: a column is given twice, the numbers of columns differ, or the PARTITION
+            clause is not that of the table.
     """
     fixed = {name.lower(): value for name, value in spec.partition.items()}
     partition_columns = {c.name for c in table.partition_columns}
@@ -307,9 +323,11 @@ def resolve_insert(
                 table=table.ref, column=name, known=tuple(sorted(partition_columns))
             )
     targets = [c.lower() for c in (spec.columns or source_columns)]
+    if not spec.columns and spec.match is ColumnMatch.POSITION:
+        targets = _by_position(table, spec, fixed)
     if len(targets) != len(source_columns):
         raise ConfigurationError(
-            f"INSERT into {table.ref} names {len(targets)} columns,"
+            f"INSERT into {table.ref} gives {len(targets)} columns,"
             f" the source has {len(source_columns)}"
         )
     given: dict[str, str] = {}
@@ -321,6 +339,20 @@ def resolve_insert(
     for name, value in fixed.items():
         given[name] = "NULL" if value is None else sql_string(value)
     return {name: given.get(name, "NULL") for name in table.column_names}
+
+
+def _by_position(table: TableInfo, spec: InsertSpec, fixed: Collection[str]) -> list[str]:
+    """The target columns in the order in which the source's columns are for them."""
+    names = [c.name for c in table.partition_columns]
+    static, dynamic = names[: len(fixed)], names[len(fixed) :]
+    given = [name.lower() for name in spec.dynamic_partition]
+    if (fixed or given) and (set(static) != set(fixed) or dynamic != given):
+        raise ConfigurationError(
+            f"INSERT into {table.ref}: PARTITION ({', '.join([*fixed, *given])}) is not that of the"
+            f" table, whose partition columns are {', '.join(names) or 'none'}; name all of them in"
+            " that order"
+        )
+    return [*(c.name for c in table.columns), *dynamic]
 
 
 def sql_string(text: str) -> str:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "dags"
-EXAMPLE_FILES = ("readme", "compaction")
-EXAMPLES = ("merge_customers", "compact_customers")
+EXAMPLE_FILES = ("readme", "sql", "compaction")
+EXAMPLES = ("merge_customers", "change_customers", "compact_customers")
 CHANGES = "file:///changes"
 
 

@@ -12,13 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 import psutil
 import pytest
 
-from airflow_hiveacid.format.errors import JobFailedError, TableNotFoundError
+from airflow_hiveacid.format.errors import (
+    JobFailedError,
+    TableNotFoundError,
+    UnknownColumnError,
+)
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.operators.hive_acid import (
     HiveAcidCompactOperator,
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
 )
+from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_support import context_of, run_task
 
@@ -89,6 +94,23 @@ def test_rows_are_written_deleted_and_compacted_once_each(
         task_id="compact", table=str(table.ref), choice="major", **_SMALL
     )
     assert run_task(compact, context_of("compact"))["status"] == "committed"
+    assert _rows(warehouse, table) == [1, 3]
+
+
+def test_a_retry_of_several_statements_passes_over_those_that_are_done(
+    warehouse: Warehouse, table: TableInfo
+) -> None:
+    def task(condition: str) -> HiveAcidSqlOperator:
+        text = f"INSERT INTO t VALUES (1), (2), (3); DELETE FROM t WHERE {condition}"
+        return HiveAcidSqlOperator(task_id="change", sql=text, database=warehouse.db, **_SMALL)
+
+    with pytest.raises(UnknownColumnError, match="idd"):
+        run_task(task("idd = 2"), context_of("change"))
+    assert _rows(warehouse, table) == [1, 2, 3]
+    again = run_task(
+        task("id IN (SELECT x.id FROM t x) AND id = 2"), context_of("change", try_number=2)
+    )
+    assert [one["status"] for one in again["statements"]] == ["already_done", "committed"]
     assert _rows(warehouse, table) == [1, 3]
 
 

@@ -279,6 +279,14 @@ WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
         r"clauses\[0\]\['when'\] must be one of matched, ",
     ),
     (HiveAcidMergeOperator, {**MERGE, "keys": [1]}, "keys must be text"),
+    *(
+        (HiveAcidMergeOperator, {**MERGE, "clauses": [{"when": "not_matched", **clause}]}, message)
+        for clause, message in (
+            ({"action": "insert", "values": "s.a"}, r"\['values'\] must be a list of SQL"),
+            ({"action": "insert", "values": [1]}, r"\['values'\]\[0\] must be text"),
+            ({"action": "insert", "values": ["1"], "set": {"a": "1"}}, "'set' and 'values'"),
+        )
+    ),
     (HiveAcidUpdateOperator, {"table": "db.t", "assignments": {}}, "assignments must map"),
     (HiveAcidUpdateOperator, {"table": "db.t", "assignments": {"a": 1}}, r"\['a'\] must be text"),
     (
@@ -306,7 +314,10 @@ WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
     *(
         (HiveAcidInsertOperator, {"table": "db.t", "source": source}, message)
         for source, message in (
-            ({}, "exactly one of: location .with format., table, values; 0 of them"),
+            ({}, "exactly one of: location .with format., table, values, tables .*; 0 of them"),
+            ({"tables": {"a": "db.a"}}, "needs a query over their views"),
+            ({"tables": {"a": "b"}, "query": "select 1"}, "not a valid table name"),
+            ({"tables": ["db.a"], "query": "select 1"}, r"source\['tables'\] must map views"),
             ({"table": "db.s", "values": [[1]]}, "exactly one of: .*; 2 of them"),
             ({"location": "/data"}, "source /data needs a format"),
             ({"location": 5, "format": "csv"}, r"source\['location'\] must be text"),

@@ -21,6 +21,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "plan": (),
     "jobs": (),
     "local": (),
+    "sql": ("sqlglot",),
     "metastore": ("thrift", "hmsclient", "six"),
     "storage": ("pyarrow", "google", "pyorc", "numpy", "tzdata"),
 }

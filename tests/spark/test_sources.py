@@ -61,7 +61,7 @@ def test_a_source_that_may_be_late_is_told_from_a_wrong_one(
     if "location" in source:
         source = {**source, "location": str(tmp_path / str(source["location"]))}
     with pytest.raises(error) as raised:
-        load_source(spark, SourceSpec(**source), None)  # type: ignore[arg-type]
+        load_source(spark, SourceSpec(**source), {})  # type: ignore[arg-type]
     assert type(raised.value) is error
     assert error is errors.StorageError or raised.value.retryable == (
         error is errors.SourceNotFoundError
@@ -115,7 +115,7 @@ def test_nanosecond_timestamps_of_parquet_arrive_exactly_whatever_the_zone(
     assert lab4.run(spec).rows.updated == 3
     lab4.spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
-        frame = load_source(lab4.spark, source, None)
+        frame = load_source(lab4.spark, source, {})
         assert sorted(r.ts for r in frame.collect() if r.ts) == sorted(t for t in times if t)
     finally:
         lab4.spark.conf.set("spark.sql.session.timeZone", "UTC")
@@ -142,7 +142,7 @@ def test_files_that_disagree_on_their_timestamps_are_refused(
         pq.write_table(table, tmp_path / f"{i}.parquet")
     source = SourceSpec(format="parquet", location=tmp_path.as_uri())
     with pytest.raises(errors.HiveAcidError), typed_failures():
-        load_source(spark, source, None).collect()
+        load_source(spark, source, {}).collect()
 
 
 def test_an_insert_of_files_is_analysed_once(

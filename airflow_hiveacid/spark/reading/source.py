@@ -1,7 +1,7 @@
 """Where the rows of an INSERT or MERGE come from, as a frame that is read exactly once.
 
-Takes a `SourceSpec`; gives a frame. A source that is missing or unreadable is an error before any
-transaction is begun.
+Takes a `SourceSpec` and the frames of the ACID tables in it; gives a frame. A source that is
+missing or unreadable is an error before any transaction is begun.
 """
 
 from __future__ import annotations
@@ -21,9 +21,14 @@ from airflow_hiveacid.spark.failures import SPARK_ERRORS, condition_of, reason_o
 from airflow_hiveacid.spark.reading.nanoseconds import load_parquet
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_hiveacid.jobs.specs import SourceSpec
+
+SOURCE_VIEW: Final = "source"
+"""What a source is to its own query."""
 
 # What Spark says of files that may come later: no path, or an empty one.
 _MISSING: Final = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
@@ -36,16 +41,33 @@ def describe(source: SourceSpec) -> str:
         return f"VALUES ({len(source.values)} rows)"
     if source.table is not None:
         return f"table {source.table}"
+    if source.tables is not None:
+        return f"query of {', '.join(sorted(source.tables.values())) or 'no table'}"
     return f"{source.format} {source.location}"
 
 
-def load_source(spark: SparkSession, source: SourceSpec, table: DataFrame | None) -> DataFrame:
+def tables_of(source: SourceSpec | None) -> Mapping[str, str]:
+    """The ACID tables that a source reads, by the name of the view that each is to its query."""
+    if source is None:
+        return {}
+    return {SOURCE_VIEW: source.table} if source.table is not None else source.tables or {}
+
+
+def show(views: Mapping[str, DataFrame]) -> None:
+    """Make frames known to queries, each under its name; earlier ones of that name are replaced."""
+    for name, view in views.items():
+        view.createOrReplaceTempView(name)
+
+
+def load_source(
+    spark: SparkSession, source: SourceSpec, tables: Mapping[str, DataFrame]
+) -> DataFrame:
     """Read a source, lazily.
 
     Args:
         spark: the session.
         source: what to read.
-        table: the frame of `source.table`, read under the job's snapshot.
+        tables: the frames of its `tables_of`, read under the job's snapshot.
 
     Raises:
         SourceNotFoundError: it is not there (yet).
@@ -53,10 +75,14 @@ def load_source(spark: SparkSession, source: SourceSpec, table: DataFrame | None
         StorageError: it cannot be opened for another reason; an outage, perhaps.
     """
     try:
-        frame = _load(spark, source, table)
+        views = tables
+        if source.tables is None:
+            views = {SOURCE_VIEW: _load(spark, source, tables.get(SOURCE_VIEW))}
         if source.query:
-            frame.createOrReplaceTempView("source")
+            show(views)
             frame = spark.sql(source.query)
+        else:
+            frame = views[SOURCE_VIEW]
         _ = frame.schema
     except SPARK_ERRORS as error:
         raise _typed(source, error) from error

@@ -27,6 +27,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.jobs.specs import ColumnMatch
 from airflow_hiveacid.plan.statements import quoted, resolve_insert
 from airflow_hiveacid.spark.catalyst import Moment, expected_bytes, is_repeatable
 from airflow_hiveacid.spark.checked import resolved
@@ -80,6 +81,15 @@ class InsertProgram:
             )
             for name, value in zip(self.expressions, found, strict=True)
         }
+
+
+def in_order(spec: InsertSpec, source: DataFrame) -> DataFrame:
+    """The source with names of its own if those that it has are not distinct, and do not count."""
+    names = {name.lower() for name in source.columns}
+    by_name = not spec.columns and spec.match is ColumnMatch.NAME
+    if by_name or len(names) == len(source.columns):
+        return source
+    return source.toDF(*[f"col{i + 1}" for i in range(len(source.columns))])
 
 
 def plan_insert(

@@ -21,13 +21,13 @@ from airflow_hiveacid.plan.statements import (
 )
 from airflow_hiveacid.spark.reading.access import Touched, nameable, touching
 from airflow_hiveacid.spark.reading.pruning import partitions_where
-from airflow_hiveacid.spark.reading.source import load_source
+from airflow_hiveacid.spark.reading.source import load_source, show, tables_of
 from airflow_hiveacid.spark.reading.target import empty_target
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.staging import check_publishable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -113,16 +113,37 @@ class JobContext:
             InputError, StorageError: the source is missing, unreadable or nonsense.
         """
         check_source(source)
-        table = self.source_table(source)
-        return load_source(self.spark, source, empty_target(self.spark, table) if table else None)
+        tables = self.source_tables(source)
+        shapes = {view: empty_target(self.spark, table) for view, table in tables.items()}
+        return load_source(self.spark, source, shapes)
 
-    def source_table(self, source: SourceSpec | None) -> TableInfo | None:
-        """The ACID table that the source is, if it is one."""
-        if source is None or source.table is None:
-            return None
-        table = self.client.get_table(TableRef.parse(source.table))
-        check_readable(table)
-        return table
+    def source_tables(self, source: SourceSpec | None) -> dict[str, TableInfo]:
+        """The ACID tables that a source reads, by their views (`reading.source.tables_of`).
+
+        Raises:
+            InputError: one is missing or of a kind that is not read.
+        """
+        return self.tables(tables_of(source))
+
+    def tables(self, names: Mapping[str, str]) -> dict[str, TableInfo]:
+        """ACID tables that are read beside the target, by their views.
+
+        Raises:
+            InputError: one is missing or of a kind that is not read.
+        """
+        found = {}
+        for view, name in names.items():
+            found[view] = self.client.get_table(TableRef.parse(name))
+            check_readable(found[view])
+        return found
+
+    def show_shapes(self, names: Mapping[str, str]) -> None:
+        """Make tables known to queries within expressions, without rows, to check a statement.
+
+        Raises:
+            InputError: see `tables`.
+        """
+        show({view: empty_target(self.spark, t) for view, t in self.tables(names).items()})
 
 
 def _writable(table: TableInfo) -> TableInfo:

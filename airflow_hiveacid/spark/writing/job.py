@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -41,7 +41,7 @@ from airflow_hiveacid.spark.reading.access import (
     is_still_all,
     reading,
 )
-from airflow_hiveacid.spark.reading.source import load_source
+from airflow_hiveacid.spark.reading.source import load_source, show
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
 from airflow_hiveacid.spark.tasks import job_group
 from airflow_hiveacid.spark.writing.flat_files import write_flat
@@ -85,7 +85,8 @@ class Change:
 
     `operations` is what it does to the table; they decide the lock. `make_events` turns the target
     (its files under the snapshot) and the source into events. `shape` is the frame that the source
-    was checked by. `partitions` answers the only partitions that it can touch, as they are now,
+    was checked by. `tables` are those that queries within its expressions ask, by their views.
+    `partitions` answers the only partitions that it can touch, as they are now,
     where that is known.
     """
 
@@ -94,6 +95,7 @@ class Change:
     make_events: MakeEvents
     source: SourceSpec | None = None
     shape: DataFrame | None = None
+    tables: Mapping[str, str] = dataclasses.field(default_factory=dict)
     partitions: Callable[[], Touched] = Touched
 
 
@@ -146,6 +148,7 @@ def _run(
     write.check_locations(list(target.elsewhere.values()))
     check_alike(table, target.partitions)
     plan = _write_plan(job, write, target, change)
+    show(_frames(job, txn, job.tables(change.tables)))
     events = change.make_events(target, partial(_source_frame, job, txn, change))
     files = _write(plan, events)
     write.stage(_assemble(plan, files, partitions))
@@ -164,7 +167,8 @@ def _order(
     first_txn_id: TxnId | None,
 ) -> WriteOrder:
     spec = job.spec
-    source = job.source_table(change.source)
+    beside = [*job.source_tables(change.source).values(), *job.tables(change.tables).values()]
+    sources = {table.ref: table for table in beside}
     return WriteOrder(
         run=Run(
             job_key=spec.job_key,
@@ -174,7 +178,7 @@ def _order(
             on_rerun=spec.on_rerun,
         ),
         access=TableAccess(table=change.table, operations=change.operations, partitions=partitions),
-        reads=(reading(job.client, source),) if source else (),
+        reads=tuple(reading(job.client, table) for table in sources.values()),
         lock_timeout_s=spec.lock_timeout_s,
         heartbeat_s=spec.heartbeat_s,
         ledger_retention_s=spec.ledger_retention_s,
@@ -217,18 +221,27 @@ def _write_plan(job: JobContext, write: Write, target: Target, change: Change) -
 
 
 def _source_frame(job: JobContext, txn: Transaction, change: Change) -> DataFrame:
-    """Read the source; an ACID table under the job's own snapshot.
+    """Read the source; ACID tables under the job's own snapshot.
 
     Others are as they were found when the statement was checked: to list their files and to find
     out their columns once more would cost as much again, and find other files.
     """
     if change.source is None:
         raise TypeError("this statement has no source")
-    table = job.source_table(change.source)
-    if table is None and change.shape is not None:
+    tables = job.source_tables(change.source)
+    if not tables and change.shape is not None:
         return change.shape
-    rows = resolve_target(job.spark, job.client, table, txn.snapshot).rows() if table else None
-    return load_source(job.spark, change.source, rows)
+    return load_source(job.spark, change.source, _frames(job, txn, tables))
+
+
+def _frames(
+    job: JobContext, txn: Transaction, tables: Mapping[str, TableInfo]
+) -> dict[str, DataFrame]:
+    """Tables beside the target, as they are under the job's own snapshot."""
+    return {
+        view: resolve_target(job.spark, job.client, table, txn.snapshot).rows()
+        for view, table in tables.items()
+    }
 
 
 def _write(plan: WritePlan, events: Events) -> tuple[StagedFile, ...]:

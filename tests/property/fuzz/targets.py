@@ -22,10 +22,14 @@ from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.ids import BucketId, TxnId, WriteId
 from airflow_hiveacid.format.names import is_hidden, parse_directory_name, parse_file_name
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.format.table import Column, unescape_partition_value
+from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs import JobSpec
 from airflow_hiveacid.plan.reruns import LedgerEntry
+from airflow_hiveacid.sql.literals import text as literal_text
+from airflow_hiveacid.sql.script import read_script
+from airflow_hiveacid.sql.text import Kind, statements_of
 from airflow_hiveacid.storage.acid.read.acid_file import (
     AcidFile,
     FileKind,
@@ -46,7 +50,7 @@ from unit.jobs.test_results import FAILED, RESULT
 from unit.jobs.test_specs import JOBS, spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from airflow_hiveacid.storage.orc.footer import OrcTail
@@ -80,6 +84,18 @@ TXN_LISTS: Final = [
     "27:5:5,7,9:3,4",
     "100:9223372036854775807::10-20,30",
     "12:3:3-6,8:",
+]
+SQL: Final = [
+    "INSERT INTO db.t PARTITION (p = 'a/b', q) SELECT 'x', q FROM db.s -- 'no'",
+    "INSERT OVERWRITE db.t (a, b) VALUES (1, 'x\\ty'), (-2.5, upper(\"z\")), (NULL, 'é' 'f')",
+    "UPDATE db.t x SET a = concat(x.b, 'it\\'s'), b = CASE WHEN a = 'y' THEN 2 END WHERE `c d` > 1",
+    "DELETE FROM db.t WHERE a BETWEEN 'b' AND 'c' AND b IN (SELECT s.b FROM db.s WHERE s.c = 'd')",
+    (
+        "MERGE INTO db.t USING db.s ON t.a = s.b AND t.c = 'k'"
+        " WHEN MATCHED AND s.x = 'u' THEN DELETE"
+        " WHEN NOT MATCHED THEN INSERT VALUES (s.b, 'v', /* 'no' */ 'w')"
+    ),
+    "ALTER TABLE db.t PARTITION (p = 'x y') COMPACT 'major'",
 ]
 WRITE_ID_LISTS: Final = [
     "db.t:27:9223372036854775807::",
@@ -182,6 +198,27 @@ def contracts(dice: Dice, _folder: Path) -> None:
         result = JobResult.parse(result_text)
         again = JobResult.parse(result.dump())
         require(repr(again) == repr(result), f"{result_text} was read as {result}")
+
+
+def sql_text(dice: Dice, _folder: Path) -> None:
+    """Damaged statements: refused, or jobs in which no string of the text is missing."""
+    text = dice.text(";\n".join(dice.choice(SQL) for _ in range(2)), SQL)
+    for piece, statement in zip(statements_of(text), read_script(text), strict=True):
+        said = " ".join(_leaves(to_json(statement.job)))
+        for index, token in enumerate(piece.tokens):
+            if token.kind is Kind.STRING:
+                known = token.raw in said or literal_text(piece, index).lower() in said.lower()
+                require(known, f"{token.raw} of {text!r} is not in {statement.job}")
+
+
+def _leaves(value: object) -> Iterator[str]:
+    """The texts in JSON values, keys left out, partitions as they are spelled without escapes."""
+    if isinstance(value, str):
+        yield unescape_partition_value(value)
+        yield value
+    elif isinstance(value, dict | list):
+        for entry in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(entry)
 
 
 # ---- files ---------------------------------------------------------------------------------------
@@ -332,7 +369,8 @@ def files(dice: Dice, folder: Path) -> None:
 
 
 TARGETS: Final[dict[str, tuple[Callable[[Dice, Path], None], int]]] = {
-    "names": (names, 15_000),
+    "names": (names, 11_000),
+    "SQL text": (sql_text, 4_000),
     "transaction lists": (txn_lists, 20_000),
     "write ID lists": (write_id_lists, 20_000),
     "ledger entries": (ledger_entries, 12_000),

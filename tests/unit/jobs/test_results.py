@@ -63,7 +63,7 @@ def test_a_result_is_plain_json_for_other_tasks() -> None:
     ("changes", "older"),
     [
         ({"version": 0}, "application"),
-        ({"version": 3}, "operator"),
+        ({"version": 99}, "operator"),
         ({"colour": "red"}, "operator"),
         ({"details": []}, "application or the operator"),
         ({"status": "odd"}, "application or the operator"),

@@ -9,6 +9,7 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.specs import (
     JOB_KINDS,
     CleanSpec,
+    ColumnMatch,
     CompactionChoice,
     CompactSpec,
     DeleteSpec,
@@ -49,6 +50,7 @@ JOBS: dict[str, Job] = {
         clauses=(
             MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, condition="s.op = 'U'"),
             MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT, set={"id": "s.id"}),
+            MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT, values=("s.id",)),
             MergeClause(when=MergeWhen.NOT_MATCHED_BY_SOURCE, action=MergeAction.DELETE),
         ),
         condition="t.x > 0",
@@ -97,11 +99,22 @@ def test_a_spec_with_defaults_comes_back() -> None:
     assert JobSpec.parse(sent.dump()) == sent
 
 
+@pytest.mark.parametrize("tables", [{}, {"a": "db.x", "b": "db.y"}])
+def test_a_query_over_tables_comes_back(tables: dict[str, str]) -> None:
+    job = InsertSpec(
+        target="db.t",
+        source=SourceSpec(tables=tables, query="SELECT 1"),
+        match=ColumnMatch.POSITION,
+        dynamic_partition=("p",),
+    )
+    assert JobSpec.parse(spec(job).dump()).job == job
+
+
 @pytest.mark.parametrize(
     ("changes", "older"),
     [
         ({"version": 0}, "operator"),
-        ({"version": 3}, "application"),
+        ({"version": 99}, "application"),
         ({"colour": "red"}, "application"),
         ({"kind": "vacuum"}, "application"),
         ({"job": {"target": "db.t", "where": None, "limit": 1}}, "application"),

@@ -25,6 +25,7 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
 )
 from airflow_hiveacid.jobs.specs import (
+    ColumnMatch,
     InsertSpec,
     MergeAction,
     MergeClause,
@@ -146,6 +147,19 @@ def test_insert_star_gives_every_column_and_null_where_the_source_has_none() -> 
         (MergeClause(when=MergeWhen.MATCHED, action=MergeAction.INSERT), ConfigurationError),
         (MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.DELETE), ConfigurationError),
         (
+            MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, values=("1",)),
+            ConfigurationError,
+        ),
+        (
+            MergeClause(
+                when=MergeWhen.NOT_MATCHED,
+                action=MergeAction.INSERT,
+                set={"a": "1"},
+                values=("1", "2", "3", "4"),
+            ),
+            ConfigurationError,
+        ),
+        (
             MergeClause(when=MergeWhen.NOT_MATCHED_BY_SOURCE, action=MergeAction.UPDATE),
             ConfigurationError,
         ),
@@ -207,7 +221,7 @@ def test_an_insert_with_columns_goes_by_position_and_a_static_partition_by_const
 
 
 def test_an_insert_refuses_wrong_counts_doubles_and_strangers() -> None:
-    with pytest.raises(ConfigurationError, match="names 1 columns, the source has 2"):
+    with pytest.raises(ConfigurationError, match="gives 1 columns, the source has 2"):
         resolve_insert(table(), insert(columns=("a",)), ["x", "y"])
     with pytest.raises(ConfigurationError, match="'p' twice"):
         resolve_insert(table(), insert(partition={"p": "1"}), ["p"])
@@ -215,6 +229,54 @@ def test_an_insert_refuses_wrong_counts_doubles_and_strangers() -> None:
         resolve_insert(table(), insert(), ["zz"])
     with pytest.raises(UnknownColumnError, match="'a'"):
         resolve_insert(table(), insert(partition={"a": "1"}), ["id"])
+
+
+POSITION = {"match": ColumnMatch.POSITION}
+TWO_PARTITIONS = {"partition_columns": tuple(Column(name=n, type="int") for n in ("p", "q"))}
+
+
+def test_an_insert_by_position_takes_data_columns_then_dynamic_partitions() -> None:
+    wide = table(**TWO_PARTITIONS)
+    data = {"id": "`b`", "a": "`id`", "b": "`x`"}
+    given = resolve_insert(wide, insert(**POSITION), ["b", "id", "x", "q", "p"])
+    assert given == data | {"p": "`q`", "q": "`p`"}
+    fixed = insert(**POSITION, partition={"P": "1"}, dynamic_partition=("Q",))
+    assert resolve_insert(wide, fixed, ["b", "id", "x", "y"]) == data | {"p": "'1'", "q": "`y`"}
+    both = insert(**POSITION, partition={"q": "2", "p": "1"})
+    assert resolve_insert(wide, both, ["b", "id", "x"]) == data | {"p": "'1'", "q": "'2'"}
+
+
+@pytest.mark.parametrize(
+    ("clause", "columns"),
+    [
+        ({}, 3),
+        ({}, 6),
+        ({"partition": {"p": "1"}}, 3),
+        ({"partition": {"p": "1"}}, 4),
+        ({"partition": {"q": "1"}, "dynamic_partition": ("p",)}, 4),
+        ({"dynamic_partition": ("q", "p")}, 5),
+        ({"dynamic_partition": ("p",)}, 5),
+        ({"partition": {"p": "1", "q": "2"}}, 4),
+    ],
+)
+def test_an_insert_by_position_needs_every_column_and_the_tables_own_partition_clause(
+    clause: dict[str, object], columns: int
+) -> None:
+    with pytest.raises(ConfigurationError, match=r"INSERT into d\.t"):
+        resolve_insert(
+            table(**TWO_PARTITIONS),
+            insert(**POSITION, **clause),
+            [f"c{i}" for i in range(columns)],
+        )
+
+
+def test_a_merge_inserts_values_in_the_tables_order_and_all_of_them() -> None:
+    clause = dataclasses.replace(INSERT_ALL, values=("1", "s.a", "NULL", "s.p + 1"))
+    (resolved,) = resolve_merge(table(), merge(clause), ["id"])
+    assert resolved.assignments == {"id": "1", "a": "s.a", "b": "NULL", "p": "s.p + 1"}
+    short = dataclasses.replace(INSERT_ALL, values=("1", "2", "3"))
+    with pytest.raises(ConfigurationError, match="inserts 3 values, the table has 4 columns"):
+        resolve_merge(table(), merge(short), ["id"])
 
 
 @pytest.mark.parametrize(
@@ -237,6 +299,8 @@ def test_a_text_becomes_a_literal_that_means_it_and_nothing_else(text: str, lite
         (SourceSpec(), "exactly one of: .*; 0 of them"),
         (SourceSpec(table="d.s", values=()), "exactly one of: .*; 2 of them"),
         (SourceSpec(location="/x"), "source /x needs a format"),
+        (SourceSpec(tables={}), "needs a query"),
+        (SourceSpec(tables={}, query="select 1", table="d.s"), "exactly one of: .*; 2 of them"),
         (SourceSpec(values=((1,), (1, 2))), r"values\[1\] has 2 values"),
         (SourceSpec(values=((1,),), columns=("a", "b")), "has 1 values for 2 columns"),
     ],

@@ -1,0 +1,1 @@
+"""SQL text in Hive's dialect, read on Airflow's side: text in, job descriptions out."""

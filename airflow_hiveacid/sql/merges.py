@@ -1,0 +1,406 @@
+"""MERGE as a job description.
+
+`ON` is taken apart: equalities of a column of the target with one of the source are its keys, what
+is left its further condition. Keys meet by name; where the user's differ, the source is a query
+that gives its columns the names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from sqlglot import exp
+
+from airflow_hiveacid.jobs.specs import (
+    MergeAction,
+    MergeClause,
+    MergeSpec,
+    MergeWhen,
+    SourceSpec,
+)
+from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.sql.changes import agreed, assignments_of, expect_end
+from airflow_hiveacid.sql.expressions import SOURCE, TARGET, Names, column_uses, parsed, written
+from airflow_hiveacid.sql.names import NamedTable, alias_at, column_list, table_name, with_alias
+from airflow_hiveacid.sql.nodes import check_keys, check_table
+from airflow_hiveacid.sql.queries import QUERY_BEGINS, source_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow_hiveacid.sql.text import Piece
+
+_FORM: Final = (
+    "write MERGE INTO db.t [AS] t USING db.s | (SELECT ...) [AS] s ON t.id = s.id WHEN ... THEN ..."
+)
+_SOURCE_ALIAS: Final = "source"
+_ACTIONS: Final = {action.value.upper(): action for action in MergeAction}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Key:
+    """An equality of a column of the target with one of the source, in lower case."""
+
+    target: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _When:
+    """A clause, cut into pieces: `rest` is what follows its action's word."""
+
+    when: MergeWhen
+    action: MergeAction
+    condition: Piece | None
+    rest: Piece
+    node: exp.When
+
+
+def merge_of(piece: Piece, database: str | None) -> MergeSpec:
+    """`MERGE INTO t [[AS] a] USING s | (query) [[AS] b] ON condition WHEN ... THEN ...`.
+
+    Raises:
+        SqlTextError: it is something else, or see `expressions.expression` and
+            `queries.parsed_query`.
+    """
+    _expect(piece, 1, "INTO")
+    target = with_alias(piece, table_name(piece, database, 2), stops=frozenset({"USING"}))
+    _expect(piece, target.end, "USING")
+    source, using, at = _source(piece, target.end + 1, database)
+    _expect(piece, at, "ON")
+    names = _names(piece, target, using)
+    first = piece.find("WHEN", start=at)
+    if first is None:
+        piece.fail("there is no WHEN", _FORM, piece.tokens[-1].end)
+    tree = _checked(piece, target, using)
+    on = piece[at + 1 : first]
+    keys, rest = _taken_apart(on, tree.args["on"], names)
+    clauses = [
+        _when(part, node) for part, node in _whens(piece, first, tree.args["whens"].expressions)
+    ]
+    _check_reachable(clauses)
+    said = tuple(_clause(clause, names) for clause in clauses)
+    if any(key.target != key.source for key in keys):
+        _check_no_star(clauses)
+        columns = _named_columns(keys, names, [*rest, *_expressions(clauses)])
+        source, names = _renamed(source, names, keys, columns)
+        said = tuple(_clause(clause, names) for clause in clauses)
+    return MergeSpec(
+        target=target.full,
+        source=source,
+        keys=tuple(key.target for key in keys),
+        clauses=said,
+        condition=" AND ".join(written(part, parsed(part, names), names) for part in rest) or None,
+    )
+
+
+def _expect(piece: Piece, index: int, word: str) -> None:
+    if piece.word(index) != word:
+        piece[index:].fail(f"{word} is missing", _FORM)
+
+
+def _source(
+    piece: Piece, at: int, database: str | None
+) -> tuple[SourceSpec, NamedTable | str, int]:
+    """The source; the table that it is, or the alias of its query; and the index after it."""
+    stops = frozenset({"ON"})
+    if piece.word(at) == "(":
+        end = piece.closing(at)
+        query = piece[at + 1 : end]
+        if query.word(0) not in QUERY_BEGINS:
+            piece.fail("this is no query", _FORM, piece.tokens[at])
+        alias, after = alias_at(piece, end + 1, stops=stops)
+        if alias is None:
+            piece.fail("the query of USING has no name", "write one after it", piece.tokens[end])
+        return source_of(query, database), alias, after
+    table = with_alias(piece, table_name(piece, database, at), stops=stops)
+    return SourceSpec(table=table.full), table, table.end
+
+
+def _names(piece: Piece, target: NamedTable, using: NamedTable | str) -> Names:
+    source = (using,) if isinstance(using, str) else using.qualifiers
+    both = set(target.qualifiers) & set(source)
+    if both:
+        piece.fail(
+            f"{min(both)!r} is the name of target and source", "give each an alias of its own"
+        )
+    return Names(
+        qualifiers={
+            **dict.fromkeys(target.qualifiers, TARGET),
+            **dict.fromkeys(source, SOURCE),
+        },
+        sides=frozenset({TARGET, SOURCE}),
+    )
+
+
+def _checked(piece: Piece, target: NamedTable, using: NamedTable | str) -> exp.Merge:
+    tree = piece.parsed()
+    if not isinstance(tree, exp.Merge):
+        piece.fail("this is no MERGE", _FORM)
+    check_keys(piece, tree, ("this", "using", "on", "whens"))
+    check_table(piece, tree.this, target)
+    source = tree.args["using"]
+    if isinstance(using, NamedTable):
+        check_table(piece, source, using)
+    elif not isinstance(source, exp.Subquery) or source.alias.lower() != using:
+        piece.fail("it is not clear what USING names", _FORM)
+    if not isinstance(tree.args.get("on"), exp.Expr):
+        piece.fail("ON is missing", _FORM)
+    return tree
+
+
+def _taken_apart(
+    piece: Piece, node: exp.Expr, names: Names
+) -> tuple[tuple[_Key, ...], tuple[Piece, ...]]:
+    """The keys of an ON condition, and the parts of it that are none."""
+    if parsed(piece, names) != node:
+        piece.fail("it is not clear where the condition ends", "put parentheses around it")
+    keys: dict[str, _Key] = {}
+    rest: list[Piece] = []
+    for part in _conjuncts(piece):
+        key = _key(part, names)
+        if key is None or key.target in keys:
+            rest.append(part)
+        else:
+            keys[key.target] = key
+    if not keys:
+        piece.fail(
+            "ON has no equality of a column of the target with a column of the source",
+            "write one, both with their tables' aliases, such as t.id = s.id",
+        )
+    return tuple(keys.values()), tuple(rest)
+
+
+def _conjuncts(piece: Piece) -> list[Piece]:
+    """The parts of a condition that are joined by AND; those of OR stay together."""
+    if piece.find("OR") is not None:
+        return [piece]
+    parts = piece.split("AND")
+    if len(parts) > 1:
+        return [found for part in parts for found in _conjuncts(part)]
+    inner = piece.unwrapped()
+    if len(inner) == len(piece):
+        return [piece]
+    return _conjuncts(inner) if inner.find("OR") is None else [piece]
+
+
+def _key(piece: Piece, names: Names) -> _Key | None:
+    tree = parsed(piece, names)
+    if not isinstance(tree, exp.EQ):
+        return None
+    found: dict[str, str] = {}
+    for side in (tree.this, tree.expression):
+        if not isinstance(side, exp.Column):
+            return None
+        uses = list(column_uses(piece, side, names))
+        if len(uses) != 1 or not uses[0].is_plain or uses[0].side is None:
+            return None
+        found[uses[0].side] = (uses[0].column.name or "").lower()
+    if found.keys() != {TARGET, SOURCE}:
+        return None
+    return _Key(target=found[TARGET], source=found[SOURCE])
+
+
+def _whens(piece: Piece, first: int, nodes: Sequence[exp.When]) -> list[tuple[Piece, exp.When]]:
+    """The clauses, each from the token after WHEN, with what sqlglot made of it."""
+    parts = piece[first + 1 :].split("WHEN")
+    if len(parts) != len(nodes):
+        piece.fail("the clauses cannot be told apart", "put parentheses around CASE")
+    return list(zip(parts, nodes, strict=True))
+
+
+def _when(piece: Piece, node: exp.When) -> _When:
+    """A clause, from the token after WHEN."""
+    when, at = _rows_of(piece)
+    check_keys(piece, node, ("matched", "source", "condition", "then"))
+    is_by_source = when is MergeWhen.NOT_MATCHED_BY_SOURCE
+    said = (when is MergeWhen.MATCHED, is_by_source)
+    if (bool(node.args["matched"]), bool(node.args.get("source"))) != said:
+        piece.fail("it is not clear which rows this clause is about", _FORM)
+    then = piece.find("THEN")
+    if then is None or then + 1 >= len(piece):
+        piece.fail("THEN is missing", _FORM, piece.tokens[-1].end)
+    condition = None
+    if then != at:
+        _expect(piece, at, "AND")
+        condition = piece[at + 1 : then]
+    word = piece.tokens[then + 1]
+    action = _ACTIONS.get(word.word)
+    if action is None:
+        piece.fail(f"{word.raw!r} is none of UPDATE, DELETE, INSERT", _FORM, word)
+    if (when is MergeWhen.NOT_MATCHED) is not (action is MergeAction.INSERT):
+        allowed = "INSERT" if when is MergeWhen.NOT_MATCHED else "UPDATE or DELETE"
+        piece.fail(f"this clause cannot {word.word}", f"write {allowed}", word)
+    return _When(when=when, action=action, condition=condition, rest=piece[then + 2 :], node=node)
+
+
+def _rows_of(piece: Piece) -> tuple[MergeWhen, int]:
+    """Which rows a clause is about, and the index of the token after that."""
+    words = [token.word for token in piece.tokens[:4]]
+    if words[:1] == ["MATCHED"]:
+        return MergeWhen.MATCHED, 1
+    if words == ["NOT", "MATCHED", "BY", "SOURCE"]:
+        return MergeWhen.NOT_MATCHED_BY_SOURCE, 4
+    if words == ["NOT", "MATCHED", "BY", "TARGET"]:
+        return MergeWhen.NOT_MATCHED, 4
+    if words[:2] != ["NOT", "MATCHED"]:
+        piece.fail("WHEN is followed by neither MATCHED nor NOT MATCHED", _FORM)
+    return MergeWhen.NOT_MATCHED, 2
+
+
+def _check_reachable(clauses: Sequence[_When]) -> None:
+    closed: set[MergeWhen] = set()
+    for clause in clauses:
+        if clause.when in closed:
+            clause.rest.fail(
+                "no row reaches this clause: one before it has no condition",
+                "give that one a condition, or put it last",
+            )
+        if clause.condition is None:
+            closed.add(clause.when)
+
+
+def _clause(clause: _When, names: Names) -> MergeClause:
+    node = clause.node
+    condition = None
+    if clause.condition is not None:
+        condition = agreed(clause.condition, node.args.get("condition"), names)
+    elif node.args.get("condition") is not None:
+        clause.rest.fail("the condition of this clause is not clear", "put parentheses around it")
+    then = node.args["then"]
+    set_: dict[str, str] | None = None
+    values: tuple[str, ...] | None = None
+    match clause.action:
+        case MergeAction.DELETE:
+            expect_end(clause.rest, 0)
+        case MergeAction.UPDATE:
+            set_ = _update(clause, then, names)
+        case MergeAction.INSERT:
+            set_, values = _insert(clause, then, names)
+    return MergeClause(
+        when=clause.when, action=clause.action, condition=condition, set=set_, values=values
+    )
+
+
+def _is_star(clause: _When, index: int) -> bool:
+    if clause.rest.word(index) != "*":
+        return False
+    expect_end(clause.rest, index + 1)
+    return True
+
+
+def _update(clause: _When, then: exp.Expr, names: Names) -> dict[str, str] | None:
+    _expect(clause.rest, 0, "SET")
+    if not isinstance(then, exp.Update):
+        clause.rest.fail("this is no UPDATE", _FORM)
+    check_keys(clause.rest, then, ("expressions",))
+    if _is_star(clause, 1):
+        if clause.when is MergeWhen.NOT_MATCHED_BY_SOURCE:
+            clause.rest.fail("there is no source row here", "write SET column = value")
+        return None
+    return assignments_of(clause.rest[1:], names, then.expressions)
+
+
+def _insert(
+    clause: _When, then: exp.Expr, names: Names
+) -> tuple[dict[str, str] | None, tuple[str, ...] | None]:
+    """Expressions by column, or in the table's order where no columns are named."""
+    rest = clause.rest
+    if not isinstance(then, exp.Insert):
+        rest.fail("this is no INSERT", _FORM)
+    check_keys(rest, then, ("this", "expression"))
+    if _is_star(clause, 0):
+        return None, None
+    columns: tuple[str, ...] | None = None
+    at = 0
+    if rest.word(0) == "(":
+        at = rest.closing(0) + 1
+        columns = column_list(rest[:at])
+    if (rest.word(at), rest.word(at + 1)) != ("VALUES", "("):
+        rest.fail("VALUES (...) is missing", "write INSERT [(columns)] VALUES (...)")
+    expect_end(rest, rest.closing(at + 1) + 1)
+    cells = rest[at + 2 : -1].split(",")
+    node = then.expression
+    nodes = node.expressions if isinstance(node, exp.Tuple) else [node]
+    if len(nodes) != len(cells):
+        rest.fail("the values cannot be told apart", "put parentheses around each")
+    values = tuple(agreed(cell, one, names) for cell, one in zip(cells, nodes, strict=True))
+    if columns is None:
+        return None, values
+    if len(columns) != len(values):
+        rest.fail(f"{len(columns)} columns get {len(values)} values", "give each column one")
+    return dict(zip(columns, values, strict=True)), None
+
+
+def _renamed(
+    source: SourceSpec,
+    names: Names,
+    keys: Sequence[_Key],
+    columns: Mapping[str, str],
+) -> tuple[SourceSpec, Names]:
+    """A source whose keys are called as the target's are, and what its columns are called then.
+
+    It has the keys and these columns, given by the user's names of them, and no others.
+    """
+    chosen = {new: old for old, new in columns.items()}
+    chosen |= {key.target: key.source for key in keys}
+    items = ", ".join(f"{quoted(old)} AS {quoted(new)}" for new, old in chosen.items())
+    rows = _SOURCE_ALIAS if source.table else f"({source.query}) AS {_SOURCE_ALIAS}"
+    # names are quoted, and the query is the user's
+    renamed = replace(source, query=f"SELECT {items} FROM {rows}")  # noqa: S608
+    return renamed, replace(names, renamed={old: quoted(new) for old, new in columns.items()})
+
+
+def _named_columns(keys: Sequence[_Key], names: Names, pieces: Sequence[Piece]) -> dict[str, str]:
+    """The source's columns that expressions name, and what they are called beside the keys."""
+    given = {key.target: key.source for key in keys}
+    columns: dict[str, str] = {}
+    for piece in pieces:
+        for use in column_uses(piece, parsed(piece, names), names):
+            if use.side is None:
+                piece.fail(
+                    f"{use.parts[0].raw} may be a column of either table",
+                    "write the table's alias before it: the keys have two names",
+                    use.parts[0],
+                )
+            if use.side == SOURCE:
+                name = (use.column.name or "").lower()
+                is_free = given.get(name, name) == name
+                columns[name] = name if is_free else f"__hiveacid_{name}"
+    return columns
+
+
+def _check_no_star(clauses: Sequence[_When]) -> None:
+    for clause in clauses:
+        if _means_all(clause):
+            clause.rest.fail(
+                "a star cannot be told here: the keys of target and source have two names",
+                "name the columns",
+            )
+
+
+def _means_all(clause: _When) -> bool:
+    """Whether a clause says `SET *` or `INSERT *`."""
+    words = [token.word for token in clause.rest.tokens]
+    return words in (["*"], ["SET", "*"])
+
+
+def _expressions(clauses: Sequence[_When]) -> list[Piece]:
+    """The expressions of clauses, without the columns that they are for."""
+    found: list[Piece] = []
+    for clause in clauses:
+        if clause.condition is not None:
+            found.append(clause.condition)
+        if _means_all(clause) or clause.action is MergeAction.DELETE:
+            continue
+        if clause.action is MergeAction.UPDATE:
+            for part in clause.rest[1:].split(","):
+                equal = part.find("=", "==")
+                if equal is not None:
+                    found.append(part[equal + 1 :])
+        else:
+            at = clause.rest.find("VALUES")
+            if at is not None:
+                found.extend(clause.rest[at + 2 : -1].split(","))
+    return found

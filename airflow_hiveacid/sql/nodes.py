@@ -1,0 +1,185 @@
+"""Which parts of sqlglot's trees this package understands; every other part is refused by name.
+
+A tree is only looked at, never printed. What a node may hold is listed key by key, so that a clause
+that sqlglot reads and we do not is an error and not lost.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sqlglot import exp
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from airflow_hiveacid.sql.names import NamedTable
+    from airflow_hiveacid.sql.text import Piece
+
+_OPERATIONS: Final[tuple[type[exp.Expr], ...]] = (
+    exp.Add, exp.And, exp.Between, exp.BitwiseAnd, exp.BitwiseNot, exp.BitwiseOr, exp.BitwiseXor,
+    exp.Div, exp.DPipe, exp.EQ, exp.GT, exp.GTE, exp.In, exp.IntDiv, exp.Is, exp.Like, exp.LT,
+    exp.LTE, exp.Mod, exp.Mul, exp.Neg, exp.NEQ, exp.Not, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Or,
+    exp.PropertyEQ, exp.Sub,
+)  # fmt: skip
+_PARTS: Final[tuple[type[exp.Expr], ...]] = (
+    exp.All, exp.Any, exp.Boolean, exp.Bracket, exp.Column, exp.ColumnDef, exp.DataType,
+    exp.DataTypeParam, exp.Distinct, exp.Dot, exp.Identifier, exp.Interval, exp.IntervalSpan,
+    exp.Literal, exp.Null, exp.Paren, exp.Star, exp.Tuple, exp.Var,
+)  # fmt: skip
+# sqlglot counts them among the functions; Hive has none of them.
+_NO_FUNCTIONS: Final[tuple[type[exp.Expr], ...]] = (
+    exp.Collate, exp.JSONBContains, exp.ParameterizedAgg,
+)  # fmt: skip
+
+QUERY_KEYS: Final[Mapping[type[exp.Expr], Collection[str]]] = {
+    exp.Select: (
+        "with_", "distinct", "expressions", "from_", "joins", "laterals", "where", "group",
+        "having", "windows", "order", "sort", "cluster", "distribute", "limit", "offset",
+    ),
+    exp.Union: ("with_", "this", "expression", "distinct", "order", "limit", "offset"),
+    exp.Except: ("with_", "this", "expression", "distinct", "order", "limit", "offset"),
+    exp.Intersect: ("with_", "this", "expression", "distinct", "order", "limit", "offset"),
+    exp.Subquery: ("this", "alias"),
+    exp.With: ("expressions",),  # and not `recursive`
+    exp.CTE: ("this", "alias"),
+    exp.TableAlias: ("this", "columns"),
+    exp.From: ("this",),
+    exp.Table: ("this", "db", "catalog", "alias", "laterals"),
+    exp.Join: ("this", "side", "kind", "on", "using"),
+    exp.Lateral: ("this", "view", "outer", "alias"),
+    exp.Where: ("this",),
+    exp.Having: ("this",),
+    exp.Group: ("expressions", "rollup", "cube", "grouping_sets"),
+    exp.Rollup: ("expressions",),
+    exp.Cube: ("expressions",),
+    exp.GroupingSets: ("expressions",),
+    exp.Order: ("expressions",),
+    exp.Sort: ("expressions",),
+    exp.Cluster: ("expressions",),
+    exp.Distribute: ("expressions",),
+    exp.Ordered: ("this", "desc", "nulls_first"),
+    exp.Limit: ("expression",),
+    exp.Offset: ("expression",),
+    exp.Alias: ("this", "alias"),
+    exp.Aliases: ("this", "expressions"),
+    exp.Window: ("this", "partition_by", "order", "spec", "alias", "over"),
+    exp.WindowSpec: ("kind", "start", "start_side", "end", "end_side"),
+    exp.Exists: ("this",),
+    exp.IgnoreNulls: ("this",),
+    exp.RespectNulls: ("this",),
+    exp.Distinct: ("expressions",),
+    exp.Star: (),
+}  # fmt: skip
+"""What only queries hold, and what of it is understood."""
+
+_NAMES: Final[Mapping[type[exp.Expr], str]] = {
+    exp.TableSample: "TABLESAMPLE",
+    exp.Values: "VALUES as a table",
+    exp.Collate: "COLLATE",
+    exp.Returning: "RETURNING",
+    exp.Hint: "a hint",
+}
+
+
+def check_expression(piece: Piece, tree: exp.Expr, *, with_queries: bool) -> None:
+    """Refuse what an expression holds that is not understood; queries, too, unless they are.
+
+    Raises:
+        SqlTextError: it does.
+    """
+    for node in tree.walk(prune=lambda inner: isinstance(inner, exp.Query)):
+        if not isinstance(node, exp.Query):
+            if not _is_understood(node):
+                _refuse(piece, node)
+            continue
+        at = next((t for t in piece.tokens if t.word in {"SELECT", "WITH", "VALUES"}), None)
+        if not with_queries:
+            piece.fail(
+                "a query within an expression of this statement is not supported yet",
+                "put it into the source of a MERGE",
+                at,
+            )
+        if any(True for _ in node.find_all(exp.With)) or isinstance(node.parent, exp.Any | exp.All):
+            piece.fail(
+                "WITH, ANY and ALL are not supported in a query within an expression",
+                "write IN (SELECT ...) or EXISTS (SELECT ...)",
+                at,
+            )
+        check_query(piece, node)
+
+
+def check_query(piece: Piece, tree: exp.Expr) -> None:
+    """Refuse what a query holds that is not understood.
+
+    Raises:
+        SqlTextError: it does.
+    """
+    for node in tree.walk():
+        keys = QUERY_KEYS.get(type(node))
+        if keys is None and not _is_understood(node):
+            _refuse(piece, node)
+        if keys is not None:
+            check_keys(piece, node, keys)
+
+
+def check_keys(piece: Piece, node: exp.Expr, known: Collection[str]) -> None:
+    """Refuse a node that says something beside what is known.
+
+    Raises:
+        SqlTextError: it does.
+    """
+    for key, value in node.args.items():
+        if value and key not in known:
+            inner = value[0] if isinstance(value, list) else value
+            name = _name(inner) if isinstance(inner, exp.Expr) else key.strip("_").upper()
+            piece.fail(
+                f"{name} in {_name(node)} is not supported",
+                "write the statement without it",
+                position_of(piece, inner if isinstance(inner, exp.Expr) else node),
+            )
+
+
+def check_table(piece: Piece, node: exp.Expr, table: NamedTable, *more: str) -> None:
+    """Refuse a table that sqlglot reads otherwise than we do, or that says more than its name.
+
+    Raises:
+        SqlTextError: it is one.
+    """
+    check_keys(piece, node, ("this", "db", "alias", *more))
+    name, db = node.name.lower(), node.text("db").lower() or table.ref.db
+    if (db, name, node.alias.lower()) != (table.ref.db, table.ref.name, table.alias or ""):
+        piece.fail(
+            "it is not clear which table this is, and what it is called",
+            "write db.table AS alias",
+            position_of(piece, node),
+        )
+
+
+def position_of(piece: Piece, node: exp.Expr) -> int | None:
+    """Where a node stands in the text: the first of its names; None if it has none."""
+    found = [
+        start
+        for inner in node.walk()
+        if isinstance(start := inner.meta.get("start"), int) and inner is not None
+    ]
+    ours = {token.start for token in piece.tokens}
+    return min((start for start in found if start in ours), default=None)
+
+
+def _is_understood(node: exp.Expr) -> bool:
+    if isinstance(node, _NO_FUNCTIONS):
+        return False
+    return isinstance(node, (*_OPERATIONS, *_PARTS, exp.Func))
+
+
+def _refuse(piece: Piece, node: exp.Expr) -> None:
+    piece.fail(
+        f"{_name(node)} is not supported here",
+        "write it another way, or use the operator for this kind of statement",
+        position_of(piece, node),
+    )
+
+
+def _name(node: exp.Expr) -> str:
+    return _NAMES.get(type(node), node.key.upper())

@@ -1,0 +1,396 @@
+"""The text of a script as tokens that know their place, statement by statement.
+
+Takes a script; gives `Piece`s: runs of tokens of one statement, which can be cut, parsed by sqlglot
+and written out again. What is written out are the user's own characters, without comments: nothing
+is ever printed from a parsed tree, which may say the same thing in words that mean another.
+
+What two of Hive, sqlglot and Spark would read differently is refused here: hints, nested comments,
+variables (`${x}`), doubled quotes.
+
+Example:
+    >>> (piece,) = statements_of("DELETE FROM db.t WHERE a = 'x'  -- gone;")
+    >>> piece.text
+    "DELETE FROM db.t WHERE a = 'x'"
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from sqlglot.dialects.hive import Hive
+from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.tokenizer_core import Token as SqlglotToken
+from sqlglot.tokenizer_core import TokenType
+
+from airflow_hiveacid.format.errors import SqlTextError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from sqlglot import exp
+
+_HIVE: Final = Hive()
+_COMMENT: Final = re.compile(r"--[^\n]*|/\*(?P<block>.*?)\*/", re.DOTALL)
+_LEXEME: Final = re.compile(
+    r"""'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | `(?:[^`]|``)*` | --[^\n]* | /\*.*?\*/
+    | (?P<plain>[^'"`/-]+ | /(?!\*) | -(?!-))""",
+    re.DOTALL | re.VERBOSE,
+)
+_OPENING: Final = {"(": ")", "[": "]"}
+_SWALLOWING: Final = Hive.Tokenizer.COMMANDS
+"""The words after which sqlglot takes the rest of a statement as it is."""
+_STATEMENTS: Final = "write INSERT, UPDATE, DELETE, MERGE or ALTER TABLE ... COMPACT"
+_MOST_CHARACTERS: Final = 1_000_000
+
+
+class Kind(enum.Enum):
+    """What a token is."""
+
+    WORD = "word"
+    QUOTED = "quoted name"
+    STRING = "string"
+    NUMBER = "number"
+    SYMBOL = "symbol"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """One token. `word` is its text in upper case if it is a word or symbol, else empty.
+
+    `parts` is what sqlglot made of it: a number with a suffix is several.
+    """
+
+    kind: Kind
+    word: str
+    raw: str
+    start: int
+    parts: tuple[SqlglotToken, ...]
+
+    @property
+    def end(self) -> int:
+        """The position after its last character."""
+        return self.start + len(self.raw)
+
+    @property
+    def name(self) -> str | None:
+        """The name that it is, unquoted; None if it cannot be one."""
+        if self.kind is Kind.QUOTED:
+            return self.raw[1:-1].replace("``", "`")
+        return self.raw if self.kind is Kind.WORD else None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A run of tokens of one statement; `whole` is the script, `number` the statement's in it.
+
+    `at` is where a complaint about an empty run points.
+    """
+
+    whole: str
+    number: int
+    tokens: tuple[Token, ...]
+    at: int
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __getitem__(self, cut: slice) -> Piece:
+        tokens = self.tokens[cut]
+        start, _, _ = cut.indices(len(self.tokens))
+        if start < len(self.tokens):
+            at = self.tokens[start].start
+        else:
+            at = self.tokens[-1].end if self.tokens else self.at
+        return Piece(self.whole, self.number, tokens, at)
+
+    def word(self, index: int) -> str:
+        """The word or symbol at an index, in upper case; empty where there is none."""
+        return self.tokens[index].word if 0 <= index < len(self.tokens) else ""
+
+    @property
+    def text(self) -> str:
+        """The user's own text without comments."""
+        return self.written({})
+
+    def written(self, changes: Mapping[int, str]) -> str:
+        """The same with some tokens replaced: by the positions at which they start."""
+        parts: list[str] = []
+        before = None
+        for token in self.tokens:
+            if before is not None:
+                gap = self.whole[before.end : token.start]
+                parts.append(gap if not gap.strip() else " ")
+            parts.append(changes.get(token.start, token.raw))
+            before = token
+        return "".join(parts)
+
+    def place(self, position: int | None = None) -> tuple[int, int]:
+        """Line and column of a position of the script, from 1; by default, of this piece."""
+        at = position if position is not None else self.tokens[0].start if self.tokens else self.at
+        before = self.whole[:at]
+        return before.count("\n") + 1, at - (before.rfind("\n") + 1) + 1
+
+    def fail(self, problem: str, remedy: str, at: Token | int | None = None) -> NoReturn:
+        """Refuse the statement because of what stands there.
+
+        Raises:
+            SqlTextError: always.
+        """
+        line, column = self.place(at.start if isinstance(at, Token) else at)
+        raise SqlTextError(
+            statement=self.number, line=line, column=column, problem=problem, remedy=remedy
+        )
+
+    def outside(self, until: Collection[str] = ()) -> Iterator[tuple[int, Token]]:
+        """Its tokens outside parentheses and CASE, with their indexes, up to one of these words.
+
+        A parenthesis that closes more than was opened here ends it, too.
+        """
+        nested, cases = 0, 0
+        for index, token in enumerate(self.tokens):
+            nested -= token.word in _OPENING.values()
+            is_outside = nested == 0 and cases == 0
+            if nested < 0 or (is_outside and token.word in until):
+                return
+            if is_outside:
+                yield index, token
+            nested += token.word in _OPENING
+            cases += (token.word == "CASE") - (token.word == "END" and cases > 0)
+
+    def find(self, *words: str, start: int = 0) -> int | None:
+        """The index of the first of these words outside parentheses and CASE; None without one."""
+        found = (i for i, token in self.outside() if token.word in words and i >= start)
+        return next(found, None)
+
+    def split(self, word: str) -> tuple[Piece, ...]:
+        """The pieces between a word, outside parentheses and CASE; BETWEEN keeps its AND."""
+        pieces, begin, betweens = [], 0, 0
+        for index, token in self.outside():
+            betweens += token.word == "BETWEEN"
+            if token.word != word:
+                continue
+            if word == "AND" and betweens:
+                betweens -= 1
+                continue
+            pieces.append(self[begin:index])
+            begin = index + 1
+        return (*pieces, self[begin:])
+
+    def closing(self, index: int) -> int:
+        """The index of what closes the parenthesis that opens there; each is closed."""
+        nested, at = 1, index
+        while nested:
+            at += 1
+            nested += self.tokens[at].word in _OPENING
+            nested -= self.tokens[at].word in _OPENING.values()
+        return at
+
+    def unwrapped(self) -> Piece:
+        """The same without parentheses around all of it."""
+        piece = self
+        while len(piece) > 1 and piece.tokens[0].word == "(":
+            if piece.closing(0) != len(piece) - 1:
+                break
+            piece = piece[1:-1]
+        return piece
+
+    def parsed(self, into: type[exp.Expr] | None = None) -> exp.Expr:
+        """What sqlglot makes of it.
+
+        Raises:
+            SqlTextError: it is not SQL as Hive has it, as far as sqlglot knows.
+        """
+        tokens = [part for token in self.tokens for part in token.parts]
+        if not tokens:
+            self.fail("something is missing here", "complete the statement")
+        parser = _HIVE.parser()
+        try:
+            if into is None:
+                found = parser.parse(tokens, self.whole)
+            else:
+                found = parser.parse_into(into, tokens, self.whole)
+        except ParseError as error:
+            self._not_read(error)
+        except Exception as error:  # noqa: BLE001 - somebody else's parser over anybody's text
+            self._not_read(error)
+        if len(found) != 1 or found[0] is None:
+            self.fail("this is not one statement", "write one, and `;` between several")
+        return found[0]
+
+    def _not_read(self, error: Exception) -> NoReturn:
+        details = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
+        at = _position(self, details.get("highlight"), details.get("line"), details.get("col"))
+        found = details.get("highlight")
+        what = f"cannot be read at {found!r}" if found else "cannot be read"
+        nested = isinstance(error, RecursionError)
+        raise_at = self.place(at)
+        reason = "it is nested too deeply" if nested else details.get("description") or str(error)
+        raise SqlTextError(
+            statement=self.number,
+            line=raise_at[0],
+            column=raise_at[1],
+            problem=f"this {what}: {_one_line(reason)}",
+            remedy="write it as Hive's dialect has it",
+        ) from error
+
+
+def statements_of(script: str) -> tuple[Piece, ...]:
+    """The statements of a script, between semicolons; empty ones are left out.
+
+    Raises:
+        SqlTextError: it cannot be read as tokens, or holds what is read in several ways.
+    """
+    tokens = _tokens(script)
+    statements: list[Piece] = []
+    begin = 0
+    for end in [*(i for i, t in enumerate(tokens) if t.word == ";"), len(tokens)]:
+        if end > begin:
+            found = tokens[begin:end]
+            statements.append(Piece(script, len(statements) + 1, found, found[0].start))
+        begin = end + 1
+    for piece in statements:
+        if piece.tokens[0].parts[0].token_type in _SWALLOWING:
+            first = piece.tokens[0].raw
+            piece.fail(f"statements that begin with {first!r} are not supported", _STATEMENTS)
+        _check_gaps(piece)
+        _check_balance(piece)
+    if not statements:
+        nowhere = Piece(script, 1, (), 0)
+        nowhere.fail("there is no statement", "write one, such as DELETE FROM db.t WHERE id = 1")
+    return tuple(statements)
+
+
+def _tokens(script: str) -> tuple[Token, ...]:
+    nowhere = Piece(script, 1, (), 0)
+    if len(script) > _MOST_CHARACTERS:
+        nowhere.fail(
+            f"the text has {len(script)} characters, more than {_MOST_CHARACTERS}",
+            "put rows into a table or file, and select from there",
+        )
+    if (found := re.search("\x00|[\ud800-\udfff]", script)) is not None:
+        nowhere.fail("this character is no text", "remove it", found.start())
+    if (at := script.find("${")) >= 0:
+        nowhere.fail(
+            "${...} is replaced by variables in Hive and in Spark",
+            "use a template of Airflow; in a string, write '$' '{'",
+            at,
+        )
+    try:
+        raw = _HIVE.tokenize(script)
+    except (SqlglotError, RecursionError, ValueError, IndexError) as error:
+        at, number = _unclosed(script)
+        line, column = nowhere.place(at)
+        raise SqlTextError(
+            statement=number,
+            line=line,
+            column=column,
+            problem="a quote or comment that begins here does not end",
+            remedy="close it",
+        ) from error
+    return tuple(_joined(script, raw))
+
+
+def _joined(script: str, raw: list[SqlglotToken]) -> Iterator[Token]:
+    """One token for each place in the text: sqlglot makes several of a number with a suffix."""
+    index = 0
+    while index < len(raw):
+        first = raw[index]
+        parts = [first]
+        while index + len(parts) < len(raw) and raw[index + len(parts)].start == first.start:
+            parts.append(raw[index + len(parts)])
+        index += len(parts)
+        text = script[first.start : first.end + 1]
+        kind = _kind(first, text)
+        word = " ".join(text.upper().split()) if kind in {Kind.WORD, Kind.SYMBOL} else ""
+        yield Token(kind=kind, word=word, raw=text, start=first.start, parts=tuple(parts))
+
+
+def _kind(token: SqlglotToken, text: str) -> Kind:
+    if token.token_type is TokenType.STRING:
+        return Kind.STRING
+    if token.token_type is TokenType.NUMBER:
+        return Kind.NUMBER
+    if text.startswith("`"):
+        return Kind.QUOTED
+    return Kind.WORD if text[0].isalnum() or text[0] == "_" else Kind.SYMBOL
+
+
+def _check_gaps(piece: Piece) -> None:
+    """Refuse what lies between tokens and is more than blanks and plain comments."""
+    for token in piece.tokens:
+        if token.word.startswith("/*"):
+            _no_hint(piece, token.start)
+    for before, token in pairwise(piece.tokens):
+        gap = piece.whole[before.end : token.start]
+        if gap.strip():
+            _check_comments(piece, before.end, gap)
+        is_doubled = not gap and before.kind is token.kind is Kind.STRING
+        if is_doubled and before.raw[0] == token.raw[0]:
+            piece.fail(
+                "two quotes in a row join two strings in Hive, elsewhere they stand for one quote",
+                "write \\' for a quote, or a blank between two strings",
+                token,
+            )
+
+
+def _check_comments(piece: Piece, begin: int, gap: str) -> None:
+    for comment in _COMMENT.finditer(gap):
+        block = comment["block"] or ""
+        if block.startswith("+"):
+            _no_hint(piece, begin + comment.start())
+        if "/*" in block:
+            piece.fail(
+                "a comment within a comment ends in different places for different readers",
+                "remove one of them",
+                begin + comment.start(),
+            )
+    if _COMMENT.sub("", gap).strip():
+        piece.fail("this comment cannot be read", "close it, or remove it", begin)
+
+
+def _no_hint(piece: Piece, at: int) -> NoReturn:
+    piece.fail(
+        "hints are not understood, and would be dropped",
+        "remove it; Spark chooses how to join, and its own settings are arguments of the operator",
+        at,
+    )
+
+
+def _check_balance(piece: Piece) -> None:
+    expected: list[tuple[str, Token]] = []
+    for token in piece.tokens:
+        if token.word in _OPENING:
+            expected.append((_OPENING[token.word], token))
+        elif token.word in _OPENING.values() and (not expected or expected.pop()[0] != token.word):
+            piece.fail(f"{token.raw} closes what was not opened", "remove it", token)
+    if expected:
+        piece.fail(f"{expected[-1][1].raw} is not closed", "close it", expected[-1][1])
+
+
+def _position(piece: Piece, text: object, line: object, column: object) -> int | None:
+    """Where sqlglot stopped: it tells the line, and the column in which the token ends."""
+    if not isinstance(line, int) or not isinstance(column, int):
+        return None
+    for token in piece.tokens:
+        part = token.parts[0]
+        if (part.line, part.col) == (line, column) and (text is None or token.raw == text):
+            return token.start
+    return None
+
+
+def _unclosed(script: str) -> tuple[int, int]:
+    """Where a quote or comment begins that is not closed, and in which statement."""
+    at, number = 0, 1
+    while (found := _LEXEME.match(script, at)) is not None:
+        number += found["plain"].count(";") if found["plain"] else 0
+        at = found.end()
+    return at, number
+
+
+def _one_line(text: str) -> str:
+    plain = re.sub(r" for <class '.*?'>", "", text)
+    return " ".join(plain.split())[:200].rstrip(".")

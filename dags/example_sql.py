@@ -1,0 +1,22 @@
+"""The second example of the README: the same table, changed by statements in Hive's SQL."""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG, Asset
+
+from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
+
+with DAG("change_customers", schedule=None):
+    HiveAcidSqlOperator(
+        task_id="change",
+        sql="""
+            MERGE INTO demo.customers AS c
+            USING (SELECT id, upper(name) AS name FROM demo.customers WHERE id <= 2) AS n
+            ON c.id = n.id
+            WHEN MATCHED THEN UPDATE SET name = concat(n.name, ' {{ ds }}')
+            WHEN NOT MATCHED THEN INSERT VALUES (n.id, n.name);
+
+            DELETE FROM demo.customers WHERE name LIKE 'GRACE%';
+        """,
+        outlets=[Asset("demo.customers")],
+    )

@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import DAG, Asset, RetryAction
+
+from airflow_hiveacid.format.errors import ConfigurationError, SqlTextError, TableNotFoundError
+from airflow_hiveacid.jobs.specs import JobSpec
+from airflow_hiveacid.operators.hive_acid import (
+    HiveAcidCompactOperator,
+    HiveAcidDeleteOperator,
+    HiveAcidInsertOperator,
+    HiveAcidMergeOperator,
+    HiveAcidUpdateOperator,
+)
+from airflow_hiveacid.operators.run_identity import DELIVERED_KEY
+from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
+from airflow_support import StateStore, context_of, run_task
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
+    from airflow_support import Connections, FakeSpark
+
+KEY = "dag/scheduled__2013-01-02/task/-1"
+
+
+@pytest.fixture(autouse=True)
+def _connected(connections: Connections) -> None:
+    """Every test has its connections."""
+
+
+def _sql(spark: FakeSpark, sql: str, **arguments: Any) -> HiveAcidSqlOperator:  # noqa: ANN401
+    return HiveAcidSqlOperator(
+        task_id="task", sql=sql, spark_bin_dir=str(spark.bin_dir), **arguments
+    )
+
+
+def _specs(spark: FakeSpark) -> list[JobSpec]:
+    return [JobSpec.parse(json.dumps(call["spec"])) for call in spark.calls]
+
+
+SAME: list[tuple[str, type[HiveAcidSparkOperator], dict[str, Any]]] = [
+    (
+        "DELETE FROM demo.flights f WHERE f.day = '{{ ds }}'",
+        HiveAcidDeleteOperator,
+        {"table": "demo.flights", "where": "t.day = '2013-01-02'"},
+    ),
+    (
+        "UPDATE demo.flights SET delay = delay + 1, note = NULL WHERE id IN (1, 2)",
+        HiveAcidUpdateOperator,
+        {
+            "table": "demo.flights",
+            "assignments": {"delay": "delay + 1", "note": "NULL"},
+            "where": "id IN (1, 2)",
+        },
+    ),
+    (
+        "INSERT OVERWRITE TABLE demo.flights PARTITION (month = 1) VALUES (1, 'x', 2.5, NULL)",
+        HiveAcidInsertOperator,
+        {
+            "table": "demo.flights",
+            "source": {"values": [[1, "x", 2.5, None]]},
+            "mode": "overwrite",
+            "partition": {"month": 1},
+            "match": "position",
+        },
+    ),
+    (
+        "INSERT INTO demo.flights SELECT * FROM demo.late",
+        HiveAcidInsertOperator,
+        {"table": "demo.flights", "source": {"table": "demo.late"}, "match": "position"},
+    ),
+    (
+        "INSERT INTO demo.flights SELECT l.id FROM demo.late l, demo.days",
+        HiveAcidInsertOperator,
+        {
+            "table": "demo.flights",
+            "source": {
+                "tables": {"__hiveacid_1": "demo.late", "__hiveacid_2": "demo.days"},
+                "query": "SELECT l.id FROM `__hiveacid_1` l, `__hiveacid_2` AS `days`",
+            },
+            "match": "position",
+        },
+    ),
+    (
+        """
+        MERGE INTO demo.flights AS f USING demo.late AS l
+        ON f.id = l.id AND f.month = 1
+        WHEN MATCHED AND l.op = 'D' THEN DELETE
+        WHEN MATCHED THEN UPDATE SET delay = l.delay
+        WHEN NOT MATCHED THEN INSERT VALUES (l.id, l.delay, 1)
+        """,
+        HiveAcidMergeOperator,
+        {
+            "table": "demo.flights",
+            "source": {"table": "demo.late"},
+            "keys": ["id"],
+            "condition": "t.month = 1",
+            "clauses": [
+                {"when": "matched", "action": "delete", "condition": "s.op = 'D'"},
+                {"when": "matched", "action": "update", "set": {"delay": "s.delay"}},
+                {"when": "not_matched", "action": "insert", "values": ["s.id", "s.delay", "1"]},
+            ],
+        },
+    ),
+    (
+        "ALTER TABLE demo.flights PARTITION (month = 1) COMPACT 'minor' AND WAIT",
+        HiveAcidCompactOperator,
+        {"table": "demo.flights", "partition": "month=1", "choice": "minor"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "operator", "arguments"), SAME)
+def test_one_statement_is_the_job_of_the_operator_that_says_the_same(
+    spark: FakeSpark, text: str, operator: type[HiveAcidSparkOperator], arguments: dict[str, Any]
+) -> None:
+    by_text = run_task(_sql(spark, text))
+    by_structure = run_task(operator(task_id="task", spark_bin_dir=str(spark.bin_dir), **arguments))
+    first, second = _specs(spark)
+    assert first.job == second.job
+    assert (first.job_key, first.kind) == (second.job_key, second.kind) == (KEY, first.kind)
+    assert first.statement == second.statement
+    assert by_text.keys() == by_structure.keys()
+
+
+def test_several_statements_run_in_order_each_under_a_key_of_its_own(spark: FakeSpark) -> None:
+    asset = Asset(name="t", uri="hive://hms:10000/db/t")
+    context = context_of(task_state_store=StateStore())
+    task = _sql(spark, "DELETE FROM t; UPDATE s SET a = 1;", database="db", outlets=[asset])
+    returned = run_task(task, context)
+    assert [one["kind"] for one in returned["statements"]] == ["delete", "update"]
+    specs = _specs(spark)
+    assert [(s.job_key, s.job.target) for s in specs] == [(KEY, "db.t"), (f"{KEY}#2", "db.s")]
+    assert len({s.attempt for s in specs}) == 2
+    told = context["outlet_events"][asset].extra["statements"]
+    assert [one["table"] for one in told] == ["db.t", "db.s"]
+    assert context["task_state_store"][DELIVERED_KEY]["generation"] == 0
+
+
+def test_a_statement_that_fails_is_the_last_that_was_submitted(spark: FakeSpark) -> None:
+    spark.tell(error={"type": "TableNotFoundError", "message": "table db.t: no"}, exit_code=10)
+    store = StateStore()
+    with pytest.raises(TableNotFoundError) as caught:
+        run_task(
+            _sql(spark, "\n DELETE FROM db.t; DELETE FROM db.s"), context_of(task_state_store=store)
+        )
+    assert caught.value.__notes__ == ["in statement 1 of sql, line 2, column 2"]
+    assert len(spark.calls) == 1
+    assert DELIVERED_KEY not in store
+
+
+def test_nothing_is_submitted_if_a_later_statement_cannot_be_read(spark: FakeSpark) -> None:
+    task = _sql(spark, "DELETE FROM db.t;\nDELETE FROM db.t WHERE {{ ' ' }}")
+    with pytest.raises(SqlTextError, match="statement 2, line 2, column 18") as caught:
+        run_task(task)
+    assert task.retry_policy is not None
+    assert task.retry_policy.evaluate(caught.value, 1, 3).action is RetryAction.FAIL
+    assert spark.calls == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"sql": "DELETE\nFRM db.t"}, "argument sql: statement 1, line 1, column 1: FROM is"),
+        ({"sql": "DELETE FROM t"}, "column 13: 't' does not name a table"),
+        ({"sql": ""}, "there is no statement"),
+        ({"sql": None}, "sql must be text"),
+        ({"sql": "DELETE FROM db.t", "on_rerun": "perhaps"}, "on_rerun must be one of"),
+    ],
+)
+def test_text_without_templates_is_read_with_its_dag(
+    arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"task 'task', .*{message}"):
+        HiveAcidSqlOperator(task_id="task", **arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"sql": "DELETE FROM db.t {{ where }}"},
+        {"sql": "DELETE FROM t", "database": "{{ database }}"},
+        {"sql": "delete.sql"},
+    ],
+)
+def test_what_a_template_or_a_file_may_yet_make_right_is_not_refused_early(
+    arguments: dict[str, Any],
+) -> None:
+    HiveAcidSqlOperator(task_id="task", **arguments)
+
+
+def test_a_file_beside_the_dag_is_rendered_and_read(spark: FakeSpark, tmp_path: Path) -> None:
+    (tmp_path / "change.sql").write_text(
+        "-- of one day\nDELETE FROM demo.flights WHERE day = '{{ ds }}';\n"
+    )
+    with DAG("d", schedule=None, template_searchpath=[str(tmp_path)]):
+        task = _sql(spark, "change.sql")
+    task.resolve_template_files()
+    run_task(task)
+    (spec,) = _specs(spark)
+    assert spec.job.where == "day = '2013-01-02'"  # type: ignore[union-attr]
+
+
+def test_a_dag_with_a_wrong_statement_is_an_import_error(tmp_path: Path) -> None:
+    (tmp_path / "wrong.py").write_text(
+        "from airflow.sdk import DAG\n"
+        "from airflow_hiveacid.operators.sql import HiveAcidSqlOperator\n"
+        "with DAG('wrong', schedule=None):\n"
+        "    HiveAcidSqlOperator(task_id='old', sql='UPDATE db.t SET a = greatest(a, b)')\n"
+    )
+    (error,) = DagBag(dag_folder=str(tmp_path)).import_errors.values()
+    assert "task 'old', argument sql: statement 1, line 1, column 21: greatest()" in error

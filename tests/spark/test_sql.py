@@ -1,0 +1,249 @@
+"""SQL text from end to end: what Hive's dialect says is what the table holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    NotTransactionalError,
+    UnknownColumnError,
+)
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.jobs.specs import MergeAction, MergeClause, MergeWhen
+from airflow_hiveacid.sql.script import read_script
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.results import JobResult
+    from spark_lab import Lab, Row
+
+
+def run(lab: Lab, text: str) -> list[JobResult]:
+    return [lab.run(statement.job) for statement in read_script(text, lab.db)]
+
+
+@pytest.fixture
+def shop(lab4: Lab) -> Lab:
+    """Customers by country and day, orders of theirs; the columns' orders differ on purpose."""
+    lab4.table(
+        "customers",
+        {"id": "bigint", "name": "string", "spent": "decimal(10,2)"},
+        partition={"country": "string", "day": "int"},
+    )
+    lab4.table("orders", {"spent": "decimal(10,2)", "customer": "bigint", "id": "bigint"})
+    lab4.table("t", {"s": "struct<x:int,t:string>", "t": "struct<x:int>", "x": "int"})
+    run(
+        lab4,
+        """
+        INSERT INTO customers PARTITION (country = 'AT', day) VALUES
+            (1, 'Ada', 10.50, 1), (2, 'Bo;b', 0, '2');  -- day is the last column
+        INSERT INTO customers (day, id, country, name) VALUES (1, 3, 'DE', 'C\\'\\u00e9\\n');
+        INSERT INTO TABLE orders VALUES (1.25, 1, 100), (2.5, 1, 101), (4, 9, 102);
+        """,
+    )
+    return lab4
+
+
+CUSTOMERS: list[Row] = [
+    (1, "Ada", "10.50", "AT", 1),
+    (2, "Bo;b", "0.00", "AT", 2),
+    (3, "C'é\n", None, "DE", 1),
+]
+
+
+def customers(lab: Lab, name: str = "customers") -> list[Row]:
+    return [
+        (i, name, None if spent is None else str(spent), country, day)
+        for i, name, spent, country, day in lab.rows(name)
+    ]
+
+
+def test_rows_are_inserted_by_position_with_dynamic_partitions_last(shop: Lab) -> None:
+    assert customers(shop) == CUSTOMERS
+    run(
+        shop,
+        """
+        WITH big AS (SELECT o.customer, sum(o.spent) AS total FROM orders o GROUP BY o.customer)
+        INSERT INTO customers
+        SELECT b.customer + 10, c.name, b.total, c.country, c.day
+        FROM big b LEFT JOIN customers c ON b.customer = c.id
+        WHERE c.id IN (SELECT id FROM orders x WHERE x.id < 0) OR c.id IS NOT NULL
+        """,
+    )
+    assert customers(shop) == [*CUSTOMERS, (11, "Ada", "3.75", "AT", 1)]
+    # The same name twice, and names that are the table's in another order, mean nothing.
+    run(
+        shop,
+        "INSERT INTO orders SELECT spent, id, id FROM (SELECT id AS spent, 5 id FROM orders) q",
+    )
+    assert shop.rows("orders")[-1] == (102, 5, 5) or (102, 5, 5) in [
+        (int(str(a).split(".")[0]), b, c) for a, b, c in shop.rows("orders")
+    ]
+    run(shop, "INSERT OVERWRITE TABLE orders SELECT * FROM orders WHERE id = 100")
+    assert [row[1:] for row in shop.rows("orders")] == [(1, 100)]
+
+
+def test_a_wrong_number_of_columns_and_a_partition_clause_of_another_table_are_refused(
+    shop: Lab,
+) -> None:
+    for text in (
+        "INSERT INTO orders SELECT spent, id FROM orders",
+        "INSERT INTO customers PARTITION (day, country) SELECT 1, 'x', 2, 3, 'AT'",
+        "INSERT INTO customers PARTITION (country = 'AT') SELECT 1, 'x', 2, 3",
+    ):
+        with pytest.raises(ConfigurationError):
+            run(shop, text)
+
+
+def test_aliases_of_the_user_are_not_taken_for_columns(shop: Lab) -> None:
+    run(
+        shop,
+        """
+        INSERT INTO t SELECT named_struct('x', 1, 't', 'one'), named_struct('x', 2), 3;
+        INSERT INTO t SELECT named_struct('x', 4, 't', 'two'), named_struct('x', 5), 6;
+        UPDATE t s SET x = s.s.x + s.t.x + s.x WHERE s.s.t = 'one' AND t.x = 2;
+        DELETE FROM t WHERE t.s.x = 4 AND t.t.x = 5 AND t.x = 6;
+        """,
+    )
+    assert [tuple(map(str, row)) for row in shop.rows("t")] == [
+        ("Row(x=1, t='one')", "Row(x=2)", "6")
+    ]
+
+
+def test_a_merge_says_the_same_as_text_and_as_structure(shop: Lab) -> None:
+    types = {"id": "bigint", "name": "string", "spent": "decimal(10,2)"}
+    partition = {"country": "string", "day": "int"}
+    for name in ("one", "other"):
+        shop.table(name, types, partition=partition)
+        run(shop, f"INSERT INTO {name} SELECT * FROM customers")
+    run(
+        shop,
+        """
+        MERGE INTO one AS s USING (SELECT customer, id, spent FROM orders) t
+        ON (s.id = t.customer AND t.id <> 101 AND s.day = 1)
+        WHEN MATCHED AND t.spent > 100 THEN DELETE
+        WHEN MATCHED THEN UPDATE SET spent = s.spent + t.spent, name = concat('s.', s.name, 't.')
+        WHEN NOT MATCHED AND t.id = 102 THEN INSERT VALUES (t.customer, 'new', t.spent, 'FR', 3)
+        WHEN NOT MATCHED BY SOURCE AND s.country = 'DE' THEN DELETE
+        """,
+    )
+    clauses = (
+        MergeClause(
+            when=MergeWhen.MATCHED,
+            action=MergeAction.UPDATE,
+            set={"spent": "t.spent + s.spent", "name": "concat('s.', t.name, 't.')"},
+        ),
+        MergeClause(
+            when=MergeWhen.NOT_MATCHED,
+            action=MergeAction.INSERT,
+            condition="s.order = 102",
+            set={"id": "s.id", "name": "'new'", "spent": "s.spent", "country": "'FR'", "day": "3"},
+        ),
+        MergeClause(
+            when=MergeWhen.NOT_MATCHED_BY_SOURCE,
+            action=MergeAction.DELETE,
+            condition="t.country = 'DE'",
+        ),
+    )
+    shop.merge(
+        "other",
+        [("1.25", 1, 100), ("2.5", 1, 101), (4, 9, 102)],
+        ["spent", "id", "order"],
+        ["id"],
+        clauses,
+        "s.order <> 101 AND t.day = 1",
+    )
+    assert customers(shop, "one") == customers(shop, "other")
+    assert customers(shop, "one") == [
+        (1, "s.Adat.", "11.75", "AT", 1),
+        (2, "Bo;b", "0.00", "AT", 2),
+        (9, "new", "4.00", "FR", 3),
+    ]
+
+
+def test_every_table_of_a_query_is_locked_and_seen_at_one_moment(shop: Lab) -> None:
+    seen: dict[str, set[str]] = {}
+
+    def on_step(step: str) -> None:
+        locks = shop.client.show_locks()
+        seen[step] = {str(lock.table) for lock in locks if lock.db == shop.db}
+        if step == "snapshot":
+            # Too late for this statement, in a table that it reads.
+            run(shop, "INSERT INTO orders VALUES (1, 3, 200)")
+
+    (statement,) = read_script(
+        "INSERT INTO t SELECT null, null, count(*) FROM orders o, customers c, orders p"
+        " WHERE o.customer = c.id AND p.id = o.id",
+        shop.db,
+    )
+    shop.run(statement.job, on_step=on_step)
+    assert any(tables >= {"orders", "customers", "t"} for tables in seen.values()), seen
+    assert [row[2] for row in shop.rows("t")] == [2]
+
+
+def test_queries_within_conditions_and_expressions_ask_acid_tables(shop: Lab) -> None:
+    run(
+        shop,
+        """
+        UPDATE customers c SET spent = (SELECT sum(o.spent) FROM orders o WHERE o.customer = c.id)
+        WHERE c.id IN (SELECT customer FROM orders) AND c.day = 1;
+        DELETE FROM customers WHERE NOT EXISTS (
+            SELECT * FROM orders AS t2 WHERE t2.customer = customers.id OR customers.id = 3
+        );
+        """,
+    )
+    assert customers(shop) == [(1, "Ada", "3.75", "AT", 1), CUSTOMERS[2]]
+    # What the target itself holds more than once; NULL is in no list.
+    run(
+        shop,
+        """
+        INSERT INTO orders VALUES (1, 1, 100), (2, null, 103), (3, 5, null);
+        DELETE FROM orders WHERE id IN (SELECT id FROM orders GROUP BY id HAVING count(*) > 1);
+        """,
+    )
+    assert sorted(str(row[2]) for row in shop.rows("orders")) == ["101", "102", "103", "None"]
+    run(shop, "DELETE FROM orders WHERE id NOT IN (SELECT x.id FROM orders x WHERE x.id > 101)")
+    assert sorted(str(row[2]) for row in shop.rows("orders")) == ["102", "103", "None"]
+    run(shop, "DELETE FROM orders WHERE id NOT IN (SELECT customer FROM orders)")
+    assert len(shop.rows("orders")) == 3
+
+
+def test_a_column_that_a_query_lacks_is_not_taken_from_the_statement(shop: Lab) -> None:
+    with pytest.raises(UnknownColumnError, match="name"):
+        run(shop, "DELETE FROM customers WHERE name IN (SELECT name FROM orders)")
+    assert customers(shop) == CUSTOMERS
+
+
+def test_what_a_condition_asks_is_locked_and_seen_at_one_moment(shop: Lab) -> None:
+    seen: dict[str, set[str]] = {}
+
+    def on_step(step: str) -> None:
+        locks = shop.client.show_locks()
+        seen[step] = {str(lock.table) for lock in locks if lock.db == shop.db}
+        if step == "snapshot":
+            run(shop, "INSERT INTO orders VALUES (1, 2, 200)")
+
+    (statement,) = read_script(
+        "DELETE FROM customers WHERE id IN (SELECT customer FROM orders)", shop.db
+    )
+    shop.run(statement.job, on_step=on_step)
+    assert any(tables >= {"orders", "customers"} for tables in seen.values()), seen
+    assert customers(shop) == CUSTOMERS[1:]
+
+
+def test_a_table_that_is_not_transactional_is_no_source_yet(shop: Lab) -> None:
+    shop.table("flat", {"a": "int"}, kind=TransactionalKind.NONE)
+    with pytest.raises(NotTransactionalError, match="flat"):
+        run(shop, "INSERT INTO t SELECT null, null, f.a FROM flat f JOIN orders o ON f.a = o.id")
+    with pytest.raises(NotTransactionalError, match="flat"):
+        run(shop, "DELETE FROM orders WHERE id IN (SELECT a FROM flat)")
+
+
+def test_a_compaction_is_asked_for_by_text(shop: Lab) -> None:
+    (result,) = run(
+        shop, "ALTER TABLE customers PARTITION (country = 'AT', day = 1) COMPACT 'major' AND WAIT"
+    )
+    assert result.partitions == ("country=AT/day=1",)
+    assert customers(shop) == CUSTOMERS
