@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
@@ -63,20 +64,23 @@ def files_of(root: Path) -> list[str]:
 def test_rows_are_added_and_replaced(lab: Lab, format_: FileFormat) -> None:
     lab.table("t", AB, kind=INSERT_ONLY, format_=format_)
     done = lab.insert("t", [(1, "a"), (2, None)], ["a", "b"])
-    assert (done.rows.inserted, done.rows.deleted, done.files) == (2, 0, 1)
+    assert (done.rows.inserted, done.rows.deleted) == (2, 0)
     lab.insert("t", [(3, "c")], ["a", "b"])
     assert lab.rows("t") == [(1, "a"), (2, None), (3, "c")]
     lab.overwrite("t", [(7, "g")], ["a", "b"])
     lab.insert("t", [(8, "h")], ["a", "b"])
     assert lab.rows("t") == [(7, "g"), (8, "h")]
+    files = files_of(lab.root("t"))
+    assert {file.partition("/")[0] for file in files} == {
+        "base_0000003",
+        "delta_0000001_0000001_0000",
+        "delta_0000002_0000002_0000",
+        "delta_0000004_0000004_0000",
+    }
     # No bucket files, and no mark of full-ACID ones.
-    assert files_of(lab.root("t")) == [
-        "base_0000003/000000_0",
-        "delta_0000001_0000001_0000/000000_0",
-        "delta_0000002_0000002_0000/000000_0",
-        "delta_0000004_0000004_0000/000000_0",
-    ]
-    assert len(native_files(lab.frame("t"))) == 2
+    assert all(re.fullmatch(r"[^/]+/00000\d_0", file) for file in files)
+    live = [f for f in files if f.startswith(("base_0000003", "delta_0000004"))]
+    assert len(native_files(lab.frame("t"))) == len(live)
     lab.overwrite("t", [], ["a", "b"])
     assert lab.rows("t") == []
     assert "base_0000005/000000_0" in files_of(lab.root("t"))
