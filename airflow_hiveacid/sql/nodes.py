@@ -25,7 +25,7 @@ _OPERATIONS: Final[tuple[type[exp.Expr], ...]] = (
 _PARTS: Final[tuple[type[exp.Expr], ...]] = (
     exp.All, exp.Any, exp.Boolean, exp.Bracket, exp.Column, exp.ColumnDef, exp.DataType,
     exp.DataTypeParam, exp.Distinct, exp.Dot, exp.Identifier, exp.Interval, exp.IntervalSpan,
-    exp.Literal, exp.Null, exp.Paren, exp.Star, exp.Tuple, exp.Var,
+    exp.JSONPath, exp.JSONPathPart, exp.Literal, exp.Null, exp.Paren, exp.Star, exp.Tuple, exp.Var,
 )  # fmt: skip
 # sqlglot counts them among the functions; Hive has none of them.
 _NO_FUNCTIONS: Final[tuple[type[exp.Expr], ...]] = (

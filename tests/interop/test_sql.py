@@ -101,10 +101,10 @@ def test_hive_and_we_make_the_same_of_a_life_of_statements(
 
 # Over one row of all these columns, so that neither engine sees constants only.
 ROW: Final = """(SELECT cast(1.5 AS decimal(10,2)) AS d, true AS b, 1.1D AS f,
-    date '2020-01-31' AS dt, timestamp '2020-01-01 10:20:30.5' AS ts,
+    date '2020-01-31' AS dt, timestamp '2020-01-01 10:20:30' AS ts,
     '02' AS s, 3 AS i, cast(NULL AS int) AS n,
     cast('abc' AS varchar(5)) AS v, map('k', 1) AS m, named_struct('a', 1) AS st,
-    array('x', 'y') AS arr, split(cast(NULL AS string), 'x') AS none) q"""
+    array('x', 'y') AS arr, split(cast(NULL AS string), 'x') AS nul) q"""
 SAME: Final = r"""
 'a' 'b' || s
 concat('it\'s', "d\"q", 'a\Z\%\_\u00e9\101\q')
@@ -139,8 +139,8 @@ if(n = 1, 1, 2)
 coalesce(n, i)
 nvl(n, 0)
 nullif(i, 3)
-coalesce(size(none), -1)
-coalesce(array_contains(none, 'x'), false)
+coalesce(size(nul), -1)
+coalesce(array_contains(nul, 'x'), false)
 m['k'] + st.a
 arr[1]
 substr(v, length(v) - 1)
@@ -194,7 +194,7 @@ extract(month FROM dt)
 hour(ts)
 date_format(dt, 'EEEE yyyy-MM-dd')
 dt < '2020-02-01'
-ts = cast('2020-01-01 10:20:30.5' AS timestamp)
+ts = cast('2020-01-01 10:20:30' AS timestamp)
 'a' < 'B'
 get_json_object('{"a":{"b":1}}', '$.a.b')
 """.strip().splitlines()
@@ -203,8 +203,8 @@ REFUSED: Final = (
     "sqrt(-1D)",
     "greatest(1, n)",
     "least(1, n)",
-    "size(none)",
-    "array_contains(none, 'x')",
+    "size(nul)",
+    "array_contains(nul, 'x')",
     "array_contains(array(1, n), 2)",
     "add_months('2015-02-28', 1)",
     "substr(v, -5)",
@@ -232,9 +232,12 @@ def _same(ours: object, theirs: object) -> bool:
     """Whether two values are one, whatever the engines' servers print numbers and times as."""
     if isinstance(ours, bool) or ours is None:
         return ours is theirs
-    if isinstance(ours, int | float | Decimal) and isinstance(theirs, int | float | str):
-        return math.isclose(float(ours), float(theirs), rel_tol=1e-12)
-    return str(ours) == str(theirs).removesuffix(".0")
+    if isinstance(ours, int | float | Decimal):
+        try:
+            return math.isclose(float(ours), float(str(theirs)), rel_tol=1e-12)
+        except ValueError:
+            return False
+    return str(ours) == str(theirs)
 
 
 def test_expressions_that_are_taken_have_hives_values(

@@ -64,6 +64,7 @@ def read(text: str, names: Names = ONE) -> str:
         "coalesce(size(a), -1) = coalesce(array_contains(b, 1), false)",
         "count(*) = 1",
         "percentile(a, 0.5) = 1",
+        "get_json_object(a, '$.b[0].c') = '1'",
         "a = 1 /* b */ AND c = '/* d */'",
     ],
 )
