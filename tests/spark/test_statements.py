@@ -255,3 +255,22 @@ def test_row_ids_of_every_writer_count_from_zero_in_the_order_of_its_file(
     first, second = writers.values()
     assert (sum(first), sum(second)) == (100, 34)
     assert len(first) == count
+
+
+def test_rows_of_more_than_a_hundred_texts_are_changed_and_merged(lab4: Lab) -> None:
+    kinds = ("string", "varchar(5)", "binary", "array<string>")
+    columns = {f"{kind[:2]}{i}": kind for i in range(30) for kind in kinds}
+    lab4.table("t", {"id": "bigint", **columns})
+    lab4.insert("t", [(1, "a", "b"), (2, "c", "d")], ["id", "st1", "va29"])
+    lab4.update("t", {"st29": "st1 || va29"}, "id = 2")
+    lab4.merge("t", [(2, "e"), (3, "f")], ["id", "st1"], ["id"], UPSERT)
+    found = {row[0]: row[1:] for row in lab4.rows("t")}
+    names = list(columns)
+    assert {
+        key: [row[names.index(n)] for n in ("st1", "va29", "st29")] for key, row in found.items()
+    } == {
+        1: ["a", "b", None],
+        2: ["e", "d", "cd"],
+        3: ["f", None, None],
+    }
+    assert lab4.delete("t", "st1 = 'a'").rows == RowCounts(deleted=1)
