@@ -183,6 +183,19 @@ def test_rows_cannot_change_and_the_reason_is_said(lab4: Lab) -> None:
     assert lab4.rows("full") == [(1, "a")]
 
 
+def test_text_is_read(lab4: Lab) -> None:
+    table = lab4.table("t", AB, kind=INSERT_ONLY, format_=FileFormat.TEXT)
+    txn_id = lab4.client.open_txn()
+    write_id = lab4.client.allocate_write_id(txn_id, table.ref)
+    delta = lab4.root("t") / f"delta_{write_id:07d}_{write_id:07d}_0000"
+    delta.mkdir()
+    (delta / "000000_0").write_text("1\x01a\n2\x01\\N\n")
+    assert lab4.rows("t") == []
+    lab4.client.commit_txn(txn_id)
+    assert lab4.rows("t") == [(1, "a"), (2, None)]
+    assert lab4.frame("t").where("b = 'a'").count() == 1
+
+
 def test_a_failed_insert_leaves_nothing(lab4: Lab) -> None:
     lab4.table("t", AB, kind=INSERT_ONLY)
     lab4.insert("t", [(1, "a")], ["a", "b"])
