@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _JOINS: Final = frozenset({"", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"})
 _AFTER_ORDER: Final = frozenset({")", "ROWS", "RANGE", "LIMIT", "OFFSET", "UNION", "EXCEPT"})
+_GROUPINGS: Final = (exp.Group, exp.Paren, exp.Tuple, exp.Rollup, exp.Cube, exp.GroupingSets)
 _AFTER_FROM: Final = frozenset(
     {"WHERE", "GROUP BY", "HAVING", "WINDOW", "ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY"}
     | {"LIMIT", "OFFSET", "UNION", "EXCEPT", "INTERSECT", "MINUS", "LATERAL"}
@@ -109,8 +110,8 @@ def _is_whole_table(tree: exp.Expr) -> bool:
 
 
 def _check_group(piece: Piece, group: exp.Group) -> None:
-    for key in group.expressions:
-        if isinstance(key, exp.Literal) and not key.is_string:
+    for key in group.find_all(exp.Literal):
+        if not key.is_string and isinstance(key.parent, _GROUPINGS):
             at = next(t for t in piece.tokens if t.word == "GROUP BY")
             piece.fail(
                 "a number in GROUP BY is a constant in Hive and the place of a column in Spark",

@@ -89,7 +89,8 @@ def environment(installed: Path, tmp_path: Path) -> dict[str, str]:
     dags = tmp_path / "dags"
     dags.mkdir()
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", readme(), re.DOTALL)):
-        (dags / f"example_{number}.py").write_text(block)
+        if "DAG(" in block:
+            (dags / f"example_{number}.py").write_text(block)
     return {
         "PYTHONPATH": str(installed),
         "AIRFLOW_HOME": str(tmp_path),

@@ -143,6 +143,15 @@ INSERTS: list[tuple[str, InsertSpec]] = [
         inserted(query("WITH s AS (SELECT 1 a) SELECT a FROM s"), columns=("a",)),
     ),
     (
+        "INSERT INTO db.t SELECT count(*) FROM db.s GROUP BY a + 1, substr(b, 1, 2)",
+        inserted(
+            query(
+                "SELECT count(*) FROM `__hiveacid_1` AS `s` GROUP BY a + 1, substr(b, 1, 2)",
+                _1="db.s",
+            )
+        ),
+    ),
+    (
         "INSERT INTO db.t SELECT a, k FROM db.s x LATERAL VIEW OUTER explode(m) e AS k, v",
         inserted(
             query(
@@ -525,6 +534,8 @@ ERRORS: list[tuple[str, int, str]] = [
     ("INSERT INTO db.t SELECT a FROM db.s TABLESAMPLE (10 PERCENT)", 50, "TABLESAMPLE"),
     ("INSERT INTO db.t SELECT TRANSFORM (a) USING 'cat' AS b FROM db.s", 36, "not supported"),
     ("INSERT INTO db.t SELECT a FROM db.s GROUP BY 1", 37, "a constant in Hive"),
+    ("INSERT INTO db.t SELECT a FROM db.s GROUP BY b, (1)", 37, "a constant in Hive"),
+    ("INSERT INTO db.t SELECT a FROM db.s GROUP BY ROLLUP (1, 2)", 37, "a constant in Hive"),
     ("INSERT INTO db.t SELECT a FROM range(3)", 32, "functions that make a table"),
     ("INSERT INTO db.t SELECT a FROM (VALUES (1)) v", 41, "VALUES as a table"),
     ("INSERT INTO db.t SELECT a FROM db.s ORDER BY a LIMIT 1", 46, "NULLS FIRST"),
