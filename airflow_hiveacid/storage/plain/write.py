@@ -32,7 +32,11 @@ from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedTableEr
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.format.types import TIMESTAMP_LOCAL, PrimitiveType, parse_type
 from airflow_hiveacid.storage.acid.row_schema import check_row_type
-from airflow_hiveacid.storage.acid.write.orc_file import OrcFile, stripe_row_limit
+from airflow_hiveacid.storage.acid.write.orc_file import (
+    AbortsUnlessClosed,
+    OrcFile,
+    stripe_row_limit,
+)
 from airflow_hiveacid.storage.acid.write.python_values import undecodable
 from airflow_hiveacid.storage.acid.write.tail import plain_types, whole_tail
 from airflow_hiveacid.storage.plain.parquet_fit import holds
@@ -191,7 +195,7 @@ class PlainOrcWriter(OrcFile[int]):
         return whole_tail(self._segments, types, self._nul_column_ids, path=self._path)
 
 
-class ParquetWriter:
+class ParquetWriter(AbortsUnlessClosed):
     """Writes Parquet as Hive does: timestamps as instants in UTC, which the footer says.
 
     Old timestamps are refused: Hive 3.1 and Hive 4 would read different ones.
@@ -231,18 +235,6 @@ class ParquetWriter:
                 store_schema=False,
             )
         self._is_open = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._is_open:
-            self.abort()
 
     def write(self, rows: pa.StructArray) -> None:
         """See `RowsWriter`."""

@@ -50,10 +50,32 @@ def stripe_row_limit(nodes: Sequence[TypeNode]) -> int:
     return max(_FEWEST_STRIPE_ROWS, _MOST_STRIPE_ROWS // max(1, texts))
 
 
-class OrcFile(abc.ABC, Generic[_Key]):
+class AbortsUnlessClosed(abc.ABC):
+    """A file being written, which as a context manager is given up unless it was closed."""
+
+    _is_open: bool
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._is_open:
+            self.abort()
+
+    @abc.abstractmethod
+    def abort(self) -> None:
+        """Give up: close and delete the file, as far as the file system lets us."""
+
+
+class OrcFile(AbortsUnlessClosed, Generic[_Key]):
     """One ORC file being written. Mutable, for one thread; one that was not closed is no file.
 
-    As a context manager it aborts, unless it was closed. `_Key` is what tells the place of a row,
+    `_Key` is what tells the place of a row,
     of which the last of each stripe is kept.
     """
 
@@ -98,18 +120,6 @@ class OrcFile(abc.ABC, Generic[_Key]):
         self._stream = self._open()
         self._is_open = True
         self._emit(MAGIC)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._is_open:
-            self.abort()
 
     @abc.abstractmethod
     def _key_at(self, batch: pa.RecordBatch, index: int) -> _Key:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
     from airflow_hiveacid.storage.acid.row_schema import RecordIdentifier
     from airflow_hiveacid.storage.orc.encoders import WriterOptions
-    from airflow_hiveacid.storage.orc.footer import OrcTail
+    from airflow_hiveacid.storage.orc.footer import OrcTail, StripeInfo
     from airflow_hiveacid.storage.orc.stripe_copy import StripeContent
 
 LEAST_BYTES: Final = 8 << 20
@@ -103,24 +103,15 @@ def whole_stripes(  # noqa: PLR0913 - what a bucket consists of, and what its re
         CorruptFileError, UnsupportedFileError: a file cannot be believed.
         StorageError: reading failed.
     """
-    tails = {
-        file.key: file.tail()
+    copyable = {
+        file.key: tail
         for file in inserts
-        if file.kind is FileKind.DATA and file.length >= LEAST_BYTES
+        if (tail := _copyable_tail(file, columns, options)) is not None
     }
-    large = {
-        file.key: _large_stripes(tails[file.key])
-        for file in inserts
-        if file.key in tails and _is_as_we_write(tails[file.key], columns, options)
-    }
-    if not any(large.values()):
+    if not copyable:
         return ()
     stays = partial(_stays, write_ids=write_ids, bucket_id=bucket_id)
-    ranges = [
-        found
-        for file in inserts
-        for found in _ranges(file, tails.get(file.key), large.get(file.key, ()), stays)
-    ]
+    ranges = [found for file in inserts for found in _ranges(file, copyable.get(file.key), stays)]
     alone = _apart(ranges)
     return _untouched(alone, deletes, write_ids) if alone else ()
 
@@ -162,6 +153,21 @@ def between(
     yield from reversed(waiting)
 
 
+def _copyable_tail(
+    file: AcidFile, columns: Sequence[Column], options: WriterOptions
+) -> OrcTail | None:
+    """The tail of a file that has stripes which may be copied; None of any other."""
+    if file.kind is not FileKind.DATA or file.length < LEAST_BYTES:
+        return None
+    tail = file.tail()
+    may_be = _is_as_we_write(tail, columns, options) and any(map(_is_large, tail.stripes))
+    return tail if may_be else None
+
+
+def _is_large(stripe: StripeInfo) -> bool:
+    return stripe.length >= LEAST_BYTES
+
+
 def _is_as_we_write(tail: OrcTail, columns: Sequence[Column], options: WriterOptions) -> bool:
     """Whether the stripes of a file can stand beside those of our own writers."""
     writer, version = tail.footer.writer, tail.postscript.writer_version
@@ -177,33 +183,30 @@ def _is_as_we_write(tail: OrcTail, columns: Sequence[Column], options: WriterOpt
     )
 
 
-def _large_stripes(tail: OrcTail) -> tuple[int, ...]:
-    return tuple(n for n, stripe in enumerate(tail.stripes) if stripe.length >= LEAST_BYTES)
-
-
 def _ranges(
     file: AcidFile,
     tail: OrcTail | None,
-    large: Sequence[int],
     stays: Callable[[pa.RecordBatch], bool],
 ) -> Iterator[_Range]:
     """Where the rows of a file lie: stripe by stripe where one is copied, perhaps."""
-    if tail is None or not large:
+    if tail is None:
         greatest = file.greatest_write_id if file.synthetic is None else file.synthetic.write_id
         last = LONG_MAX if greatest is None else greatest, LONG_MAX, LONG_MAX
         yield _Range(first=file.least_key, last=last)
         return
-    contents = _copyable(file, tail, large)
+    contents = _copyable(file, tail)
     for number, stripe in enumerate(tail.stripes):
         if stripe.rows:
             yield _range(file, tail, number, contents.get(number), stays)
 
 
-def _copyable(file: AcidFile, tail: OrcTail, large: Sequence[int]) -> dict[int, StripeContent]:
+def _copyable(file: AcidFile, tail: OrcTail) -> dict[int, StripeContent]:
     """What the large stripes consist of, where they can be copied."""
     found = {}
     with file_errors("read", file.path), file.fs.open_input_file(file.path) as source:
-        for number in large:
+        for number, stripe in enumerate(tail.stripes):
+            if not _is_large(stripe):
+                continue
             with suppress(UnsupportedFileError):
                 content = stripe_content(source, tail, number)
                 if content.writer_time_zone in UTC_ZONES:
