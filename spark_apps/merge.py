@@ -20,7 +20,7 @@ from airflow_hiveacid.spark.writing.job import Change, run_change
 from spark_apps.runtime import main
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import PartitionInfo, PartitionName
+    from airflow_hiveacid.format.table import PartitionName
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.spark.writing.context import JobContext
 
@@ -35,7 +35,7 @@ def merge(job: JobContext) -> JobResult:
     looks_ahead = not tables_of(spec.source) and is_bounded(program)
     kept = program.moment.fixed_in(source).localCheckpoint() if looks_ahead else None
 
-    def reach(known: tuple[PartitionInfo, ...]) -> tuple[PartitionName, ...] | None:
+    def reach(known: tuple[PartitionName, ...]) -> tuple[PartitionName, ...] | None:
         names = None if kept is None else partitions_reached(program, known, kept)
         return None if names is None else nameable(names)
 

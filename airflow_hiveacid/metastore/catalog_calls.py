@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import TableNotFoundError, UnsupportedTableError
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.table import UNPARTITIONED, PartitionName, TransactionalKind
 from airflow_hiveacid.metastore import catalog
 from airflow_hiveacid.metastore.connection import Connection, Faults, Repeat
 from airflow_hiveacid.metastore.gen.faults.ttypes import NoSuchObjectException
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.ids import WriteId
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TableRef
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
     from airflow_hiveacid.metastore.wire import Struct
 
 # HiveServer2 announces these when it makes ACID tables (HiveConf.METASTORE_CLIENT_CAPABILITIES).
@@ -135,6 +135,12 @@ class CatalogCalls:
         if not table.is_partitioned:
             return catalog.whole_table(table)
         return self._partition_infos(table, self._partition_names(table.ref))
+
+    def partition_names(self, table: TableInfo) -> tuple[PartitionName, ...]:
+        """See CatalogPort."""
+        if not table.is_partitioned:
+            return (UNPARTITIONED,)
+        return tuple(sorted(map(PartitionName.parse, self._partition_names(table.ref)), key=str))
 
     def get_partitions(
         self, table: TableInfo, names: Sequence[PartitionName]

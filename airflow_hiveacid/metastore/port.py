@@ -86,6 +86,12 @@ class CatalogPort(Protocol):
             TableNotFoundError: there is no such table.
         """
 
+    def partition_names(self, table: TableInfo) -> tuple[PartitionName, ...]:
+        """The names of all partitions, sorted; the empty one for an unpartitioned table.
+
+        A small part of what `list_partitions` costs.
+        """
+
     def get_partitions(
         self, table: TableInfo, names: Sequence[PartitionName]
     ) -> tuple[PartitionInfo, ...]:

@@ -21,6 +21,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import (
+    UNPARTITIONED,
     PartitionInfo,
     PartitionName,
     TableInfo,
@@ -162,6 +163,13 @@ class FakeClient:
     def list_partitions(self, table: TableInfo) -> tuple[PartitionInfo, ...]:
         self._table(table.ref)
         return self._partitions(table, tuple(self.server.partitions[table.ref]))
+
+    @served
+    def partition_names(self, table: TableInfo) -> tuple[PartitionName, ...]:
+        self._table(table.ref)
+        if not table.is_partitioned:
+            return (UNPARTITIONED,)
+        return tuple(sorted(self.server.partitions[table.ref], key=str))
 
     @served
     def get_partitions(

@@ -16,6 +16,7 @@ from airflow_hiveacid.jobs.specs import (
     MergeWhen,
     SourceSpec,
 )
+from airflow_hiveacid.spark.catalyst import Moment
 from airflow_hiveacid.spark.reading.key_ranges import KeyRange, key_ranges
 from airflow_hiveacid.spark.reading.target import resolve_target
 
@@ -131,7 +132,7 @@ def test_days_at_odds_with_the_calendar_are_found_by_a_condition(lab4: Lab) -> N
         for java8 in ("false", "true"):
             lab4.spark.conf.set("spark.sql.datetime.java8API.enabled", java8)
             try:
-                rows = target.rows_where(condition).collect()
+                rows = target.rows_where(condition, Moment.now(lab4.spark)).collect()
             finally:
                 lab4.spark.conf.unset("spark.sql.datetime.java8API.enabled")
             assert sorted(f"{row.d}" for row in rows) == found, (condition, java8)

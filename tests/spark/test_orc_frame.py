@@ -24,6 +24,7 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
 )
 from airflow_hiveacid.jobs.specs import CompactionChoice, InsertSpec, SourceSpec
+from airflow_hiveacid.spark.catalyst import Moment
 from airflow_hiveacid.spark.reading.key_ranges import KeyRange
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.spark.reading.target import PLACE, Target, resolve_target
@@ -266,7 +267,7 @@ def test_partitions_without_a_match_are_not_opened(lab4: Lab) -> None:
         found = rows.where(where)
         assert 80 < found.count() < 175
         assert files_opened(found) == sum(partition in f.data.path for f in target.files)
-        narrow = target.rows_where(where)
+        narrow = target.rows_where(where, Moment.now(lab4.spark))
         assert texts(narrow) == texts(found)
         assert len(native_files(narrow)) == sum(partition in f.data.path for f in target.files)
 

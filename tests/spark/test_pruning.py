@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.format.table import Column, PartitionInfo, TableInfo, TableRef
+from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.specs import (
     DeleteSpec,
     MergeAction,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MONTHS = ("0", "1", "2", "12", None)
 
 
-def partitioned(*values: str | None, by: str) -> tuple[TableInfo, tuple[PartitionInfo, ...]]:
+def partitioned(*values: str | None, by: str) -> tuple[TableInfo, tuple[PartitionName, ...]]:
     table = TableInfo(
         ref=TableRef("d", "t"),
         location="file:/d/t",
@@ -39,8 +39,7 @@ def partitioned(*values: str | None, by: str) -> tuple[TableInfo, tuple[Partitio
         ),
         partition_columns=(Column(name="p", type=by),),
     )
-    infos = [PartitionInfo(name=table.partition_name([v]), location="file:/d/t/p") for v in values]
-    return table, tuple(infos)
+    return table, tuple(table.partition_name([v]) for v in values)
 
 
 @pytest.mark.parametrize(
@@ -76,19 +75,19 @@ def partitioned(*values: str | None, by: str) -> tuple[TableInfo, tuple[Partitio
 def test_a_condition_leaves_the_partitions_in_which_it_can_hold(
     spark: SparkSession, condition: str | None, left: list[str | None] | None
 ) -> None:
-    table, infos = partitioned(*MONTHS, by="int")
-    found = partitions_where(spark, table, infos, condition, Moment.now(spark))
-    assert (found and [i.name.values[0] for i in found]) == left
+    table, names = partitioned(*MONTHS, by="int")
+    found = partitions_where(spark, table, names, condition, Moment.now(spark))
+    assert (found and [name.values[0] for name in found]) == left
 
 
 def test_a_condition_over_two_sides_prunes_by_the_targets_part(spark: SparkSession) -> None:
-    table, infos = partitioned(*MONTHS, by="int")
+    table, names = partitioned(*MONTHS, by="int")
     source = spark.createDataFrame([(1, 2)], "p int, number int")
     found = partitions_where(
-        spark, table, infos, "s.p = 2 AND t.p = 12", Moment.now(spark), beside=source
+        spark, table, names, "s.p = 2 AND t.p = 12", Moment.now(spark), beside=source
     )
     assert found is not None
-    assert [i.name.values[0] for i in found] == ["12"]
+    assert [name.values[0] for name in found] == ["12"]
 
 
 @pytest.mark.parametrize(
@@ -114,13 +113,13 @@ def test_a_condition_over_two_sides_prunes_by_the_targets_part(spark: SparkSessi
 def test_a_merge_reads_the_partitions_that_its_join_finds_equal(
     spark: SparkSession, by: str, values: tuple[str | None, ...], source: str, left: list[str]
 ) -> None:
-    table, infos = partitioned(*values, by=by)
+    table, names = partitioned(*values, by=by)
     frame = spark.sql(source)
     clause = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE)
     spec = MergeSpec(target="d.t", source=SourceSpec(), keys=("p",), clauses=(clause,))
     program = plan_merge(spark, table, spec, frame)
-    found = partitions_meeting(table, infos, frame, program.keys, program.equal)
-    assert [i.name.values[0] for i in found] == left
+    found = partitions_meeting(table, names, frame, program.keys, program.equal)
+    assert [name.values[0] for name in found] == left
     # The join over rows with these values says the same.
     rows = spark.createDataFrame([(v,) for v in values], "p string").select(
         F.col("p").alias("text"), F.col("p").cast(empty_target(spark, table).schema["p"].dataType)

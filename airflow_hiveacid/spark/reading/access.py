@@ -32,26 +32,28 @@ Derby takes some 400 in one and refuses more.
 class Touched:
     """The only partitions that a statement can touch; None where that is not known.
 
-    `listed` are all partitions of the table, if they were listed to find that out.
+    `seen` are all names that the metastore has given, if it was asked for them to find that out.
     """
 
     names: tuple[PartitionName, ...] | None = None
-    listed: tuple[PartitionInfo, ...] | None = field(default=None, compare=False)
+    seen: tuple[PartitionName, ...] = field(default=(), compare=False)
 
     def places(self, client: MetastorePort, table: TableInfo) -> tuple[PartitionInfo, ...]:
         """Those of them that there are."""
-        if self.listed is not None:
-            names = None if self.names is None else frozenset(self.names)
-            return tuple(p for p in self.listed if names is None or p.name in names)
-        if self.names is not None:
-            return client.get_partitions(table, self.names)
-        return client.list_partitions(table)
+        if self.names is None:
+            return client.list_partitions(table)
+        found = client.get_partitions(table, self.names)
+        wanted = frozenset(self.names)
+        if wanted.intersection(self.seen) <= {p.name for p in found}:
+            return found
+        # Dropped since, or spelled by somebody who escapes otherwise than we.
+        return tuple(p for p in client.list_partitions(table) if p.name in wanted)
 
 
 def touching(
     client: MetastorePort,
     table: TableInfo,
-    ask: Callable[[tuple[PartitionInfo, ...]], tuple[PartitionName, ...] | None],
+    ask: Callable[[tuple[PartitionName, ...]], tuple[PartitionName, ...] | None],
 ) -> Callable[[], Touched]:
     """A way to look again and again which partitions are touched.
 
@@ -61,8 +63,8 @@ def touching(
     remembered = functools.lru_cache(maxsize=1)(ask)
 
     def look() -> Touched:
-        listed = client.list_partitions(table)
-        return Touched(names=remembered(listed), listed=listed)
+        seen = client.partition_names(table)
+        return Touched(names=remembered(seen), seen=seen)
 
     return look
 
@@ -72,9 +74,7 @@ def reading(client: MetastorePort, table: TableInfo) -> TableAccess:
     return TableAccess(
         table=table,
         operations=frozenset({DataOperation.SELECT}),
-        partitions=nameable(tuple(p.name for p in client.list_partitions(table)))
-        if table.is_partitioned
-        else None,
+        partitions=nameable(client.partition_names(table)) if table.is_partitioned else None,
     )
 
 

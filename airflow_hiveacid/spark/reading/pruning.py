@@ -1,6 +1,6 @@
 """Which partitions a statement can reach, by what it says of the partition columns alone.
 
-Takes partitions and a condition, or the keys of a MERGE's source; gives the partitions that are
+Takes names of partitions and a condition, or the keys of a MERGE's source; gives those that are
 left. Spark evaluates the very expressions that it would evaluate for each row, over the values of
 the partitions: nothing is printed, read again or cast for this.
 """
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_hiveacid.format.table import Column, PartitionInfo, TableInfo
+    from airflow_hiveacid.format.table import Column, PartitionName, TableInfo
     from airflow_hiveacid.spark.catalyst import Moment
 
 
 def partitions_where(  # noqa: PLR0913 - which partitions, of what, and what a condition sees
     spark: SparkSession,
     table: TableInfo,
-    partitions: tuple[PartitionInfo, ...],
+    partitions: tuple[PartitionName, ...],
     condition: str | None,
     moment: Moment,
     *,
     beside: DataFrame | None = None,
-) -> tuple[PartitionInfo, ...] | None:
+) -> tuple[PartitionName, ...] | None:
     """The partitions in which a condition can hold; None if it says nothing of them.
 
     A row for which the condition holds makes each of its parts that are joined by AND hold. Those
@@ -48,7 +48,7 @@ def partitions_where(  # noqa: PLR0913 - which partitions, of what, and what a c
     Args:
         spark: the session.
         table: the table, `t` in the condition.
-        partitions: the partitions.
+        partitions: their names.
         condition: Spark SQL; none says nothing.
         moment: the statement's time.
         beside: the source, `s` in the condition, if it sees one.
@@ -83,16 +83,16 @@ def partitions_where(  # noqa: PLR0913 - which partitions, of what, and what a c
 
 def partitions_meeting(
     table: TableInfo,
-    partitions: tuple[PartitionInfo, ...],
+    partitions: tuple[PartitionName, ...],
     source: DataFrame,
     keys: Sequence[str],
     equal: Callable[[str], SparkColumn],
-) -> tuple[PartitionInfo, ...]:
+) -> tuple[PartitionName, ...]:
     """The partitions whose values of these keys some source row equals.
 
     Args:
         table: the table.
-        partitions: the partitions.
+        partitions: their names.
         source: the source.
         keys: the join's keys; those that are no partition columns say nothing here.
         equal: the join's predicate for a key, over the sides `t` and `s`. It decides: the source is
@@ -112,13 +112,13 @@ def _values(
     spark: SparkSession,
     table: TableInfo,
     columns: Sequence[Column],
-    partitions: Sequence[PartitionInfo],
+    partitions: Sequence[PartitionName],
     number: str,
 ) -> DataFrame:
     """A small frame of partitions: their number here, then their values, as rows have them."""
     at = [[c.name for c in table.partition_columns].index(column.name) for column in columns]
     texts = ", ".join(f"{quoted(c.name)} string" for c in columns)
-    read = [partition_texts(table.partition_columns, info.name) for info in partitions]
+    read = [partition_texts(table.partition_columns, name) for name in partitions]
     rows = [(i, *[texts_of[j] for j in at]) for i, texts_of in enumerate(read)]
     return spark.createDataFrame(rows, f"{number} int, {texts}").select(
         number,
@@ -130,6 +130,6 @@ def _values(
 
 
 def _numbered(
-    values: DataFrame, number: str, partitions: tuple[PartitionInfo, ...]
-) -> tuple[PartitionInfo, ...]:
+    values: DataFrame, number: str, partitions: tuple[PartitionName, ...]
+) -> tuple[PartitionName, ...]:
     return tuple(partitions[i] for i in sorted(r[0] for r in values.select(number).collect()))

@@ -20,7 +20,9 @@ from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.transaction import begin
 from airflow_hiveacid.plan.statements import check_readable
-from airflow_hiveacid.spark.reading.access import is_still_all, reading
+from airflow_hiveacid.spark.catalyst import Moment
+from airflow_hiveacid.spark.reading.access import Touched, is_still_all, reading
+from airflow_hiveacid.spark.reading.pruning import partitions_where
 from airflow_hiveacid.spark.reading.target import resolve_target
 
 if TYPE_CHECKING:
@@ -128,6 +130,14 @@ def read_table(
         ExpressionError: the condition is no condition.
         StorageError: what is there cannot be read.
     """
-    table = snapshot.tables[TableRef.parse(name)]
-    target = resolve_target(spark, snapshot.client, table, snapshot.snapshot)
-    return target.rows(columns) if where is None else target.rows_where(where, columns)
+    table, client = snapshot.tables[TableRef.parse(name)], snapshot.client
+    if where is None:
+        return resolve_target(spark, client, table, snapshot.snapshot).rows(columns)
+    moment = Moment.now(spark)
+    touched = Touched()
+    if table.is_partitioned:
+        seen = client.partition_names(table)
+        left = partitions_where(spark, table, seen, where, moment)
+        touched = Touched(names=left, seen=seen)
+    target = resolve_target(spark, client, table, snapshot.snapshot, touched)
+    return target.rows_where(where, moment, columns)

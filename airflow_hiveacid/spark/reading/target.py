@@ -28,7 +28,6 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements import quoted
-from airflow_hiveacid.spark.catalyst import Moment
 from airflow_hiveacid.spark.checked import condition as checked_condition
 from airflow_hiveacid.spark.checked import resolved
 from airflow_hiveacid.spark.events import IDENTITY, partition_text
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.spark.catalyst import Moment
     from airflow_hiveacid.spark.reading.key_ranges import KeyRange
     from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
 
@@ -202,13 +202,14 @@ class Target:
             *self._values([columns[n] for n in names], place)
         )
 
-    def rows_where(self, where: str, wanted: Sequence[str] | None = None) -> DataFrame:
-        """The live rows for which a condition holds; see `rows`.
+    def rows_where(
+        self, where: str, moment: Moment, wanted: Sequence[str] | None = None
+    ) -> DataFrame:
+        """The live rows for which a condition holds at a moment; see `rows`.
 
         Raises:
             UnknownColumnError, ExpressionError: the condition cannot be read, or is none.
         """
-        moment = Moment.now(self.spark)
         names = self.table.column_names if wanted is None else [name.lower() for name in wanted]
         empty = empty_target(self.spark, self.table).alias("t")
         (found,) = resolved(self.table, empty, [where], moment)
@@ -307,8 +308,8 @@ class Target:
         """
         if self.is_narrow:
             return dataclasses.replace(self, ranges=ranges)
-        found = partitions_meeting(self.table, self.partitions, source, keys, equal)
-        return dataclasses.replace(self, partitions=found, ranges=ranges)
+        found = partitions_meeting(self.table, self._names, source, keys, equal)
+        return dataclasses.replace(self, partitions=self._named(found), ranges=ranges)
 
     def where(
         self, condition: str | None, moment: Moment, beside: DataFrame | None = None
@@ -321,7 +322,7 @@ class Target:
         found = None
         if not self.is_narrow:
             found = partitions_where(
-                self.spark, self.table, self.partitions, condition, moment, beside=beside
+                self.spark, self.table, self._names, condition, moment, beside=beside
             )
         ranges: Mapping[str, KeyRange] = {}
         if condition is not None and beside is None:
@@ -329,8 +330,18 @@ class Target:
                 self.table, empty_target(self.spark, self.table).alias("t"), condition, moment
             )
         return dataclasses.replace(
-            self, partitions=self.partitions if found is None else found, ranges=ranges
+            self,
+            partitions=self.partitions if found is None else self._named(found),
+            ranges=ranges,
         )
+
+    @property
+    def _names(self) -> tuple[PartitionName, ...]:
+        return tuple(p.name for p in self.partitions)
+
+    def _named(self, names: Collection[PartitionName]) -> tuple[PartitionInfo, ...]:
+        wanted = frozenset(names)
+        return tuple(p for p in self.partitions if p.name in wanted)
 
     def place_fields(self, place: str) -> list[SparkColumn]:
         """What an event needs of a scanned row's place, under the names of `spark.events`."""

@@ -20,7 +20,7 @@ from airflow_hiveacid.spark.reading.pruning import partitions_meeting, partition
 from airflow_hiveacid.spark.statements.clauses import ready
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import PartitionInfo, PartitionName
+    from airflow_hiveacid.format.table import PartitionName
     from airflow_hiveacid.spark.statements.merge import MergeProgram
 
 
@@ -33,7 +33,7 @@ def is_bounded(program: MergeProgram) -> bool:
 
 
 def partitions_reached(
-    program: MergeProgram, partitions: tuple[PartitionInfo, ...], kept: DataFrame
+    program: MergeProgram, partitions: tuple[PartitionName, ...], kept: DataFrame
 ) -> tuple[PartitionName, ...] | None:
     """The partitions that a bounded MERGE can touch, sorted by name; some may not exist yet."""
     found = partitions_where(
@@ -44,7 +44,7 @@ def partitions_reached(
     new = new_partitions(program, kept)
     if new is None:
         return None
-    return tuple(sorted({*new, *(p.name for p in matched)}, key=str))
+    return tuple(sorted({*new, *matched}, key=str))
 
 
 def new_partitions(program: MergeProgram, kept: DataFrame) -> frozenset[PartitionName] | None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import (
-    PartitionInfo,
     PartitionName,
     TableInfo,
     TableRef,
@@ -98,9 +97,9 @@ class JobContext:
         statement begins anew: it would see one half of what a commit did to several partitions.
         """
 
-        def ask(known: tuple[PartitionInfo, ...]) -> tuple[PartitionName, ...] | None:
+        def ask(known: tuple[PartitionName, ...]) -> tuple[PartitionName, ...] | None:
             found = partitions_where(self.spark, table, known, condition, moment)
-            return nameable(tuple(p.name for p in found)) if found is not None else None
+            return nameable(found) if found is not None else None
 
         if condition is None or not table.is_partitioned:
             return Touched

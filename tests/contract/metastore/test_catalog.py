@@ -152,6 +152,7 @@ def test_partitions_are_added_once_and_listed_by_name(bench: Bench, client: Meta
     ]
     assert listed[0].location == f"{table.location}/month=1"
     assert client.get_partitions(table, [month("1")]) == listed[:1]
+    assert client.partition_names(table) == tuple(p.name for p in listed)
 
 
 @pytest.mark.parametrize("value", ["a/b=c", "50% {off}", "x y", "été", "Q1"])
@@ -162,6 +163,7 @@ def test_a_partition_value_of_any_characters_comes_back(
     client.add_partitions(table, [month(value)])
     (found,) = client.list_partitions(table)
     assert found.name == month(value)
+    assert client.partition_names(table) == (month(value),)
     assert client.get_partitions(table, [month(value)]) == (found,)
 
 
@@ -180,6 +182,7 @@ def test_an_unpartitioned_table_is_its_own_partition(bench: Bench, client: Metas
     (whole,) = client.list_partitions(table)
     assert whole.location == table.location
     assert str(whole.name) == ""
+    assert client.partition_names(table) == (whole.name,)
 
 
 def test_parameters_are_set_and_removed_and_all_else_stays(

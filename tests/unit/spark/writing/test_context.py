@@ -17,7 +17,7 @@ from airflow_hiveacid.spark.writing import context
 from airflow_hiveacid.spark.writing.context import JobContext
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.format.table import PartitionName, TableInfo
     from contract.fake_client import FakeClient
     from contract.fake_metastore import FakeMetastore
 
@@ -58,8 +58,8 @@ def test_spark_is_asked_again_only_where_partitions_have_come(
     asked: list[int] = []
 
     def first_of(
-        _spark: object, _table: object, known: tuple[PartitionInfo, ...], *_: object
-    ) -> tuple[PartitionInfo, ...]:
+        _spark: object, _table: object, known: tuple[PartitionName, ...], *_: object
+    ) -> tuple[PartitionName, ...]:
         asked.append(len(known))
         return known[:1]
 
@@ -72,8 +72,7 @@ def test_spark_is_asked_again_only_where_partitions_have_come(
     client.add_partitions(table, days[3:])
     touched = look()
     assert (touched.names, asked) == ((days[0],), [3, 4])
-    # What has just been listed is not asked for again.
-    assert [p.name for p in touched.places(nothing, table)] == days[:1]
+    assert [p.name for p in touched.places(client, table)] == days[:1]
 
 
 @pytest.mark.parametrize(("names", "found"), [(None, ("1", "2")), (("2", "9"), ("2",)), ((), ())])
@@ -83,6 +82,18 @@ def test_the_partitions_that_are_touched_are_those_of_them_that_there_are(
     table = by_day(client)
     client.add_partitions(table, [table.partition_name([day]) for day in "12"])
     named = None if names is None else tuple(table.partition_name([day]) for day in names)
-    for listed in (None, client.list_partitions(table)):
-        places = Touched(names=named, listed=listed).places(client, table)
+    for seen in ((), client.partition_names(table)):
+        places = Touched(names=named, seen=seen).places(client, table)
         assert tuple(p.name.values[0] for p in places) == found
+
+
+def test_a_partition_that_is_not_found_by_its_name_is_looked_for_among_all(
+    client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = by_day(client)
+    seen = tuple(table.partition_name([day]) for day in "12")
+    infos = client.add_partitions(table, seen)
+    # As where somebody has escaped a name otherwise than we do.
+    monkeypatch.setattr(client, "get_partitions", lambda *_: ())
+    assert Touched(names=seen[1:], seen=seen).places(client, table) == infos[1:]
+    assert Touched(names=seen[1:]).places(client, table) == ()
