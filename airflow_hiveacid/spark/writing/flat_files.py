@@ -6,7 +6,7 @@ is touched. `write_flat` has both done and says the same of each file as `writer
 
 Only what Spark has committed is copied, and only what came back from the copying is published;
 everything else stays in staging and goes with it. Files follow bytes: neighbours become one file
-until they are large enough, however many tasks wrote them.
+until they are large enough, and a file that is too large becomes several, however many tasks wrote them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,12 @@ from airflow_hiveacid.spark.tasks import run_tasks
 from airflow_hiveacid.spark.writing.flat_rows import GROUP
 from airflow_hiveacid.spark.writing.writers import WRITTEN_SCHEMA, Written
 from airflow_hiveacid.storage.acid.row_schema import type_tree
-from airflow_hiveacid.storage.acid.write.flat_copy import FlatCopy, FlatIdentity, copy_flat
+from airflow_hiveacid.storage.acid.write.flat_copy import (
+    FlatCopy,
+    FlatIdentity,
+    FlatPart,
+    copy_flat,
+)
 from airflow_hiveacid.storage.acid.write.orc_file import stripe_row_limit
 from airflow_hiveacid.storage.orc.encoders import DICTIONARY_THRESHOLD
 from airflow_hiveacid.storage.stores.filesystem import file_errors
@@ -47,6 +52,9 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.writing.writers import WritePlan
 
 _LEAST_BYTES: Final = 64 << 20
+# A larger file is cut into parts of about this size, stripe by stripe. With the last stripe and
+# small neighbours none is larger than 512 MiB.
+_PART_BYTES: Final = 256 << 20
 # Up to here a stage of tasks would cost more than the copying.
 _FEW_COPIES: Final = 4
 # What one task copies: about as many bytes, and no more files than that.
@@ -90,7 +98,7 @@ class BucketCopy:
     """One bucket file that is made of flat files; plain values."""
 
     bucket: BucketId
-    sources: tuple[str, ...]
+    sources: tuple[FlatPart, ...]
     size_bytes: int
 
 
@@ -177,19 +185,29 @@ def bucket_copies(files: Sequence[FlatFile]) -> list[BucketCopy]:
     """Which flat files become one bucket file: neighbours of one partition, until it is large."""
     copies: list[BucketCopy] = []
     for _, group in itertools.groupby(files, key=lambda file: file.group):
-        members = list(group)
-        total = sum(file.size_bytes for file in members)
+        members = [part for file in group for part in _parts(file)]
+        total = sum(part_bytes for _, part_bytes in members)
         least = max(_LEAST_BYTES, -(-total // MAX_BUCKET_ID))
         bucket, size, sources = 0, 0, []
-        for file in members:
-            sources.append(file.uri)
-            size += file.size_bytes
-            if size >= least or file is members[-1]:
+        for at, (part, part_bytes) in enumerate(members, start=1):
+            sources.append(part)
+            size += part_bytes
+            if size >= least or at == len(members):
                 copies.append(
                     BucketCopy(bucket=BucketId(bucket), sources=tuple(sources), size_bytes=size)
                 )
                 bucket, size, sources = bucket + 1, 0, []
     return copies
+
+
+def _parts(file: FlatFile) -> list[tuple[FlatPart, int]]:
+    """The file, or parts of it if it is large; with about how many bytes each has."""
+    count = max(1, round(file.size_bytes / _PART_BYTES))
+    size = -(-file.size_bytes // count)
+    return [
+        (FlatPart(uri=file.uri, start=i * size, stop=(i + 1) * size if i + 1 < count else None), size)
+        for i in range(count)
+    ]
 
 
 def copy_tasks(plan: WritePlan, copies: Sequence[BucketCopy]) -> list[CopyTask]:

@@ -16,7 +16,7 @@ import contextlib
 import itertools
 import posixpath
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
@@ -101,15 +101,29 @@ class FlatIdentity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FlatPart:
+    """The stripes of a flat file that begin at these bytes; all of them where no end is given."""
+
+    uri: str
+    start: int = 0
+    stop: int | None = None
+
+    def stripes(self, tail: OrcTail) -> list[int]:
+        """Their numbers, of the file with this tail."""
+        stop = tail.file_length if self.stop is None else self.stop
+        return [n for n, s in enumerate(tail.stripes) if self.start <= s.offset < stop]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlatCopy:
-    """One file to be made: of these flat files, URIs, in this order; plain values.
+    """One file to be made: of these (parts of) flat files, in this order; plain values.
 
     `row_index_stride` is what they were written with. With `has_key`, they have the one column
     more. Without `identity` the rows have none.
     """
 
     columns: tuple[Column, ...]
-    sources: tuple[str, ...]
+    sources: tuple[FlatPart, ...]
     identity: FlatIdentity | None
     row_index_stride: int
     has_key: bool
@@ -139,24 +153,24 @@ def copy_flat(work: FlatCopy, place: Callable[[str | None], str]) -> CopiedFile 
         LocationPermissionError: a file may not be read or written.
         StorageError: reading or writing failed otherwise.
     """
-    tails = _filled(work)
-    first = next(tails, None)
+    filled = _filled(work)
+    first = next(filled, None)
     if first is None:
         return None
-    key = key_of(first[1]) if work.has_key else None
+    key = key_of(first.tail) if work.has_key else None
     fs, path = open_location(place(key))
     make_directory(fs, posixpath.dirname(path))
     with storage_errors("write", path):
         out = fs.open_output_stream(path, compression=None)
     try:
         with storage_errors("write", path), out:
-            copy = (_PlainCopy if work.identity is None else _AcidCopy)(work, first[1], out.write)
-            for source_fs, tail in itertools.chain([first], tails):
+            copy = (_PlainCopy if work.identity is None else _AcidCopy)(work, first.tail, out.write)
+            for one in itertools.chain([first], filled):
                 with (
-                    file_errors("read", tail.path),
-                    source_fs.open_input_file(tail.path) as source,
+                    file_errors("read", one.tail.path),
+                    one.fs.open_input_file(one.tail.path) as source,
                 ):
-                    copy.add(source, tail)
+                    copy.add(source, one.tail, one.stripes)
             size = copy.finish(path)
     except BaseException:
         with contextlib.suppress(HiveAcidError):
@@ -165,19 +179,28 @@ def copy_flat(work: FlatCopy, place: Callable[[str | None], str]) -> CopiedFile 
     return CopiedFile(rows=copy.rows, size_bytes=size, stripes=len(copy.stripes), key=key)
 
 
-def _filled(work: FlatCopy) -> Iterator[tuple[pafs.FileSystem, OrcTail]]:
-    """The tails of files with rows, one at a time: there may be very many, of a few rows each.
+class _Filled(NamedTuple):
+    """What is copied of a file."""
+
+    fs: pafs.FileSystem
+    tail: OrcTail
+    stripes: list[int]
+
+
+def _filled(work: FlatCopy) -> Iterator[_Filled]:
+    """The parts with rows, one at a time: there may be very many, of a few rows each.
 
     Raises:
         UnsupportedFileError: one is not what it should be, or not as those before it.
     """
     alike: tuple[Compression, str | None] | None = None
-    for uri in work.sources:
-        fs, path = open_location(uri)
+    for part in work.sources:
+        fs, path = open_location(part.uri)
         with file_errors("read", path):
             tail = read_tail(fs, path)
         check_flat(tail, work.columns, row_index_stride=work.row_index_stride, has_key=work.has_key)
-        if not tail.rows:
+        stripes = part.stripes(tail)
+        if not stripes:
             continue
         here = tail.compression, key_of(tail) if work.has_key else None
         if alike not in (None, here):
@@ -185,7 +208,7 @@ def _filled(work: FlatCopy) -> Iterator[tuple[pafs.FileSystem, OrcTail]]:
                 path=path, reason="its rows belong, or are packed, otherwise than others"
             )
         alike = here
-        yield fs, tail
+        yield _Filled(fs, tail, stripes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,14 +234,14 @@ class _PlainCopy:
         self.stripes: list[pb.Stripe] = []
         self.rows = 0
 
-    def add(self, source: pa.NativeFile, tail: OrcTail) -> None:
-        """Copy every stripe of one flat file.
+    def add(self, source: pa.NativeFile, tail: OrcTail, stripes: Sequence[int]) -> None:
+        """Copy stripes of one flat file, by their numbers.
 
         Raises:
             UnsupportedFileError: its timestamps were written by a clock that is not UTC's.
         """
         self._block_bytes = max(self._block_bytes, tail.compression_block_bytes)
-        for number in range(len(tail.stripes)):
+        for number in stripes:
             content = stripe_content(source, tail, number)
             if self._has_times and content.writer_time_zone not in UTC_ZONES:
                 raise UnsupportedFileError(

@@ -23,6 +23,7 @@ from airflow_hiveacid.spark.writing.flat_files import (
     copy_tasks,
 )
 from airflow_hiveacid.spark.writing.writers import WritePlan, writer_options
+from airflow_hiveacid.storage.acid.write.flat_copy import FlatPart
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +36,7 @@ def flat(number: int, size: int, group: int | None = None) -> FlatFile:
 
 
 def made_of(copies: list[BucketCopy]) -> list[tuple[int, list[int]]]:
-    return [(c.bucket, [int(uri[5:]) for uri in c.sources]) for c in copies]
+    return [(c.bucket, [int(part.uri[5:]) for part in c.sources]) for c in copies]
 
 
 def plan_at(path: Path, *, partitioned: bool) -> WritePlan:
@@ -71,6 +72,16 @@ def test_small_neighbours_become_one_file_and_large_ones_stay_alone() -> None:
     sizes = [1, 40 * MB, 30 * MB, 100 * MB, 1, 2]
     copies = bucket_copies([flat(i, size) for i, size in enumerate(sizes)])
     assert made_of(copies) == [(0, [0, 1, 2]), (1, [3]), (2, [4, 5])]
+
+
+def test_a_file_that_is_too_large_becomes_several() -> None:
+    copies = bucket_copies([flat(0, 383 * MB), flat(1, 2_000 * MB), flat(2, 1), flat(3, 63 * MB)])
+    assert made_of(copies) == [(0, [0]), *((i, [1]) for i in range(1, 9)), (9, [2, 3])]
+    parts = [part for copy in copies[1:9] for part in copy.sources]
+    assert [p.start for p in parts] == [250 * MB * i for i in range(8)]
+    # Where one ends the next begins, and the last one has no end.
+    assert [p.stop for p in parts] == [*(p.start for p in parts[1:]), None]
+    assert max(copy.size_bytes for copy in copies) < 448 * MB
 
 
 @pytest.mark.parametrize("files", [4_097, 4_100, 10_000])
@@ -141,7 +152,7 @@ def test_a_task_stages_a_file_for_each_bucket_with_rows(tmp_path: Path) -> None:
     plan = plan_at(tmp_path, partitioned=False)
     for number, values in enumerate([[1, 2], [], [3]]):
         write(tmp_path / f"part-{number}", values)
-    sources = [f"file:{tmp_path}/part-{number}" for number in range(3)]
+    sources = [FlatPart(uri=f"file:{tmp_path}/part-{number}") for number in range(3)]
     copies = (
         BucketCopy(bucket=BucketId(0), sources=(sources[0], sources[2]), size_bytes=0),
         BucketCopy(bucket=BucketId(1), sources=(sources[1],), size_bytes=0),
@@ -161,7 +172,7 @@ def test_rows_go_where_their_files_say_that_they_belong(tmp_path: Path) -> None:
     write(tmp_path / "part-0", [1, 2], '["a/b"]')
     write(tmp_path / "part-1", [3], "[null]")
     copies = [
-        BucketCopy(bucket=BucketId(0), sources=(f"file:{tmp_path}/part-{n}",), size_bytes=0)
+        BucketCopy(bucket=BucketId(0), sources=(FlatPart(uri=f"file:{tmp_path}/part-{n}"),), size_bytes=0)
         for n in range(2)
     ]
     batches = copy_all(CopyTask(plan=plan, copies=tuple(copies)))
@@ -177,7 +188,7 @@ def test_two_partitions_of_one_number_are_written_the_other_way(tmp_path: Path) 
     plan = plan_at(tmp_path, partitioned=True)
     write(tmp_path / "part-0", [1], '["a"]')
     write(tmp_path / "part-1", [2], '["b"]')
-    sources = tuple(f"file:{tmp_path}/part-{n}" for n in range(2))
+    sources = tuple(FlatPart(uri=f"file:{tmp_path}/part-{n}") for n in range(2))
     copy = BucketCopy(bucket=BucketId(0), sources=sources, size_bytes=0)
     with pytest.raises(UnsupportedFileError, match="belong"):
         list(copy_all(CopyTask(plan=plan, copies=(copy,))))

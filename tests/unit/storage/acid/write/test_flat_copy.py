@@ -26,6 +26,7 @@ from airflow_hiveacid.storage.acid.write import flat_copy
 from airflow_hiveacid.storage.acid.write.flat_copy import (
     CopiedFile,
     FlatCopy,
+    FlatPart,
     FlatIdentity,
     copy_flat,
 )
@@ -70,7 +71,7 @@ def copying(columns: Sequence[Column], sources: Sequence[str]) -> FlatCopy:
     """The order to make one bucket file of these flat files."""
     return FlatCopy(
         columns=tuple(columns),
-        sources=tuple(sources),
+        sources=tuple(FlatPart(uri=uri) for uri in sources),
         identity=FlatIdentity(write_id=WriteId(7), bucket_property=BUCKET),
         row_index_stride=10_000,
         has_key=False,
@@ -353,6 +354,28 @@ def test_files_that_are_packed_in_different_ways_are_refused(tmp_path: Path) -> 
     work = copying(WIDE, [str(tmp_path / f"flat-{number}.orc") for number in range(2)])
     with pytest.raises(UnsupportedFileError, match="packed"):
         copy_flat(work, lambda _key: str(tmp_path / "bucket_00003"))
+
+
+def test_parts_of_a_file_hold_each_of_its_stripes_once(tmp_path: Path) -> None:
+    copied(tmp_path, [numbers(0, 25_000)], WIDE, stripe_bytes=1)
+    uri = str(tmp_path / "flat-0.orc")
+    stripes = read_tail(FS, uri).stripes
+    assert len(stripes) > 4
+    # At the first byte of a stripe, beside it, and so that a part has none.
+    cuts = [0, stripes[1].offset, stripes[3].offset + 1, stripes[3].offset + 2, None]
+    found: list[int] = []
+    for number, (start, stop) in enumerate(itertools.pairwise(cuts)):
+        part = FlatPart(uri=uri, start=start or 0, stop=stop)
+        path = str(tmp_path / f"part-{number}")
+        file = copy_flat(replace(copying(WIDE, []), sources=(part,)), lambda _key, path=path: path)
+        if number == 2:
+            assert file is None
+            continue
+        assert file is not None
+        events = read(path, WIDE)
+        assert events["rowId"].to_pylist() == list(range(file.rows))
+        found += events["row"].combine_chunks().field("id").to_pylist()
+    assert found == list(range(25_000))
 
 
 def test_without_rows_there_is_no_file(tmp_path: Path) -> None:
