@@ -244,13 +244,14 @@ def cast_in_utc(spark: SparkSession, value: Column, data_type: DataType) -> Colu
 def rebalanced(frame: DataFrame, column: str) -> DataFrame:
     """Rows of one value of a column together, in as many tasks as their bytes deserve.
 
-    In one task, where Spark does not adapt its plans, and in Spark 3.5.
+    In one task, where Spark does not adapt its plans.
     """
-    wish = frame._jseq([F.col(column)._jc])  # type: ignore[operator]  # noqa: SLF001
-    try:
-        return DataFrame(frame._jdf.hint("rebalance", wish), frame.sparkSession)  # noqa: SLF001
-    except AnalysisException:  # 3.5 takes it for no column
-        return frame.repartition(column)
+    by: JavaObject = F.col(column)._jc  # noqa: SLF001 - Python's own hint takes no columns
+    sql = jvm_of(frame.sparkSession).org.apache.spark.sql
+    if not isinstance(sql.classic.Dataset, JavaClass):
+        by = by.expr()  # Spark 3.5 wants what the analyser sees
+    wish = frame._jseq([by])  # type: ignore[operator]  # noqa: SLF001
+    return DataFrame(frame._jdf.hint("rebalance", wish), frame.sparkSession)  # noqa: SLF001
 
 
 @dataclass(frozen=True, slots=True)
