@@ -13,7 +13,7 @@ Columns of an event frame:
 | `_bucket` | number of the bucket file the event goes to |
 | `_file`, `_clause` | for updates: number of the old row's file, and the new one's clause |
 | `originalTransaction`, `bucket`, `rowId` | identity of the old row; NULL for a new one |
-| `row` | the new row; NULL in a delete event |
+| `row` | the new row, or the columns of it that some clause brings; NULL in a delete event |
 """
 
 from __future__ import annotations

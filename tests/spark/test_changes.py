@@ -8,12 +8,16 @@ import pytest
 
 from airflow_hiveacid.jobs.results import JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs import (
+    DeleteSpec,
     InsertSpec,
     MergeAction,
     MergeClause,
     MergeWhen,
     SourceSpec,
+    UpdateSpec,
 )
+from airflow_hiveacid.spark.reading.target import resolve_target
+from airflow_hiveacid.spark.statements.change import change_events, plan_change
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,6 +116,25 @@ def test_before_the_commit_every_file_is_where_its_write_id_says_and_stays_there
     assert added == {f"delta_{span}", f"delete_delta_{span}"}
     assert seen == [data_files(lab)]
     assert before.items() <= seen[0].items()
+
+
+def test_a_changed_row_travels_with_the_columns_that_are_assigned(lab4: Lab) -> None:
+    table = lab4.table("t", {"id": "bigint", **{f"c{i}": "int" for i in range(50)}})
+    lab4.insert("t", [(1, 7), (2, 8)], ["id", "c9"])
+    target = resolve_target(lab4.spark, lab4.client, table, lab4.snapshot("t"))
+    specs = {
+        "c7 c9": UpdateSpec(target=f"{lab4.db}.t", set={"c9": "id", "C7": "1"}),
+        # There is no struct without fields.
+        "id": DeleteSpec(target=f"{lab4.db}.t"),
+    }
+    for names, spec in specs.items():
+        events = change_events(plan_change(lab4.spark, table, spec), target)
+        for frame in (events.frame(), events.few):
+            assert frame is not None
+            assert " ".join(frame.select("row.*").columns) == names
+    lab4.update("t", {"c9": "c9 + id", "C7": "1"}, "id = 1")
+    found = lab4.frame("t").select("id", "c7", "c8", "c9").collect()
+    assert sorted(tuple(row) for row in found) == [(1, 1, None, 8), (2, None, None, 8)]
 
 
 @pytest.mark.promise("W12")

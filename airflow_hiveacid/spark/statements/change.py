@@ -31,7 +31,7 @@ from airflow_hiveacid.spark.events import (
 )
 from airflow_hiveacid.spark.reading.target import empty_target
 from airflow_hiveacid.spark.row_sizes import bytes_of, least_bytes
-from airflow_hiveacid.spark.statements.clauses import Names, acted_on, ready, scanned
+from airflow_hiveacid.spark.statements.clauses import Names, acted_on, brought, ready, scanned
 from airflow_hiveacid.spark.writing.small_changes import are_few
 from airflow_hiveacid.spark.writing.spreading import spread, writers_for
 
@@ -92,9 +92,15 @@ def change_events(program: ChangeProgram, target: Target) -> Events:
     # another part never lets it be asked.
     picked = rows.where(F.coalesce(checked.holds, F.lit(False)))
     always = dataclasses.replace(checked, holds=F.lit(True))
-    changed = kept_changes(
-        [clause], acted_on(table, picked, [always], names, reach.place_fields(names.place))
+    acted = acted_on(
+        table,
+        picked,
+        [always],
+        names,
+        columns=brought(table, [clause]),
+        places=reach.place_fields(names.place),
     )
+    changed = kept_changes([clause], acted)
     parts = row_changes(table, [clause], changed)
     return as_events(parts, reach, [clause], changed.files, is_few=all_are_few([changed]))
 
@@ -155,10 +161,12 @@ def row_changes(table: TableInfo, clauses: Sequence[Clause], kept: Kept) -> list
     if not updating:
         return [delete_events(rows)]
     updated = rows.where(F.col("_clause").isin(updating))
-    # The identity of the old row decides, which the checkpoint holds.
-    seed = F.xxhash64("_file", *IDENTITY)
-    routed = spread(table, updated, writers_for(kept.updated), seed)
-    return [delete_events(rows), insert_events(routed)]
+    if not table.num_buckets:
+        # The identity of the old row decides, which the checkpoint holds.
+        seed = F.xxhash64("_file", *IDENTITY)
+        updated = spread(table, updated, writers_for(kept.updated), seed)
+    # In a bucketed table a row stays where it is: what decides its bucket does not change.
+    return [delete_events(rows), insert_events(updated)]
 
 
 def as_events(

@@ -25,6 +25,7 @@ from airflow_hiveacid.spark.types import struct_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from airflow_hiveacid.format.table import Column as TableColumn
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.plan.statements import Clause
     from airflow_hiveacid.spark.catalyst import Moment
@@ -109,6 +110,19 @@ def ready(
     return tuple(result)
 
 
+def brought(table: TableInfo, clauses: Sequence[Clause]) -> tuple[TableColumn, ...]:
+    """The data columns that rows have which some clauses write: all of a statement's.
+
+    A new row has every column, a changed one those that are assigned: of thousands of columns, the
+    others would travel as so many NULLs.
+    """
+    if any(clause.action is MergeAction.INSERT for clause in clauses):
+        return table.columns
+    names = frozenset[str]().union(*[clause.assignments for clause in clauses])
+    # Spark and Arrow like no struct without fields.
+    return tuple(c for c in table.columns if c.name in names) or table.columns[:1]
+
+
 def scanned(target: Target, needed: Sequence[str], names: Names) -> DataFrame:
     """A scan as `t`: every column of the table, in its order, and the place; only some are read.
 
@@ -118,11 +132,13 @@ def scanned(target: Target, needed: Sequence[str], names: Names) -> DataFrame:
     return whole_rows(target.table, rows, names.place)
 
 
-def acted_on(
+def acted_on(  # noqa: PLR0913 - which rows, what acts on them, and what becomes of them
     table: TableInfo,
     rows: DataFrame,
     clauses: Sequence[ReadyClause],
     names: Names,
+    *,
+    columns: Sequence[TableColumn],
     places: Sequence[Column] = (),
 ) -> DataFrame:
     """Rows with the number of the clause that acts on each, `_clause`, and the row that it makes.
@@ -132,6 +148,7 @@ def acted_on(
         rows: what the clauses see, with helpers beside it.
         clauses: in order; the first that holds acts.
         names: of the helpers; the source row's comes along if the rows have it.
+        columns: that the new rows have (`brought`).
         places: where the rows are (`Target.place_fields`); none of new ones.
 
     Returns:
@@ -141,19 +158,19 @@ def acted_on(
     chosen = rows.select("*", _first(clauses).alias(names.clause))
     number = F.col(names.clause)
     writing = [c for c in clauses if c.action is not MergeAction.DELETE]
-    columns = [number.alias("_clause")]
+    beside = [number.alias("_clause")]
     if names.source_row in rows.columns:
-        columns.append(F.col(names.source_row))
-    columns.extend(places)
+        beside.append(F.col(names.source_row))
+    beside.extend(places)
     if not places:
         keys = [
             (c, partition_key(table, [c.values[p.name] for p in table.partition_columns]))
             for c in writing
         ]
-        columns.append(_of_chosen(number, keys, F.lit(None).cast("string")).alias("_partition"))
-    made = [(c, row_struct(table, c.values)) for c in writing]
-    none = F.lit(None).cast(struct_of(table.columns))
-    return chosen.select(*columns, _of_chosen(number, made, none).alias("row"))
+        beside.append(_of_chosen(number, keys, F.lit(None).cast("string")).alias("_partition"))
+    made = [(c, row_struct(columns, c.values)) for c in writing]
+    none = F.lit(None).cast(struct_of(columns))
+    return chosen.select(*beside, _of_chosen(number, made, none).alias("row"))
 
 
 def _first(clauses: Sequence[ReadyClause]) -> Column:

@@ -27,8 +27,9 @@ from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.spark.types import fits, spark_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from airflow_hiveacid.format.table import Column as TableColumn
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.spark.catalyst import Resolved
 
@@ -110,8 +111,8 @@ def _fields_by_name(
     return ordered, order
 
 
-def row_struct(table: TableInfo, values: Mapping[str, Column]) -> Column:
-    """The `row` struct: every data column in order, NULL where no value is given."""
+def row_struct(columns: Sequence[TableColumn], values: Mapping[str, Column]) -> Column:
+    """The `row` struct: these data columns in order, NULL where no value is given."""
     return F.struct(
         *[
             (
@@ -119,6 +120,6 @@ def row_struct(table: TableInfo, values: Mapping[str, Column]) -> Column:
                 if c.name in values
                 else F.lit(None).cast(spark_type(parse_type(c.type)))
             ).alias(c.name)
-            for c in table.columns
+            for c in columns
         ]
     )

@@ -134,7 +134,9 @@ def _row_events(
 ) -> DataFrame:
     """The same rows for our own writers."""
     rows = source.select(
-        key.alias("_partition"), row_struct(table, values).alias("row"), F.lit(0).alias("_clause")
+        key.alias("_partition"),
+        row_struct(table.columns, values).alias("row"),
+        F.lit(0).alias("_clause"),
     )
     if not table.partition_columns and not table.num_buckets:
         return insert_events(_in_place(rows))

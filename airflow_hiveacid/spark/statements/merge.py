@@ -40,7 +40,7 @@ from airflow_hiveacid.spark.statements.change import (
     kept_changes,
     row_changes,
 )
-from airflow_hiveacid.spark.statements.clauses import Names, acted_on, ready, scanned
+from airflow_hiveacid.spark.statements.clauses import Names, acted_on, brought, ready, scanned
 from airflow_hiveacid.spark.types import exact_value
 from airflow_hiveacid.spark.writing.small_changes import are_few
 from airflow_hiveacid.spark.writing.spreading import spread, writers_for
@@ -298,7 +298,10 @@ class _Join:
             program.moment,
             from_text=program.from_text,
         )
-        return acted_on(program.table, rows, clauses, self.names, self.places)
+        columns = brought(program.table, program.clauses)
+        return acted_on(
+            program.table, rows, clauses, self.names, columns=columns, places=self.places
+        )
 
 
 def _new_rows(
@@ -316,7 +319,7 @@ def _new_rows(
         program.moment,
         from_text=program.from_text,
     )
-    rows = acted_on(program.table, alone, clauses, names)
+    rows = acted_on(program.table, alone, clauses, names, columns=program.table.columns)
     return rows.where(F.col("_clause").isNotNull())
 
 

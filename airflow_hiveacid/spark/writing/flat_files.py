@@ -6,7 +6,7 @@ is touched. `write_flat` has both done and says the same of each file as `writer
 
 Only what Spark has committed is copied, and only what came back from the copying is published;
 everything else stays in staging and goes with it. Files follow bytes: neighbours become one file
-until they are large enough, and a file that is too large becomes several, however many tasks wrote them.
+until they are large enough, and one that is too large becomes several, however many tasks wrote.
 """
 
 from __future__ import annotations
@@ -205,7 +205,10 @@ def _parts(file: FlatFile) -> list[tuple[FlatPart, int]]:
     count = max(1, round(file.size_bytes / _PART_BYTES))
     size = -(-file.size_bytes // count)
     return [
-        (FlatPart(uri=file.uri, start=i * size, stop=(i + 1) * size if i + 1 < count else None), size)
+        (
+            FlatPart(uri=file.uri, start=i * size, stop=(i + 1) * size if i + 1 < count else None),
+            size,
+        )
         for i in range(count)
     ]
 

@@ -37,8 +37,8 @@ def writers_for(rows: int) -> int:
 def spread(table: TableInfo, rows: DataFrame, writers: int, seed: Column) -> DataFrame:
     """Give each row that is to be inserted its bucket.
 
-    Bucketed tables: Hive's hash decides; an updated row keeps its bucket, since bucket columns do
-    not change. Others: one of `writers` (see `writers_for`). `seed` tells the rows apart.
+    Bucketed tables: Hive's hash decides. Others: one of `writers` (see `writers_for`). `seed` tells
+    the rows apart.
 
     Whoever calls this promises that a task which runs again has the same rows, and that `seed`
     depends on nothing but the row: then it sends each to the same writer, and none is lost or
@@ -75,12 +75,11 @@ def _fill_buckets(
     num_buckets: int,
     version: int,
 ) -> Iterator[pa.RecordBatch]:
-    """Hash the bucket columns of rows that have no bucket yet."""
+    """Hash the bucket columns of new rows."""
     for batch in batches:
         row = batch.column("row")
         hashed = bucket_ids(
             [pc.struct_field(row, name) for name in names], types, num_buckets, version
         )
-        known = batch.column("_bucket")
         at = batch.schema.get_field_index("_bucket")
-        yield batch.set_column(at, batch.schema.field(at), pc.coalesce(known, hashed))
+        yield batch.set_column(at, batch.schema.field(at), hashed)

@@ -306,17 +306,22 @@ class _Group:
     ) -> pa.StructArray:
         fetched = self._old_rows.fetch(batch.filter(pa.array(needs_old)))
         place = np.cumsum(needs_old) - 1 + batch.num_rows
-        fields = []
         # All at once: to take one field out costs as much as there are.
-        for column, values in zip(self._plan.columns, new.flatten(), strict=True):
-            if column.name in kept:
+        given = dict(zip((field.name for field in new.type), new.flatten(), strict=True))
+        fields = []
+        for column in self._plan.columns:
+            values = given.get(column.name)
+            if values is None:
+                # No clause brings it, so every row here has it from an old one.
+                fields.append(fetched[column.name])
+            elif column.name in kept:
                 pick = np.where(kept[column.name], place, np.arange(batch.num_rows))
                 old = fetched[column.name]
                 both = pa.concat_arrays([values.cast(old.type), old])
                 fields.append(both.take(pa.array(pick)))
             else:
                 fields.append(values)
-        return pa.StructArray.from_arrays(fields, fields=list(new.type))
+        return pa.StructArray.from_arrays(fields, names=[c.name for c in self._plan.columns])
 
 
 class _PlainGroup:

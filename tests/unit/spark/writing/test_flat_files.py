@@ -172,7 +172,9 @@ def test_rows_go_where_their_files_say_that_they_belong(tmp_path: Path) -> None:
     write(tmp_path / "part-0", [1, 2], '["a/b"]')
     write(tmp_path / "part-1", [3], "[null]")
     copies = [
-        BucketCopy(bucket=BucketId(0), sources=(FlatPart(uri=f"file:{tmp_path}/part-{n}"),), size_bytes=0)
+        BucketCopy(
+            bucket=BucketId(0), sources=(FlatPart(uri=f"file:{tmp_path}/part-{n}"),), size_bytes=0
+        )
         for n in range(2)
     ]
     batches = copy_all(CopyTask(plan=plan, copies=tuple(copies)))

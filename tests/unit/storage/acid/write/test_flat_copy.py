@@ -26,8 +26,8 @@ from airflow_hiveacid.storage.acid.write import flat_copy
 from airflow_hiveacid.storage.acid.write.flat_copy import (
     CopiedFile,
     FlatCopy,
-    FlatPart,
     FlatIdentity,
+    FlatPart,
     copy_flat,
 )
 from airflow_hiveacid.storage.acid.write.flat_layout import can_be_flat
@@ -357,7 +357,7 @@ def test_files_that_are_packed_in_different_ways_are_refused(tmp_path: Path) -> 
 
 
 def test_parts_of_a_file_hold_each_of_its_stripes_once(tmp_path: Path) -> None:
-    copied(tmp_path, [numbers(0, 25_000)], WIDE, stripe_bytes=1)
+    copied(tmp_path, [numbers(0, 50_000)], WIDE, stripe_bytes=1)
     uri = str(tmp_path / "flat-0.orc")
     stripes = read_tail(FS, uri).stripes
     assert len(stripes) > 4
@@ -375,7 +375,7 @@ def test_parts_of_a_file_hold_each_of_its_stripes_once(tmp_path: Path) -> None:
         events = read(path, WIDE)
         assert events["rowId"].to_pylist() == list(range(file.rows))
         found += events["row"].combine_chunks().field("id").to_pylist()
-    assert found == list(range(25_000))
+    assert found == list(range(50_000))
 
 
 def test_without_rows_there_is_no_file(tmp_path: Path) -> None:
