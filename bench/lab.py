@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.local.metastore import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
-from airflow_hiveacid.spark.session import open_session
+from airflow_hiveacid.spark.session import AT_START, open_session
 from bench.meter import Measurement, Meter
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _session(settings: Mapping[str, str]) -> SparkSession:
     inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     os.environ["PYTHONPATH"] = os.pathsep.join([str(REPOSITORY), *filter(None, inherited)])
     builder = SparkSession.builder
-    for key, value in settings.items():
+    for key, value in {**AT_START, **settings}.items():
         builder = builder.config(key, value)
     builder.getOrCreate()
     spark = open_session("hiveacid-bench")

@@ -41,7 +41,7 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client import MetastoreClient, connect
 from airflow_hiveacid.spark.failures import typed_failures
 from airflow_hiveacid.spark.reading.target import resolve_target
-from airflow_hiveacid.spark.session import open_session
+from airflow_hiveacid.spark.session import AT_START, open_session
 from airflow_hiveacid.spark.writing.context import JobContext
 from spark_apps.clean import clean
 from spark_apps.compact import compact
@@ -80,6 +80,7 @@ def spark() -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]")
     for key, value in {
+        **AT_START,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",

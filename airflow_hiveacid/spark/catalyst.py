@@ -10,6 +10,7 @@ columns that the expression was resolved against, no `*` and no name in it can m
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from py4j.java_gateway import JavaClass
@@ -17,7 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from py4j.java_gateway import JavaObject, JVMView
     from pyspark.sql.types import DataType
@@ -54,15 +55,33 @@ class NotOfOneRowError(Exception):
     """An expression needs more than one row, or makes several: an aggregate, a window, explode."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: what is asked for is kept
 class Resolved:
-    """One expression over one frame; `uses` are the positions of the frame's columns in it."""
+    """One expression over one frame.
+
+    What it uses is asked of the JVM when somebody wants to know: there may be thousands of them.
+    """
 
     column: Column
     type: DataType
-    uses: frozenset[int]
-    is_deterministic: bool
-    has_subquery: bool
+    _expression: JavaObject
+    _seen: _Output
+
+    @cached_property
+    def uses(self) -> frozenset[int]:
+        """The positions of the frame's columns in it."""
+        return self._seen.used_by(self._expression)
+
+    @cached_property
+    def is_deterministic(self) -> bool:
+        """Whether it says the same of a row every time."""
+        return bool(self._expression.deterministic())
+
+    @cached_property
+    def has_subquery(self) -> bool:
+        """Whether it asks another query."""
+        expressions = self._seen.jvm.org.apache.spark.sql.catalyst.expressions
+        return bool(expressions.SubqueryExpression.hasSubquery(self._expression))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,8 +152,7 @@ def resolve(frame: DataFrame, texts: Sequence[str], moment: Moment) -> tuple[Res
         NotOfOneRowError: as it says.
     """
     seen = _Output.of(frame)
-    found = _found(frame, texts, moment)
-    return tuple(_resolved(frame, one, type_, seen) for one, type_ in found)
+    return _resolved(seen, _found(frame, texts, moment))
 
 
 def conjuncts(frame: DataFrame, condition: str, moment: Moment) -> tuple[Resolved, ...]:
@@ -145,7 +163,7 @@ def conjuncts(frame: DataFrame, condition: str, moment: Moment) -> tuple[Resolve
     """
     seen = _Output.of(frame)
     ((whole, type_),) = _found(frame, [condition], moment)
-    return tuple(_resolved(frame, part, type_, seen) for part in _parts(whole))
+    return _resolved(seen, [(part, type_) for part in _parts(whole)])
 
 
 def comparisons(frame: DataFrame, condition: str, moment: Moment) -> Iterator[Comparison]:
@@ -200,7 +218,9 @@ def _asked(
     plan = moment.plan_of(asked)
     named = _each(plan.expressions())
     # Aggregates, windows and generators are taken out of the list of columns into plans below it.
-    if _kind(plan) != "Project" or [_kind(one) for one in named] != ["Alias"] * len(texts):
+    if _kind(plan) != "Project" or [one.nodeName() for one in named] != ["Alias"] * len(texts):
+        raise NotOfOneRowError
+    if not plan.references().subsetOf(_analysed(frame).outputSet()):
         raise NotOfOneRowError
     return asked, plan, named
 
@@ -237,7 +257,7 @@ def cast_in_utc(spark: SparkSession, value: Column, data_type: DataType) -> Colu
     child = utils.expression(column) if isinstance(utils, JavaClass) else column.expr()
     wanted = sql.types.DataType.fromJson(data_type.json())
     zone = jvm.scala.Option.apply("UTC")
-    return _column(spark, sql.catalyst.expressions.Cast(child, wanted, zone))
+    return Column(_columns(jvm)(sql.catalyst.expressions.Cast(child, wanted, zone)))
 
 
 def rebalanced(frame: DataFrame, column: str) -> DataFrame:
@@ -258,12 +278,14 @@ class _Output:
     """The columns of a frame, which Spark looks up by its numbers for them: there may be many."""
 
     columns: JavaObject
+    jvm: JVMView
 
     @classmethod
     def of(cls, frame: DataFrame) -> _Output:
-        expressions = jvm_of(frame.sparkSession).org.apache.spark.sql.catalyst.expressions
+        jvm = jvm_of(frame.sparkSession)
+        expressions = jvm.org.apache.spark.sql.catalyst.expressions
         sequence = getattr(expressions, "package$AttributeSeq")
-        return cls(sequence(_analysed(frame).output()))
+        return cls(sequence(_analysed(frame).output()), jvm)
 
     def used_by(self, expression: JavaObject) -> frozenset[int]:
         """The positions of those that an expression uses.
@@ -278,24 +300,22 @@ class _Output:
         return found
 
 
-def _resolved(
-    frame: DataFrame, expression: JavaObject, data_type: DataType, seen: _Output
-) -> Resolved:
-    expressions = jvm_of(frame.sparkSession).org.apache.spark.sql.catalyst.expressions
-    return Resolved(
-        column=_column(frame.sparkSession, expression),
-        type=data_type,
-        uses=seen.used_by(expression),
-        is_deterministic=bool(expression.deterministic()),
-        has_subquery=bool(expressions.SubqueryExpression.hasSubquery(expression)),
+def _resolved(seen: _Output, found: Sequence[tuple[JavaObject, DataType]]) -> tuple[Resolved, ...]:
+    column_of = _columns(seen.jvm)
+    return tuple(
+        Resolved(column=Column(column_of(one)), type=type_, _expression=one, _seen=seen)
+        for one, type_ in found
     )
 
 
-def _column(spark: SparkSession, expression: JavaObject) -> Column:
-    sql = jvm_of(spark).org.apache.spark.sql
+def _columns(jvm: JVMView) -> Callable[[JavaObject], JavaObject]:
+    """What makes a column of an expression. Looked up once: each name in it is a call."""
+    sql = jvm.org.apache.spark.sql
     utils = sql.classic.ExpressionUtils
-    found = utils.column(expression) if isinstance(utils, JavaClass) else sql.Column(expression)
-    return Column(found)
+    found: Callable[[JavaObject], JavaObject] = (
+        utils.column if isinstance(utils, JavaClass) else sql.Column
+    )
+    return found
 
 
 def _parts(condition: JavaObject) -> Iterator[JavaObject]:

@@ -55,6 +55,13 @@ _SETTINGS: Final = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",
 }
+AT_START: Final = {
+    # Else PySpark notes for each column that is made which line made it, which costs more than the
+    # column: a millisecond or two.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+"""What a session has from its start, unless the submitter has it otherwise."""
+
 # Settings of these kinds change what an expression means; Spark's defaults are what we test.
 _MEANINGS: Final = (
     "spark.sql.legacy.",
@@ -91,6 +98,9 @@ def open_session(app_name: str) -> SparkSession:
     builder = SparkSession.builder
     if given.get("spark.app.name") is None:
         builder = builder.appName(app_name)
+    for key, value in AT_START.items():
+        if given.get(key) is None:
+            builder = builder.config(key, value)
     options = given.get(_EXECUTOR_OPTIONS, "") or ""
     if not names_a_zone(options):
         builder = builder.config(_EXECUTOR_OPTIONS, f"{options} {UTC_OPTION}".strip())

@@ -77,7 +77,8 @@ def plan_change(
     )
     moment = Moment.now(spark)
     (checked,) = ready(table, empty_target(spark, table).alias("t"), [(0, clause)], moment)
-    needed = tuple(c.name for i, c in enumerate(table.columns) if i in checked.uses)
+    uses = checked.uses
+    needed = tuple(c.name for i, c in enumerate(table.columns) if i in uses)
     return ChangeProgram(table=table, clause=clause, needed=needed, moment=moment)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column as TableColumn
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.plan.statements import Clause
-    from airflow_hiveacid.spark.catalyst import Moment
+    from airflow_hiveacid.spark.catalyst import Moment, Resolved
     from airflow_hiveacid.spark.reading.target import Target
 
 
@@ -63,15 +63,24 @@ class Names:
 class ReadyClause:
     """A clause whose expressions have been checked and cast, over the rows of one frame.
 
-    `uses` are the positions of the frame's columns that it names.
+    `holds` and `values` are columns, `expressions` what they were made of.
     """
 
     number: int
     action: MergeAction
     holds: Column
     values: Mapping[str, Column]
-    uses: frozenset[int]
-    is_deterministic: bool
+    expressions: Sequence[Resolved]
+
+    @property
+    def uses(self) -> frozenset[int]:
+        """The positions of the frame's columns that it names."""
+        return frozenset[int]().union(*[one.uses for one in self.expressions])
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether it says the same of a row every time."""
+        return all(one.is_deterministic for one in self.expressions)
 
 
 def ready(
@@ -93,7 +102,6 @@ def ready(
     for number, clause in clauses:
         holds = next(found)
         values = {name: next(found) for name in clause.assignments}
-        every = [holds, *values.values()]
         result.append(
             ReadyClause(
                 number=number,
@@ -103,8 +111,7 @@ def ready(
                     name: stored(sees.sparkSession, table, name, value, from_text=from_text)
                     for name, value in values.items()
                 },
-                uses=frozenset[int]().union(*[one.uses for one in every]),
-                is_deterministic=all(one.is_deterministic for one in every),
+                expressions=(holds, *values.values()),
             )
         )
     return tuple(result)
