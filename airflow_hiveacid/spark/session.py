@@ -98,9 +98,10 @@ def open_session(app_name: str) -> SparkSession:
     builder = SparkSession.builder
     if given.get("spark.app.name") is None:
         builder = builder.appName(app_name)
-    for key, value in AT_START.items():
-        if given.get(key) is None:
-            builder = builder.config(key, value)
+    at_start: dict[str, bool | float | int | str | None] = {
+        key: given.get(key, value) for key, value in AT_START.items()
+    }
+    builder = builder.config(map=at_start)
     options = given.get(_EXECUTOR_OPTIONS, "") or ""
     if not names_a_zone(options):
         builder = builder.config(_EXECUTOR_OPTIONS, f"{options} {UTC_OPTION}".strip())
