@@ -6,6 +6,7 @@ of LazySerDeParameters of Hive.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _DEFAULT_DELIMITER: Final = "\x01"
 _DEFAULT_NULL: Final = "\\N"
 _ASCII: Final = 0x80
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _MOST_FIELDS: Final = 10_000
 # What changes the meaning of a line, with the values under which it does not.
 _WITHOUT_EFFECT: Final[Mapping[str, frozenset[str]]] = {
@@ -82,8 +84,7 @@ def text_form(table: object, storage: Storage, parameters: Mapping[str, str]) ->
 
 def _byte(text: str) -> str | None:
     """A delimiter: the number of a character, or one (LazyUtils.getByte); None beyond ASCII."""
-    try:
-        code = int(text)
-    except ValueError:
-        code = ord(text[0]) if text else 0
+    if not text:
+        return _DEFAULT_DELIMITER
+    code = int(text) if _NUMBER.fullmatch(text) else ord(text[0])
     return chr(code) if 0 <= code < _ASCII else None

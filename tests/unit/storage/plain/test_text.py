@@ -40,9 +40,11 @@ def rows(
 
 
 def test_null_is_a_text_and_an_empty_number_is_null(tmp_path: Path) -> None:
-    content = b"\\N,\\N\n,\n1,x\n"
-    with pytest.raises(UnsupportedFileError, match="empty lines"):
-        rows(tmp_path, content, "int", "string")
+    assert rows(tmp_path, b"\\N,\\N\n,\n1,x\n", "int", "string") == [
+        [None, None],
+        [None, ""],
+        [1, "x"],
+    ]
     assert rows(tmp_path, b"\\N,\\N\n,y\n1,x\n2,", "int", "string") == [
         [None, None],
         [None, "y"],
@@ -106,8 +108,28 @@ def test_some_types_are_not_read_from_text(tmp_path: Path, type_: str) -> None:
 
 def test_a_compressed_file_is_known_by_its_name(tmp_path: Path) -> None:
     assert rows(tmp_path, gzip.compress(b"1\n"), "int", name="000000_0.gz") == [[1]]
-    with pytest.raises(UnsupportedFileError, match=r"end in \.deflate"):
+    with pytest.raises(UnsupportedFileError, match=r"text in \.deflate"):
         rows(tmp_path, b"x", "int", name="000000_0.deflate")
+    for loaded in ("flights.csv", "part.1", "000000_0_copy_1", "x.GZ"):
+        assert rows(tmp_path, b"1\n", "int", name=loaded) == [[1]]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+def test_a_line_of_empty_fields_is_no_empty_line(tmp_path: Path, end: bytes) -> None:
+    lines = [b"a,b", b",", b"c,d", b","]
+    whole = [["a", "b"], ["", ""], ["c", "d"], ["", ""]]
+    many = end.join(lines * 9000) + end
+    assert rows(tmp_path, many, "string", "string") == whole * 9000
+    for at in range(1, 5):
+        content = end.join([*lines[:at], b"", *lines[at:]]) + end
+        with pytest.raises(UnsupportedFileError, match="empty lines"):
+            rows(tmp_path, content, "string", "string")
+
+
+def test_a_line_may_be_long(tmp_path: Path) -> None:
+    long = b"x" * (3 << 20)
+    found = rows(tmp_path, b"1," + long + b"\n2,b\n", "int", "string")
+    assert [[row[0], len(row[1])] for row in found] == [[1, 3 << 20], [2, 1]]
 
 
 def form_of(**parameters: str) -> TextForm:
@@ -124,6 +146,8 @@ def form_of(**parameters: str) -> TextForm:
         ({"field.delim": "9"}, "\t"),
         ({"field.delim": "||"}, "|"),
         ({"field.delim": "124"}, "|"),
+        ({"field.delim": "1_0"}, "1"),
+        ({"field.delim": ""}, "\x01"),
     ],
 )
 def test_a_delimiter_is_a_character_or_its_number(
