@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 from pathlib import Path
 from typing import Final
 
@@ -175,6 +176,36 @@ def test_parquet_says_its_clock_and_calendar_and_stores_decimals_as_hive_does(
         if schema.column(at).logical_type.type == "DECIMAL"
     }
     assert kinds == {"FIXED_LEN_BYTE_ARRAY"}
+
+
+def test_numbers_that_may_be_none_have_no_bounds_in_parquet(tmp_path: Path) -> None:
+    types = {
+        "i": "int",
+        "d": "double",
+        "s": "struct<f:float,y:date>",
+        "l": "array<struct<q:date,r:double>>",
+        "m": "map<string,double>",
+    }
+    columns = [Column(name=name, type=type_) for name, type_ in types.items()]
+    item = {"q": dt.date(2020, 1, 1), "r": 1.0}
+    row = {"i": 1, "d": float("nan"), "s": {"f": 2.0, "y": item["q"]}, "l": [item], "m": [("k", 1)]}
+    path = str(tmp_path / "000000_0")
+    with rows_writer(FileFormat.PARQUET, FS, path, columns, WriterOptions()) as writer:
+        writer.write(pa.array([row], row_type(columns)))
+        writer.close()
+    group = pq.read_metadata(path).row_group(0)
+    chunks = [group.column(at) for at in range(group.num_columns)]
+    # NaN is greater than 1: who passes over what ends at 1 has passed over it.
+    assert {chunk.path_in_schema: chunk.is_stats_set for chunk in chunks} == {
+        "i": True,
+        "d": False,
+        "s.f": False,
+        "s.y": True,
+        "l.list.element.q": True,
+        "l.list.element.r": False,
+        "m.key_value.key": True,
+        "m.key_value.value": False,
+    }
 
 
 def test_a_char_is_stored_as_each_format_has_it(tmp_path: Path) -> None:
