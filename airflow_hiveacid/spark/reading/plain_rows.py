@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("hiveacid")
 
 _MOVES_INSTANTS: Final = "spark.sql.parquet.int96TimestampConversion"
+_MINDS_CASE: Final = "spark.sql.caseSensitive"
 _BATCH_ROWS: Final = 64 * 1024
 # No file was let through with dates of another calendar.
 _PARQUET_OPTIONS: Final = {"mergeSchema": False, "datetimeRebaseMode": "CORRECTED"}
@@ -132,7 +133,8 @@ class PlainRows:
         verdicts = judged_plain(
             asked,
             [file for _, file in self.files],
-            moves_instants=self.spark.conf.get(_MOVES_INSTANTS, "false") == "true",
+            moves_instants=self._is_set(_MOVES_INSTANTS),
+            minds_case=self._is_set(_MINDS_CASE),
         )
         # Spark knows a file by its path alone, and two partitions may be at one place.
         first = {file.path: number for number, file in reversed(self.files)}
@@ -142,6 +144,10 @@ class PlainRows:
             else dataclasses.replace(verdict, why_not="two partitions share it")
             for (number, file), verdict in zip(self.files, verdicts, strict=True)
         ]
+
+    def _is_set(self, setting: str) -> bool:
+        """Whether the session has a setting on, which anybody may have spelt in any case."""
+        return (self.spark.conf.get(setting, None) or "").strip().lower() == "true"
 
     def _numbered(self, number: int, file: PlainFile) -> NumberedFile:
         root = self.partitions[partition_at(number)].location.rstrip("/")
@@ -177,6 +183,7 @@ class PlainRows:
     ) -> DataFrame:
         """The same by our own reader; `files` are all by default."""
         asked = self._asked(wanted)
+        names = tuple(c.name for c in asked.columns)  # one for all pieces, so that it is sent once
         where = StructType([StructField(NUMBER, LongType())])
         schema = StructType([StructField(place, where), *struct_of(asked.columns)])
         pieces = [
@@ -184,7 +191,7 @@ class PlainRows:
                 number=number,
                 file=file,
                 columns=self.table.columns,
-                wanted=tuple(c.name for c in asked.columns),
+                wanted=names,
                 place=place,
             )
             for number, file in (self.files if files is None else files)

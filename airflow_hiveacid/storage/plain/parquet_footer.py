@@ -124,7 +124,9 @@ def parquet_errors(path: str) -> Iterator[None]:
     with file_errors("read", path):
         try:
             yield
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            if isinstance(error, OSError) and error.errno:
+                raise  # the file system's; what Arrow finds in a file has no number
             raise CorruptFileError(path=path, reason=f"Parquet: {error}") from error
 
 
@@ -136,7 +138,7 @@ def read_facts(file: PlainFile) -> ParquetFacts:
         StorageError, LocationPermissionError: it cannot be read.
     """
     with parquet_errors(file.path), file.fs.open_input_file(file.path) as source:
-        return facts_of(pq.ParquetFile(source))
+        return facts_of(pq.ParquetFile(source), file.path)
 
 
 def parquet_rows_in(fs: pafs.FileSystem, path: str, _length: int) -> int:
@@ -150,9 +152,18 @@ def parquet_rows_in(fs: pafs.FileSystem, path: str, _length: int) -> int:
         return int(pq.read_metadata(source).num_rows)
 
 
-def facts_of(opened: pq.ParquetFile) -> ParquetFacts:
-    """The same of a file that is open."""
+def facts_of(opened: pq.ParquetFile, path: str) -> ParquetFacts:
+    """The same of a file that is open; a file is not taken for an empty one for its word.
+
+    Raises:
+        CorruptFileError: its row groups have other rows than it says.
+    """
     metadata = opened.metadata
+    rows = sum(metadata.row_group(at).num_rows for at in range(metadata.num_row_groups))
+    if rows != metadata.num_rows:
+        raise CorruptFileError(
+            path=path, reason=f"Parquet: it says {metadata.num_rows} rows and has {rows}"
+        )
     notes = {
         key.decode(errors="replace"): value.decode(errors="replace")
         for key, value in (metadata.metadata or {}).items()

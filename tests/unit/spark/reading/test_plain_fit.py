@@ -29,9 +29,14 @@ def judged(
     types: Mapping[str, str] | None = None,
     in_utc: bool = True,
     moves_instants: bool = False,
+    minds_case: bool = False,
+    as_table: Mapping[str, str] | None = None,
 ) -> list[PlainVerdict]:
     case = PlainCase.read(GOLDEN_PLAIN / version / name)
-    table = tuple(Column(name=n, type=(types or {}).get(n, t)) for n, t in case.columns)
+    table = tuple(
+        Column(name=(as_table or {}).get(n, n), type=(types or {}).get(n, t))
+        for n, t in case.columns
+    )
     files = [
         PlainFile(
             fs=LocalFileSystem(),
@@ -48,7 +53,7 @@ def judged(
         ranges=ranges or {},
         in_utc=in_utc,
     )
-    return judged_plain(asked, files, moves_instants=moves_instants)
+    return judged_plain(asked, files, moves_instants=moves_instants, minds_case=minds_case)
 
 
 def reasons(name: str, *columns: str, **how: object) -> set[str | None]:
@@ -83,6 +88,15 @@ def test_instants_of_another_zone_and_a_session_that_moves_them_are_ours() -> No
     assert reasons("types_parquet", moves_instants=True) == {
         "the session moves timestamps of Parquet"
     }
+
+
+def test_a_session_that_minds_case_finds_only_names_that_are_spelt_alike() -> None:
+    def why(*, minds_case: bool) -> set[str | None]:
+        return reasons("life_parquet", minds_case=minds_case, as_table={"a": "A"})
+
+    assert why(minds_case=False) == {None}
+    assert why(minds_case=True) == {"it spells column A otherwise, and the session minds case"}
+    assert reasons("life_parquet", minds_case=True) == {None}
 
 
 @pytest.mark.parametrize(

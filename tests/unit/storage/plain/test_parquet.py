@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from pathlib import Path
 from typing import Any, Final
@@ -11,12 +12,19 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.errors import (
+    CorruptFileError,
+    StorageError,
+    UnsupportedFileError,
+)
 from airflow_hiveacid.format.table import Column, FileFormat
+from airflow_hiveacid.storage.orc.batch_size import BATCH_BYTES
 from airflow_hiveacid.storage.plain.files import PlainFile
+from airflow_hiveacid.storage.plain.parquet_batches import fitting_rows
 from airflow_hiveacid.storage.plain.parquet_footer import Clock, ParquetFacts, read_facts
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
+from unit.storage.counting import counting
 
 FS: Final = LocalFileSystem()
 OLD: Final = dt.datetime(1500, 3, 9, 12)  # noqa: DTZ001 - a wall clock's
@@ -111,6 +119,13 @@ def test_an_instant_is_what_the_writers_clock_showed(
     assert values(file, "timestamp") == [NEW.replace(hour=shown)]
 
 
+def test_a_zone_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    notes = {**HIVE_4, "writer.time.zone": "Mars/Olympus_Mons"}
+    file = file_of(tmp_path, {"c": pa.array([NEW], pa.timestamp("us"))}, notes)
+    with pytest.raises(UnsupportedFileError, match="time zone 'Mars/Olympus_Mons', which is not"):
+        values(file, "timestamp")
+
+
 def test_a_java_writer_that_names_no_zone_is_refused() -> None:
     facts = ParquetFacts(
         schema=pa.schema([]),
@@ -147,8 +162,52 @@ def test_old_values_are_in_the_calendar_that_their_writer_counts_in(
         values(file_of(tmp_path, {"c": column}, {}), type_)
 
 
+def test_a_row_group_is_not_taken_in_whole(tmp_path: Path) -> None:
+    numbers = {"c": pa.array(range(1_000_000))}
+    file = file_of(tmp_path, numbers, {}, compression="none", use_dictionary=False)
+    fs, asked = counting()
+    batches = read_rows(dataclasses.replace(file, fs=fs), [Column(name="c", type="bigint")])
+    assert next(batches).num_rows < 100_000
+    assert asked.bytes_read < file.length / 2
+    batches.close()
+
+
+def test_a_batch_has_as_many_rows_as_its_values_let_it(tmp_path: Path) -> None:
+    texts = pa.array([f"{i:04}" * 25_000 for i in range(500)])
+    file = file_of(tmp_path, {"c": texts, "n": pa.array(range(500))}, {}, use_dictionary=False)
+    read = [b.nbytes for b in read_rows(file, [Column(name="c", type="string")])]
+    assert sum(read) > len(texts) * 100_000
+    assert max(read) < 1.01 * BATCH_BYTES
+    metadata = pq.read_metadata(file.path)
+    rows = [fitting_rows(metadata, names, 9_999) for names in (["n"], ["c"], ["c", "n"], None, [])]
+    assert rows[0] == rows[4] == 9_999
+    assert 300 < rows[1] == rows[2] == rows[3] < 340
+
+
+def test_a_file_is_not_empty_for_its_word(tmp_path: Path) -> None:
+    file = file_of(tmp_path, {"c": pa.array([1, 2, 3])}, {})
+    path = Path(file.path)
+    content = path.read_bytes()
+    said = b"\x16\x06"  # Thrift's third field, three rows: first of the file, then of its group
+    start = content.index(said, len(content) - 8 - int.from_bytes(content[-8:-4], "little"))
+    path.write_bytes(content[:start] + b"\x16\x00" + content[start + 2 :])
+    with pytest.raises(CorruptFileError, match="it says 0 rows and has 3"):
+        read_facts(file)
+
+
 def test_what_is_no_parquet_is_corrupt(tmp_path: Path) -> None:
     file = file_of(tmp_path, {"c": pa.array([1])}, {})
     Path(file.path).write_bytes(b"PAR1 and then nothing")
     with pytest.raises(CorruptFileError, match="Parquet"):
+        values(file, "bigint")
+
+
+def test_a_damaged_page_is_no_fault_of_the_store(tmp_path: Path) -> None:
+    file = file_of(tmp_path, {"c": pa.array([1, 2, 3])}, {}, use_dictionary=False)
+    path = Path(file.path)
+    path.write_bytes(b"PAR1" + b"\xff" * 8 + path.read_bytes()[12:])
+    with pytest.raises(CorruptFileError, match="Parquet"):
+        values(file, "bigint")
+    path.unlink()
+    with pytest.raises(StorageError, match="it is not there"):
         values(file, "bigint")
