@@ -175,6 +175,8 @@ def _why_not_column(facts: ParquetFacts, place: int, column: Column, *, in_utc: 
     wanted = parse_type(column.type)
     if not is_exactly(facts, facts.schema.field(place).type, wanted):
         return f"column {column.name} is not stored as {column.type}"
+    if facts.schema.field(place).name.partition(".")[0] in facts.without_nan:
+        return "Spark would pass over NaN in it"  # to which NaN is the greatest number
     if facts.has_old_days and holds(wanted, _DATE):
         return "it may have dates of another calendar"
     if facts.clock is Clock.INSTANT and holds(wanted, _TIMESTAMP):

@@ -35,6 +35,7 @@ PROLEPTIC_DAYS: Final = "writer.date.proleptic"
 """Metadata key of Hive 4's that says whether old days are counted in today's calendar."""
 
 _INT96: Final = "INT96"
+_FLOATING: Final = frozenset({"FLOAT", "DOUBLE"})
 _TIMESTAMP: Final = "TIMESTAMP"
 _DATE: Final = "DATE"
 _JAVA: Final = "parquet-mr"
@@ -66,7 +67,11 @@ class Calendar(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetFacts:
-    """What a footer says. `least_day` is the least date in the file, None if it is not known."""
+    """What a footer says.
+
+    `least_day` is the least date in the file, None if it is not known. `without_nan` are columns
+    whose least and greatest numbers may leave NaN out.
+    """
 
     schema: pa.Schema
     rows: int
@@ -74,6 +79,7 @@ class ParquetFacts:
     created_by: str
     notes: Mapping[str, str]
     least_day: int | None
+    without_nan: frozenset[str] = frozenset()
 
     @property
     def zone(self) -> str | None:
@@ -175,6 +181,7 @@ def facts_of(opened: pq.ParquetFile, path: str) -> ParquetFacts:
         created_by=metadata.created_by or "",
         notes=notes,
         least_day=_least_day(metadata),
+        without_nan=_without_nan(metadata),
     )
 
 
@@ -190,6 +197,24 @@ def _clock(schema: pq.ParquetSchema) -> Clock:
     if not found:
         return Clock.NONE
     return found.pop() if len(found) == 1 else Clock.MIXED
+
+
+def _without_nan(metadata: pq.FileMetaData) -> frozenset[str]:
+    """The columns, by their first names, with bounds of floating-point numbers not by Java.
+
+    To Java NaN is the greatest number, and bounds with it in them are not written; other writers
+    pass it over.
+    """
+    if (metadata.created_by or "").startswith(_JAVA):
+        return frozenset()
+    schema = metadata.schema
+    groups = range(metadata.num_row_groups)
+    numbers = [at for at in range(len(schema)) if schema.column(at).physical_type in _FLOATING]
+    return frozenset(
+        schema.column(at).path.partition(".")[0]
+        for at in numbers
+        if any(metadata.row_group(group).column(at).is_stats_set for group in groups)
+    )
 
 
 def _least_day(metadata: pq.FileMetaData) -> int | None:

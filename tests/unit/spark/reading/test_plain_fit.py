@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import LocalFileSystem
 
@@ -16,6 +18,7 @@ from judges.golden_plain import GOLDEN_PLAIN, PlainCase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 FORMATS: Final = {"orc": FileFormat.ORC, "parquet": FileFormat.PARQUET, "text": FileFormat.TEXT}
 
@@ -54,6 +57,20 @@ def judged(
         in_utc=in_utc,
     )
     return judged_plain(asked, files, moves_instants=moves_instants, minds_case=minds_case)
+
+
+def judged_file(path: Path, types: Mapping[str, str]) -> list[PlainVerdict]:
+    """Of a Parquet file that is asked for all of its columns."""
+    columns = tuple(Column(name=name, type=type_) for name, type_ in types.items())
+    file = PlainFile(
+        fs=LocalFileSystem(),
+        path=str(path),
+        key=path.name,
+        length=path.stat().st_size,
+        format=FileFormat.PARQUET,
+    )
+    asked = Asked(table_columns=columns, columns=columns, ranges={}, in_utc=True)
+    return judged_plain(asked, [file])
 
 
 def reasons(name: str, *columns: str, **how: object) -> set[str | None]:
@@ -99,6 +116,25 @@ def test_a_session_that_minds_case_finds_only_names_that_are_spelt_alike() -> No
     assert reasons("life_parquet", minds_case=True) == {None}
 
 
+def test_bounds_without_nan_are_not_shown_to_spark(tmp_path: Path) -> None:
+    numbers = pa.table({"n": [1.0, float("nan")], "s": [{"x": 1.0}] * 2, "i": [1, 2]})
+    whys = {}
+    for name, bounds in (("all", True), ("some", ["i"])):
+        path = tmp_path / name
+        pq.write_table(numbers, path, store_schema=False, write_statistics=bounds)
+        for column, type_ in {"n": "double", "s": "struct<x:double>"}.items():
+            (verdict,) = judged_file(path, {column: type_})
+            whys[name, column] = verdict.why_not
+    assert whys == {
+        ("all", "n"): "Spark would pass over NaN in it",
+        ("all", "s"): "Spark would pass over NaN in it",
+        ("some", "n"): None,
+        ("some", "s"): None,
+    }
+    # Java's have none where there is NaN.
+    assert reasons("types_parquet", "do") == {None}
+
+
 @pytest.mark.parametrize(
     ("column", "type_"),
     [("ti", "int"), ("dm", "decimal(9,2)"), ("fl", "double"), ("ne", "array<string>")],
@@ -109,6 +145,17 @@ def test_a_column_that_was_changed_since_is_ours(column: str, type_: str) -> Non
         assert why is not None
         assert f"column {column} is not stored as {type_}" in why
         assert reasons(f"types_{format_}", "id", types={column: type_}) == {None}
+
+
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+def test_nanoseconds_in_64_bits_are_ours(tmp_path: Path, unit: str) -> None:
+    path = tmp_path / "000000_0"
+    times = pa.table({"t": pa.array([0], pa.timestamp(unit))})
+    pq.write_table(times, path, store_schema=False, version="2.6")
+    (verdict,) = judged_file(path, {"t": "timestamp"})
+    fine = "column t is not stored as timestamp"
+    assert verdict.why_not == (fine if unit == "ns" else None)
+    assert not verdict.manner.has_instants
 
 
 def test_texts_below_columns_that_nobody_would_cut_are_ours() -> None:
