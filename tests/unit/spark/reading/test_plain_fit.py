@@ -164,6 +164,12 @@ def test_texts_below_columns_that_nobody_would_cut_are_ours() -> None:
     assert reasons("types_parquet", "vc", "ch") == {None}
 
 
+def test_fields_under_other_names_or_in_another_order_are_ours() -> None:
+    for type_ in ("struct<y:string,x:int>", "struct<x:int,z:string>", "struct<x:int>"):
+        (why,) = reasons("types_parquet", "sr", types={"sr": type_})
+        assert why == f"column sr is not stored as {type_}"
+
+
 def test_a_file_older_than_a_column() -> None:
     # Of ORC there are two ways to find columns; of Parquet there is one.
     assert reasons("added_orc") == {None, "it is older than column c"}

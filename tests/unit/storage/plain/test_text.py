@@ -66,6 +66,16 @@ def test_what_a_file_lacks_is_null_and_what_it_has_more_is_nothing(tmp_path: Pat
     assert rows(tmp_path, b"", "int") == []
 
 
+def test_a_boolean_is_spelt_in_any_case(tmp_path: Path) -> None:
+    found = rows(tmp_path, b"TRUE\ntrue\nFalse\n\n", "boolean")
+    assert found == [[True], [True], [False], [None]]
+
+
+def test_more_fields_than_are_read_as_texts_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedFileError, match="too many fields"):
+        rows(tmp_path, b"1,2\n", "int", form=TextForm(delimiter=",", most_fields=1))
+
+
 def test_lines_of_different_lengths_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedFileError, match="lines cannot be told apart"):
         rows(tmp_path, b"1,a\n2\n", "int", "string")
@@ -164,6 +174,8 @@ def test_a_delimiter_is_a_character_or_its_number(
         ("serialization.encoding", "GBK"),
         ("timestamp.formats", "yyyy"),
         ("skip.footer.line.count", "1"),
+        ("serialization.last.column.takes.rest", "true"),
+        ("quote.delim", "'"),
         ("skip.header.line.count", "x"),
         ("field.delim", "ä"),
     ],
