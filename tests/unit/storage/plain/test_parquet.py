@@ -162,6 +162,39 @@ def test_old_values_are_in_the_calendar_that_their_writer_counts_in(
         values(file_of(tmp_path, {"c": column}, {}), type_)
 
 
+def test_todays_calendar_in_days_says_nothing_of_instants(tmp_path: Path) -> None:
+    notes = {**HIVE_3, "writer.date.proleptic": "true"}
+    stored = pa.array([OLD], pa.timestamp("us"))
+    days = file_of(tmp_path, {"c": stored.cast(pa.date32())}, notes)
+    assert values(days, "date") == [OLD.date()]
+    with pytest.raises(UnsupportedFileError, match="does not say in which calendar"):
+        values(file_of(tmp_path, {"c": stored}, notes), "timestamp")
+
+
+@pytest.mark.parametrize("days", [(-200_000, 5, 7), (5, -200_000, 7), (5, 7, -200_000)])
+def test_the_least_day_is_that_of_all_row_groups_and_columns(
+    tmp_path: Path, days: tuple[int, ...]
+) -> None:
+    stored = pa.array(days, pa.int32()).cast(pa.date32())
+    file = file_of(tmp_path, {"c": stored, "d": stored[::-1]}, HIVE_4)
+    assert read_facts(file).least_day == -200_000
+    with pq.ParquetWriter(file.path, pa.schema([("c", pa.date32())])) as writer:
+        for day in days:
+            writer.write_table(pa.table({"c": pa.array([day], pa.int32()).cast(pa.date32())}))
+    assert read_facts(file).least_day == -200_000
+
+
+def test_lists_stay_with_their_rows_in_small_batches(tmp_path: Path) -> None:
+    lists = [[i, None] if i % 3 else None if i % 2 else [] for i in range(50)]
+    maps = [[("k", i)] if i % 4 else None for i in range(50)]
+    columns = {"l": pa.array(lists), "m": pa.array(maps, pa.map_(pa.string(), pa.int64()))}
+    file = file_of(tmp_path, columns, {})
+    types = [Column(name="l", type="array<bigint>"), Column(name="m", type="map<string,bigint>")]
+    found = [row for batch in read_rows(file, types, batch_rows=7) for row in batch.to_pylist()]
+    assert [row["l"] for row in found] == lists
+    assert [row["m"] for row in found] == maps
+
+
 def test_a_row_group_is_not_taken_in_whole(tmp_path: Path) -> None:
     numbers = {"c": pa.array(range(1_000_000))}
     file = file_of(tmp_path, numbers, {}, compression="none", use_dictionary=False)

@@ -224,6 +224,11 @@ def test_batches_share_a_row_group(tmp_path: Path) -> None:
     assert pq.read_metadata(file.path).num_row_groups == 1
 
 
+def test_a_row_group_ends_when_it_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_hiveacid.storage.plain.write._ROW_GROUP_BYTES", 1)
+    assert pq.read_metadata(written(tmp_path, NUMBERS, FileFormat.PARQUET).path).num_row_groups == 2
+
+
 @pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET])
 def test_a_file_without_rows_has_the_columns(tmp_path: Path, format_: FileFormat) -> None:
     case = dataclasses.replace(NESTED, values=tuple(() for _ in NESTED.values))
