@@ -224,6 +224,44 @@ def test_batches_share_a_row_group(tmp_path: Path) -> None:
     assert pq.read_metadata(file.path).num_row_groups == 1
 
 
+def test_texts_with_a_nul_have_no_bounds_in_orc(tmp_path: Path) -> None:
+    columns = [Column(name=name, type="string") for name in ("nul", "none")]
+    path = str(tmp_path / "000000_0")
+    with rows_writer(FileFormat.ORC, FS, path, columns, WriterOptions()) as writer:
+        writer.write(pa.array([{"nul": "a\0b", "none": "b"}, {"nul": "a\0a", "none": "a"}]))
+        writer.close()
+    tail = read_tail(FS, path)
+    # ORC's C++ writer compares up to the NUL: readers would pass over rows that they ask for.
+    found = [tail.statistics(column_id) for column_id in (1, 2)]
+    assert [s is not None and s.strings.HasField("minimum") for s in found] == [False, True]
+
+
+def test_bytes_that_are_no_utf8_stay_beside_times_that_go_row_by_row(tmp_path: Path) -> None:
+    columns = [Column(name="s", type="string"), Column(name="t", type="timestamp")]
+    texts = pa.array([b"\xff\x00", b"ok"], pa.binary()).view(pa.string())
+    times = pa.array([-500_000_123, 7], pa.timestamp("us"))  # before 1970, with a fraction
+    rows = pa.StructArray.from_arrays([texts, times], names=["s", "t"])
+    path = str(tmp_path / "000000_0")
+    with rows_writer(FileFormat.ORC, FS, path, columns, WriterOptions()) as writer:
+        writer.write(rows)
+        length = writer.close().size_bytes
+    file = PlainFile(fs=FS, path=path, key="k", length=length, format=FileFormat.ORC)
+    (batch,) = read_rows(file, columns, timestamps=TimestampForm.MICROSECONDS)
+    assert batch.column("s").view(pa.binary()).to_pylist() == [b"\xff\x00", b"ok"]
+    assert batch.column("t").cast(pa.int64()).to_pylist() == [-500_000_123, 7]
+
+
+@pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET])
+def test_rows_of_other_types_are_refused(tmp_path: Path, format_: FileFormat) -> None:
+    columns = [Column(name="i", type="int")]
+    path = str(tmp_path / "000000_0")
+    with (
+        pytest.raises(TypeMismatchError),
+        rows_writer(format_, FS, path, columns, WriterOptions()) as writer,
+    ):
+        writer.write(pa.array([{"i": 1}], pa.struct([("i", pa.int64())])))
+
+
 def test_a_row_group_ends_when_it_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("airflow_hiveacid.storage.plain.write._ROW_GROUP_BYTES", 1)
     assert pq.read_metadata(written(tmp_path, NUMBERS, FileFormat.PARQUET).path).num_row_groups == 2
