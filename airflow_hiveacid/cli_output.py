@@ -87,7 +87,12 @@ def _rows(view: View, place: Place, *, with_identity: bool) -> Iterator[pa.Recor
         view.write_ids,
         view.txns,
         with_originals=view.with_originals,
-        text=text_form(view.title, place.storage, view.parameters),
+        text=text_form(
+            view.title,
+            view.storage,
+            view.parameters,
+            place.storage if view.partition_columns else None,
+        ),
         timestamps=TimestampForm.PAIR,
     )
 

@@ -61,7 +61,7 @@ class View:
     """What there is to see, and which of it counts. `txns` None means every compaction.
 
     `with_originals` says of an insert-only table that files outside of base and delta count;
-    `parameters` are the table's.
+    `storage` and `parameters` are the table's.
     """
 
     title: str
@@ -72,6 +72,7 @@ class View:
     txns: ValidTxnList | None
     kind: TransactionalKind = TransactionalKind.FULL_ACID
     with_originals: bool = False
+    storage: Storage = AS_ORC
     parameters: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -194,6 +195,7 @@ def _view(
         txns=snapshot.txns,
         kind=table.kind,
         with_originals=table.reads_originals,
+        storage=table.storage,
         parameters=table.parameters,
     )
 

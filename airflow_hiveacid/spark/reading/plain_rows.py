@@ -89,7 +89,9 @@ class PlainRows:
         for partition, (info, state) in enumerate(zip(self.partitions, self.states, strict=True)):
             storage = info.storage or self.table.storage
             check_format(self.table, storage)
-            text = text_form(self.table.ref, storage, self.table.parameters)
+            text = text_form(
+                self.table.ref, self.table.storage, self.table.parameters, info.storage
+            )
             for file in plain_files(
                 state, storage.format, with_originals=self.table.reads_originals, text=text
             ):

@@ -50,26 +50,36 @@ DEFAULT_TEXT: Final = TextForm()
 """That of a table that says nothing of it."""
 
 
-def text_form(table: object, storage: Storage, parameters: Mapping[str, str]) -> TextForm:
+def text_form(
+    table: object,
+    storage: Storage,
+    parameters: Mapping[str, str],
+    partition: Storage | None = None,
+) -> TextForm:
     """The form of the text files of a table or partition; of others it does not matter.
+
+    What a partition's SerDe is told stands above what the table says, and there what the table's
+    SerDe is told comes last. The header is the table's affair alone.
 
     Args:
         table: for messages.
-        storage: of the table or partition.
+        storage: the table's.
         parameters: the table's.
+        partition: how a partition is stored; None for a table without partitions.
 
     Raises:
         UnsupportedTableError: its lines are read in a way that is not known here.
     """
-    if storage.format is not FileFormat.TEXT:
+    if (partition or storage).format is not FileFormat.TEXT:
         return DEFAULT_TEXT
-    said = {**parameters, **dict(storage.parameters)}
+    of_table = {**dict(storage.parameters), **parameters}
+    said = {**of_table, **dict(partition.parameters if partition is not None else ())}
     for name, harmless in _WITHOUT_EFFECT.items():
         if name in said and said[name].lower() not in harmless:
             raise UnsupportedTableError(
                 table=table, detail=f"is text with {name}={said[name]!r}, which is not read here"
             )
-    header = said.get("skip.header.line.count", "0")
+    header = of_table.get("skip.header.line.count", "0")
     if not header.isdecimal():
         raise UnsupportedTableError(table=table, detail=f"has {header!r} header lines")
     delimiter = _byte(said.get("field.delim", said.get("serialization.format", "1")))

@@ -195,6 +195,27 @@ def test_a_header_is_passed_over_in_each_file(tmp_path: Path) -> None:
         assert rows(tmp_path, nothing, "int", "string", form=form) == []
 
 
+def test_a_partition_is_read_as_it_says_then_as_the_table_then_as_the_tables_serde() -> None:
+    name, header = "serialization.null.format", "skip.header.line.count"
+
+    def form(serde: dict[str, str], table: dict[str, str], own: dict[str, str] | None) -> TextForm:
+        storage, partition = (
+            Storage(format=FileFormat.TEXT, parameters=tuple((said or {}).items()))
+            for said in (serde, own)
+        )
+        return text_form("d.t", storage, table, None if own is None else partition)
+
+    assert form({name: "s"}, {}, None).null_text == "s"
+    assert form({name: "s"}, {name: "t"}, None).null_text == "t"
+    assert form({name: "s"}, {}, {}).null_text == "s"
+    assert form({name: "s"}, {name: "t"}, {}).null_text == "t"
+    assert form({name: "s"}, {name: "t"}, {name: "p"}).null_text == "p"
+    assert form({}, {header: "1"}, {header: "2"}).header_lines == 1
+    orc = Storage(format=FileFormat.ORC)
+    assert text_form("d.t", Storage(format=FileFormat.TEXT), {header: "1"}, orc) is DEFAULT_TEXT
+    assert text_form("d.t", orc, {header: "1"}, Storage(format=FileFormat.TEXT)).header_lines == 1
+
+
 def test_the_header_and_null_are_what_the_table_says() -> None:
     storage = Storage(format=FileFormat.TEXT)
     form = text_form(

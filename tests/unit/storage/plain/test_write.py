@@ -297,6 +297,20 @@ def test_what_versions_of_hive_would_read_differently_in_parquet_is_refused(
     )
     with pytest.raises(TypeMismatchError, match="before 1582-10-15"):
         written(tmp_path, old, FileFormat.PARQUET)
+    when, us = dt.datetime(1500, 1, 1), pa.timestamp("us")  # noqa: DTZ001 - a wall clock's
+    for type_, arrow, value in (
+        ("array<timestamp>", pa.list_(us), [None, when]),
+        ("map<int,timestamp>", pa.map_(pa.int32(), us), [(1, when)]),
+        ("map<timestamp,int>", pa.map_(us, pa.int32()), [(when, 1)]),
+        ("struct<x:array<timestamp>>", pa.struct([("x", pa.list_(us))]), {"x": [when]}),
+    ):
+        columns = [Column(name="c", type=type_)]
+        path = str(tmp_path / "x")
+        with (
+            pytest.raises(TypeMismatchError, match="before 1582-10-15"),
+            rows_writer(FileFormat.PARQUET, FS, path, columns, WriterOptions()) as writer,
+        ):
+            writer.write(pa.array([{"c": value}], pa.struct([("c", arrow)])))
     local = [Column(name="t", type="timestamp with local time zone")]
     with pytest.raises(UnsupportedTableError, match="local time zone in Parquet"):
         rows_writer(FileFormat.PARQUET, FS, str(tmp_path / "x"), local, WriterOptions())
