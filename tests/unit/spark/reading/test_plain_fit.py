@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.table import Column, FileFormat
@@ -59,15 +60,17 @@ def judged(
     return judged_plain(asked, files, moves_instants=moves_instants, minds_case=minds_case)
 
 
-def judged_file(path: Path, types: Mapping[str, str]) -> list[PlainVerdict]:
-    """Of a Parquet file that is asked for all of its columns."""
+def judged_file(
+    path: Path, types: Mapping[str, str], format_: FileFormat = FileFormat.PARQUET
+) -> list[PlainVerdict]:
+    """Of a file that is asked for these columns."""
     columns = tuple(Column(name=name, type=type_) for name, type_ in types.items())
     file = PlainFile(
         fs=LocalFileSystem(),
         path=str(path),
         key=path.name,
         length=path.stat().st_size,
-        format=FileFormat.PARQUET,
+        format=format_,
     )
     asked = Asked(table_columns=columns, columns=columns, ranges={}, in_utc=True)
     return judged_plain(asked, [file])
@@ -175,6 +178,14 @@ def test_a_file_older_than_a_column() -> None:
     assert reasons("added_orc") == {None, "it is older than column c"}
     assert reasons("added_parquet") == {None}
     assert reasons("renamed_orc") == {None, "its columns are not the table's"}
+
+
+def test_types_that_spark_does_not_know_are_ours_whatever_is_asked(tmp_path: Path) -> None:
+    path = tmp_path / "000000_0"
+    instants = pa.array([0], pa.timestamp("ns", "UTC"))
+    orc.write_table(pa.table({"i": pa.array([1], pa.int32()), "t": instants}), path)
+    (verdict,) = judged_file(path, {"i": "int"}, FileFormat.ORC)
+    assert verdict.why_not == "it has a union or a local timestamp"
 
 
 def test_a_file_without_rows_of_a_range_is_passed_over() -> None:
