@@ -20,7 +20,7 @@ from airflow_hiveacid.format.types import (
     StructType,
     VarcharType,
 )
-from airflow_hiveacid.storage.plain.parquet_footer import Clock, ParquetFacts
+from airflow_hiveacid.storage.plain.parquet_footer import OLD_RULES, Clock, ParquetFacts
 from airflow_hiveacid.storage.values.column_types import arrow_type
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ def why_not(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> str | 
         if not holds(wanted, _TIMESTAMP) or facts.clock is not Clock.INSTANT or facts.knows_zone:
             return None
         return (
-            "has timestamps, and the file does not say in which time zone they were written: each"
-            " Hive would show them in its own"
+            "has timestamps, and the file does not say in which time zone they were written, or"
+            f" says {OLD_RULES}=true: versions of Hive would show different ones"
         )
     return f"is stored as {found}, which cannot be read as {wanted}"
 

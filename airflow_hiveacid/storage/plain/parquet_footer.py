@@ -34,6 +34,9 @@ WRITER_ZONE: Final = "writer.time.zone"
 PROLEPTIC_DAYS: Final = "writer.date.proleptic"
 """Metadata key of Hive 4's that says whether old days are counted in today's calendar."""
 
+OLD_RULES: Final = "writer.zone.conversion.legacy"
+"""Metadata key of Hive 4's that says whether it did so by the rules of Java's old classes."""
+
 _INT96: Final = "INT96"
 _FLOATING: Final = frozenset({"FLOAT", "DOUBLE"})
 _TIMESTAMP: Final = "TIMESTAMP"
@@ -85,10 +88,18 @@ class ParquetFacts:
     def zone(self) -> str | None:
         """The zone in which its writer took wall-clock times for instants; None if nobody knows.
 
-        What is not written by Java's Parquet, Hive takes for written in UTC.
+        What is not written by Java's Parquet, Hive takes for written in UTC. Old rules differ from
+        today's by the history of a zone; UTC has none.
         """
         said = self.notes.get(WRITER_ZONE)
+        if self.has_old_rules and said not in UTC_ZONES:
+            return None
         return said if said or self.created_by.startswith(_JAVA) else "UTC"
+
+    @property
+    def has_old_rules(self) -> bool:
+        """Whether wall-clock times became instants as in Hive 2."""
+        return self.notes.get(OLD_RULES, "").lower() == "true"
 
     @property
     def is_in_utc(self) -> bool:
@@ -109,6 +120,8 @@ class ParquetFacts:
         whoever else says nothing Hive 3.1 and 4 think differently.
         """
         said = self.notes.get(PROLEPTIC_DAYS)
+        if self.has_old_rules:
+            return Calendar.UNKNOWN
         if said is not None:
             return Calendar.HYBRID if said.lower() == "false" else Calendar.PROLEPTIC_DAYS
         return Calendar.PROLEPTIC if WRITER_ZONE in self.notes else Calendar.UNKNOWN

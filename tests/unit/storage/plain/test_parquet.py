@@ -126,6 +126,21 @@ def test_a_zone_that_nobody_knows_is_refused(tmp_path: Path) -> None:
         values(file, "timestamp")
 
 
+def test_instants_by_the_rules_of_older_javas_are_read_where_they_cannot_differ(
+    tmp_path: Path,
+) -> None:
+    notes = {**HIVE_4, "writer.zone.conversion.legacy": "true"}
+    elsewhere = {**notes, "writer.time.zone": "Asia/Singapore"}
+    new, old = (pa.array([when], pa.timestamp("us")) for when in (NEW, OLD))
+    assert values(file_of(tmp_path, {"c": new}, notes), "timestamp") == [NEW]
+    with pytest.raises(UnsupportedFileError, match="legacy=true"):
+        values(file_of(tmp_path, {"c": new}, elsewhere), "timestamp")
+    with pytest.raises(UnsupportedFileError, match="does not say in which calendar"):
+        values(file_of(tmp_path, {"c": old}, notes), "timestamp")
+    usual = {**elsewhere, "writer.zone.conversion.legacy": "false"}
+    assert values(file_of(tmp_path, {"c": new}, usual), "timestamp") == [NEW.replace(hour=20)]
+
+
 def test_a_java_writer_that_names_no_zone_is_refused() -> None:
     facts = ParquetFacts(
         schema=pa.schema([]),
