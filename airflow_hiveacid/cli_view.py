@@ -49,11 +49,15 @@ _LOCK_TIMEOUT_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """One directory: a table's own, or one partition's with its values as texts; its files."""
+    """One directory: a table's own, or one partition's with its values as texts; its files.
+
+    `columns` are those of `PartitionInfo`.
+    """
 
     location: str
     partition: PartitionName = UNPARTITIONED
     storage: Storage = AS_ORC
+    columns: tuple[Column, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +190,7 @@ def _view(
                 location=found.location,
                 partition=found.name,
                 storage=found.storage or table.storage,
+                columns=found.columns,
             )
             for found in _partitions(client, table, wanted)
         ),

@@ -186,6 +186,23 @@ def test_each_replaces_what_the_other_wrote(lab4: Lab, hive_judge: HiveJudge) ->
     assert agreed() == 0
 
 
+@pytest.mark.parametrize("format_", ["parquet", "textfile"])
+def test_a_column_that_a_partition_does_not_know_is_null(
+    lab4: Lab, hive_judge: HiveJudge, format_: str
+) -> None:
+    name = f"{lab4.db}.t"
+    hive_judge.execute(
+        f"create table {name} (a int) partitioned by (p string) stored as {format_} tblproperties"
+        " ('transactional'='true', 'transactional_properties'='insert_only')"
+    )
+    hive_judge.execute(f"insert into {name} partition (p='x') values (1)")
+    hive_judge.execute(f"alter table {name} add columns (b int)")  # without CASCADE
+    hive_judge.execute(f"insert into {name} partition (p) values (2,22,'x'),(3,33,'y')")
+    shown = [[1, None, "x"], [2, None, "x"], [3, 33, "y"]]
+    assert hive_judge.rows(name) == shown
+    assert [[*row] for row in lab4.rows("t")] == shown
+
+
 @pytest.mark.parametrize("format_", FORMATS)
 def test_a_table_that_we_make_is_the_table_that_hive_makes(
     lab4: Lab, hive_judge: HiveJudge, format_: str

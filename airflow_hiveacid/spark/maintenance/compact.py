@@ -261,7 +261,7 @@ class Compactor:
     ) -> list[StagedFile]:
         """The same of an insert-only table: files are put together, by their bytes."""
         storage = partition.storage or self.table.storage
-        check_format(self.table, storage)
+        check_format(self.table.ref, storage, self.table.parameters)
         check_alike(self.table, [partition])
         found = plain_files(plan.read, storage.format, with_originals=self.table.reads_originals)
         works = [

@@ -114,7 +114,7 @@ def _verdict(
         return PlainVerdict(rows=1, manner=Manner(format=file.format), why_not="it is text")
     if file.format is FileFormat.PARQUET:
         facts = read_facts(file)
-        why = why_table or _why_not_parquet(asked, facts, file.path, minds_case=minds_case)
+        why = why_table or _why_not_parquet(asked, facts, file, minds_case=minds_case)
         if why is None and moves_instants and facts.clock is Clock.INSTANT:
             why = "the session moves timestamps of Parquet"
         manner = Manner(
@@ -156,13 +156,15 @@ def _why_not_orc(asked: Asked, tail: OrcTail) -> str | None:
 
 
 def _why_not_parquet(
-    asked: Asked, facts: ParquetFacts, path: str, *, minds_case: bool
+    asked: Asked, facts: ParquetFacts, file: PlainFile, *, minds_case: bool
 ) -> str | None:
-    places = Places(facts.schema, path)
+    places = Places(facts.schema, file.path)
     for column in asked.columns:
         place = places.of(column.name)
         if place is None:
             continue
+        if not file.knows(column.name):
+            return f"its partition is older than column {column.name}"
         if minds_case and facts.schema.field(place).name != column.name:
             return f"it spells column {column.name} otherwise, and the session minds case"
         why = _why_not_column(facts, place, column, in_utc=asked.in_utc)

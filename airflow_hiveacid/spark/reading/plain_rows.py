@@ -20,7 +20,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.format.types import CharType, VarcharType, parse_type
-from airflow_hiveacid.plan.statements import check_format, quoted
+from airflow_hiveacid.plan.statements import check_format, own_columns, quoted
 from airflow_hiveacid.spark.reading.arrow_scan import for_spark
 from airflow_hiveacid.spark.reading.file_numbers import NUMBER, file_number, partition_at
 from airflow_hiveacid.spark.reading.file_relation import NumberedFile, rows_of_files
@@ -88,12 +88,19 @@ class PlainRows:
         found: list[tuple[int, PlainFile]] = []
         for partition, (info, state) in enumerate(zip(self.partitions, self.states, strict=True)):
             storage = info.storage or self.table.storage
-            check_format(self.table, storage)
+            check_format(self.table.ref, storage, self.table.parameters)
+            own = own_columns(
+                self.table.ref, self.table.columns, info.name, info.columns, storage.format
+            )
             text = text_form(
                 self.table.ref, self.table.storage, self.table.parameters, info.storage
             )
             for file in plain_files(
-                state, storage.format, with_originals=self.table.reads_originals, text=text
+                state,
+                storage.format,
+                with_originals=self.table.reads_originals,
+                text=text,
+                columns=own,
             ):
                 found.append((file_number(partition, len(found)), file))
         return tuple(found)

@@ -116,7 +116,7 @@ def parquet_rows(
         opened = open_parquet(source, "us")
         target = _Target(path=file.path, facts=facts_of(opened, file.path), form=timestamps)
         found = Places(target.facts.schema, file.path)
-        places = {name: found.of(name) for name in types}
+        places = {name: found.of(name) if file.knows(name) else None for name in types}
         for name, type_ in types.items():
             place = places[name]
             if place is None:

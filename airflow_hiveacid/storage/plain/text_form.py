@@ -30,6 +30,7 @@ _WITHOUT_EFFECT: Final[Mapping[str, frozenset[str]]] = {
     "serialization.encoding": frozenset({"utf-8", "utf8"}),
     "serialization.last.column.takes.rest": frozenset({"false"}),
     "skip.footer.line.count": frozenset({"0"}),
+    "textinputformat.record.delimiter": frozenset({"\n"}),
     "timestamp.formats": frozenset(),
     "hive.serialization.extend.additional.nesting.levels": frozenset({"true", "false"}),
     "quote.delim": frozenset(),

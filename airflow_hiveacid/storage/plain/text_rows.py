@@ -98,11 +98,11 @@ def text_rows(
                 path=file.path, reason=f"column {name!r} is a {type_}, which is not read from text"
             )
     fields = [pa.field(name, read_type(type_, timestamps)) for name, type_ in types.items()]
-    places = {column.name: at for at, column in enumerate(columns)}
+    places = {c.name: at for at, c in enumerate(columns) if file.knows(c.name)}
     for texts in _texts(file, form):
         values = [
             _values(file, texts.column(places[f.name]), types[f.name], f.name, timestamps)
-            if places[f.name] < texts.num_columns
+            if places.get(f.name, texts.num_columns) < texts.num_columns
             else pa.nulls(texts.num_rows, f.type)
             for f in fields
         ]

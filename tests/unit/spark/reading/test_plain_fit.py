@@ -61,7 +61,10 @@ def judged(
 
 
 def judged_file(
-    path: Path, types: Mapping[str, str], format_: FileFormat = FileFormat.PARQUET
+    path: Path,
+    types: Mapping[str, str],
+    format_: FileFormat = FileFormat.PARQUET,
+    own: tuple[Column, ...] | None = None,
 ) -> list[PlainVerdict]:
     """Of a file that is asked for these columns."""
     columns = tuple(Column(name=name, type=type_) for name, type_ in types.items())
@@ -71,6 +74,7 @@ def judged_file(
         key=path.name,
         length=path.stat().st_size,
         format=format_,
+        columns=own,
     )
     asked = Asked(table_columns=columns, columns=columns, ranges={}, in_utc=True)
     return judged_plain(asked, [file])
@@ -117,6 +121,17 @@ def test_a_session_that_minds_case_finds_only_names_that_are_spelt_alike() -> No
     assert why(minds_case=False) == {None}
     assert why(minds_case=True) == {"it spells column A otherwise, and the session minds case"}
     assert reasons("life_parquet", minds_case=True) == {None}
+
+
+def test_what_a_partition_does_not_know_is_not_shown_to_spark(tmp_path: Path) -> None:
+    path = tmp_path / "000000_0"
+    pq.write_table(pa.table({"a": [1], "b": [2]}), path, store_schema=False)
+    types = {"a": "bigint", "b": "bigint"}
+    known = (Column(name="a", type="bigint"),)
+    (verdict,) = judged_file(path, types, own=known)
+    assert verdict.why_not == "its partition is older than column b"
+    (verdict,) = judged_file(path, {"a": "bigint", "c": "bigint"}, own=known)
+    assert verdict.why_not is None  # it has none
 
 
 def test_bounds_without_nan_are_not_shown_to_spark(tmp_path: Path) -> None:

@@ -98,6 +98,14 @@ def test_a_column_that_is_not_there_is_null_and_two_of_a_name_are_refused(tmp_pa
         values(file_of(tmp_path, {"c": numbers, "C": numbers}, {}), "int")
 
 
+def test_what_a_partition_does_not_know_is_null(tmp_path: Path) -> None:
+    file = file_of(tmp_path, {"a": pa.array([1]), "b": pa.array([7])}, {})
+    a, b = (Column(name=name, type="bigint") for name in "ab")
+    for own, found in ((None, 7), ((a, b), 7), ((a,), None)):
+        (batch,) = read_rows(dataclasses.replace(file, columns=own), [a, b])
+        assert batch.to_pylist() == [{"a": 1, "b": found}]
+
+
 def test_a_name_with_a_dot_is_one_name(tmp_path: Path) -> None:
     file = file_of(tmp_path, {"a.b": pa.array([1]), "a": pa.array([2])}, {})
     assert values(file, "bigint", "a.b") == [1]

@@ -76,6 +76,24 @@ def test_more_fields_than_are_read_as_texts_are_refused(tmp_path: Path) -> None:
         rows(tmp_path, b"1,2\n", "int", form=TextForm(delimiter=",", most_fields=1))
 
 
+def test_what_a_partition_does_not_know_is_null(tmp_path: Path) -> None:
+    path = tmp_path / "000000_0"
+    path.write_bytes(b"1,a,7\n")
+    columns = tuple(Column(name=f"c{at}", type="string") for at in range(3))
+    for own, found in ((None, "7"), (columns, "7"), (columns[:2], None)):
+        file = PlainFile(
+            fs=FS,
+            path=str(path),
+            key="k",
+            length=6,
+            format=FileFormat.TEXT,
+            text=COMMAS,
+            columns=own,
+        )
+        (batch,) = read_rows(file, columns)
+        assert batch.to_pylist() == [{"c0": "1", "c1": "a", "c2": found}]
+
+
 def test_lines_of_different_lengths_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedFileError, match="lines cannot be told apart"):
         rows(tmp_path, b"1,a\n2\n", "int", "string")
@@ -173,6 +191,7 @@ def test_a_delimiter_is_a_character_or_its_number(
         ("line.delim", "\r"),
         ("serialization.encoding", "GBK"),
         ("timestamp.formats", "yyyy"),
+        ("textinputformat.record.delimiter", "|"),
         ("skip.footer.line.count", "1"),
         ("serialization.last.column.takes.rest", "true"),
         ("quote.delim", "'"),
