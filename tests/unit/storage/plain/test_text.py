@@ -154,6 +154,12 @@ def test_a_line_of_empty_fields_is_no_empty_line(tmp_path: Path, end: bytes) -> 
             rows(tmp_path, content, "string", "string")
 
 
+def test_an_empty_line_is_found_where_pieces_of_a_file_meet(tmp_path: Path) -> None:
+    for lines in (16_383, 16_384, 16_385):  # of four bytes; 64 KiB are looked at at a time
+        with pytest.raises(UnsupportedFileError, match="empty lines"):
+            rows(tmp_path, b"a,b\n" * lines + b"\n,\n", "string", "string")
+
+
 def test_a_line_may_be_long(tmp_path: Path) -> None:
     long = b"x" * (3 << 20)
     found = rows(tmp_path, b"1," + long + b"\n2,b\n", "int", "string")
