@@ -65,6 +65,8 @@ _SPELT: Final[Mapping[str, str]] = {
 }
 """How Hive writes values of a type."""
 
+_WIDTHS: Final = ("tinyint", "smallint", "int", "bigint")
+_INTEGERS: Final = frozenset(_WIDTHS)
 _DECIMAL: Final = r"^-?[0-9]+(\.[0-9]+)?$"
 
 
@@ -99,7 +101,11 @@ def text_rows(
             )
     fields = [pa.field(name, read_type(type_, timestamps)) for name, type_ in types.items()]
     places = {c.name: at for at, c in enumerate(columns) if file.knows(c.name)}
+    narrower = _narrower(file, types)
     for texts in _texts(file, form):
+        for name, type_ in narrower.items():
+            if places[name] < texts.num_columns:  # else Hive shows NULL
+                _values(file, texts.column(places[name]), type_, name, timestamps)
         values = [
             _values(file, texts.column(places[f.name]), types[f.name], f.name, timestamps)
             if places.get(f.name, texts.num_columns) < texts.num_columns
@@ -111,6 +117,23 @@ def text_rows(
         else:
             none = pa.Array.from_buffers(pa.struct([]), texts.num_rows, [None])
             yield pa.RecordBatch.from_struct_array(none)
+
+
+def _narrower(file: PlainFile, types: Mapping[str, HiveType]) -> dict[str, HiveType]:
+    """The integers that were of a narrower type when the file's partition was made.
+
+    Hive reads a value as what the partition says, and makes it what the table says then.
+    """
+    own = {column.name: parse_type(column.type) for column in file.columns or ()}
+    found = {name: own[name] for name, type_ in types.items() if own.get(name, type_) != type_}
+    for name, type_ in found.items():
+        pair = [str(type_), str(types[name])]
+        if not (_INTEGERS.issuperset(pair) and sorted(pair, key=_WIDTHS.index) == pair):
+            raise UnsupportedFileError(
+                path=file.path,
+                reason=f"column {name!r} is a {type_} in its partition, and a {types[name]} now",
+            )
+    return found
 
 
 def _is_read(wanted: HiveType) -> bool:

@@ -94,6 +94,32 @@ def test_what_a_partition_does_not_know_is_null(tmp_path: Path) -> None:
         assert batch.to_pylist() == [{"c0": "1", "c1": "a", "c2": found}]
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "text", "found"),
+    [
+        ("int", "bigint", b"7", 7),
+        ("int", "bigint", b"3000000000", None),  # Hive shows NULL
+        ("bigint", "int", b"7", None),
+        ("int", "string", b"007", None),  # Hive shows 7
+        ("string", "string", b"007", "007"),
+    ],
+)
+def test_a_column_that_was_of_another_type_is_read_if_nothing_depends_on_it(
+    tmp_path: Path, before: str, now: str, text: bytes, found: object
+) -> None:
+    path = tmp_path / "000000_0"
+    path.write_bytes(text + b"\n")
+    own = (Column(name="c", type=before),)
+    file = PlainFile(fs=FS, path=str(path), key="k", length=9, format=FileFormat.TEXT, columns=own)
+    columns = [Column(name="c", type=now)]
+    if found is None:
+        with pytest.raises(UnsupportedFileError, match="'c'"):
+            list(read_rows(file, columns))
+    else:
+        (batch,) = read_rows(file, columns)
+        assert batch.to_pylist() == [{"c": found}]
+
+
 def test_lines_of_different_lengths_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedFileError, match="lines cannot be told apart"):
         rows(tmp_path, b"1,a\n2\n", "int", "string")
