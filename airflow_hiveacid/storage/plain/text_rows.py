@@ -154,7 +154,15 @@ def _texts(file: PlainFile, form: TextForm) -> Iterator[pa.RecordBatch]:
     compression = _COMPRESSIONS.get(extension)
     with file_errors("read", file.path):
         # Arrow finds no end in a file without lines, but an error.
-        opened = partial(file.fs.open_input_stream, file.path, compression=compression)
+        opened: Callable[[], pa.NativeFile] = partial(
+            file.fs.open_input_stream, file.path, compression=compression
+        )
+        with opened() as stream:
+            first, has_more = bytes(stream.read(_LOOK_BYTES)), bool(stream.read(1))
+        if not has_more:
+            # Arrow finds no line that is alone and has no end.
+            is_ended = not first or first.endswith((b"\n", b"\r"))
+            opened = partial(pa.BufferReader, first if is_ended else first + b"\n")
         with opened() as stream:
             if not _has_lines(stream, form.header_lines):
                 return

@@ -186,6 +186,14 @@ def test_an_empty_line_is_found_where_pieces_of_a_file_meet(tmp_path: Path) -> N
             rows(tmp_path, b"a,b\n" * lines + b"\n,\n", "string", "string")
 
 
+def test_the_last_line_needs_no_end(tmp_path: Path) -> None:
+    assert rows(tmp_path, b"7", "int") == [[7]]
+    assert rows(tmp_path, b"h\n7", "int", form=TextForm(delimiter=",", header_lines=1)) == [[7]]
+    assert rows(tmp_path, gzip.compress(b"7,a"), "int", "string", name="x.gz") == [[7, "a"]]
+    many = b"a,b\n" * 20_000
+    assert len(rows(tmp_path, many + b"c,d", "string", "string")) == 20_001
+
+
 def test_a_line_may_be_long(tmp_path: Path) -> None:
     long = b"x" * (3 << 20)
     found = rows(tmp_path, b"1," + long + b"\n2,b\n", "int", "string")
