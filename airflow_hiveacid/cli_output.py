@@ -15,6 +15,7 @@ import pyarrow as pa
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.types import HiveType, PrimitiveType, StructType, parse_type
+from airflow_hiveacid.plan.statements import check_format, own_columns
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.plain.scan import scan_plain
 from airflow_hiveacid.storage.plain.text_form import text_form
@@ -80,14 +81,22 @@ def _rows(view: View, place: Place, *, with_identity: bool) -> Iterator[pa.Recor
         )
     if with_identity:
         raise ConfigurationError("rows of an insert-only table have no identity; drop --row-ids")
+    check_format(view.title, place.storage, view.parameters)
+    format_ = place.storage.format
     return scan_plain(
         place.location,
         view.columns,
-        place.storage.format,
+        format_,
         view.write_ids,
         view.txns,
         with_originals=view.with_originals,
-        text=text_form(view.title, place.storage, view.parameters),
+        text=text_form(
+            view.title,
+            view.storage,
+            view.parameters,
+            place.storage if view.partition_columns else None,
+        ),
+        own=own_columns(view.title, view.columns, place.partition, place.columns, format_),
         timestamps=TimestampForm.PAIR,
     )
 

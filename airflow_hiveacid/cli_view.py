@@ -49,11 +49,15 @@ _LOCK_TIMEOUT_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """One directory: a table's own, or one partition's with its values as texts; its files."""
+    """One directory: a table's own, or one partition's with its values as texts; its files.
+
+    `columns` are those of `PartitionInfo`.
+    """
 
     location: str
     partition: PartitionName = UNPARTITIONED
     storage: Storage = AS_ORC
+    columns: tuple[Column, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +65,7 @@ class View:
     """What there is to see, and which of it counts. `txns` None means every compaction.
 
     `with_originals` says of an insert-only table that files outside of base and delta count;
-    `parameters` are the table's.
+    `storage` and `parameters` are the table's.
     """
 
     title: str
@@ -72,6 +76,7 @@ class View:
     txns: ValidTxnList | None
     kind: TransactionalKind = TransactionalKind.FULL_ACID
     with_originals: bool = False
+    storage: Storage = AS_ORC
     parameters: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -185,6 +190,7 @@ def _view(
                 location=found.location,
                 partition=found.name,
                 storage=found.storage or table.storage,
+                columns=found.columns,
             )
             for found in _partitions(client, table, wanted)
         ),
@@ -194,6 +200,7 @@ def _view(
         txns=snapshot.txns,
         kind=table.kind,
         with_originals=table.reads_originals,
+        storage=table.storage,
         parameters=table.parameters,
     )
 

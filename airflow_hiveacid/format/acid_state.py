@@ -225,15 +225,20 @@ class _Found:
                 UnknownEntry(path=file.path, why="an original file whose name has no bucket")
             )
 
+    @property
+    def has_side_files(self) -> bool:
+        """Whether a file may say how much of another counts; only streams of ACID files have it."""
+        return self.kind is not TransactionalKind.INSERT_ONLY
+
     def directory(self, found: FoundBase | FoundDelta, verdict: Verdict) -> AcidDirectory:
         files = self.inside.get(found.text, [])
-        streamed = _streamed(files, found.name)
+        streamed = _streamed(files, found.name) if self.has_side_files else frozenset()
         data: list[FileEntry] = []
         side: list[FileEntry] = []
         for file in files:
             if _is_below_hidden(file):
                 continue
-            if file.name.endswith(FLUSH_LENGTH_SUFFIX):
+            if self.has_side_files and file.name.endswith(FLUSH_LENGTH_SUFFIX):
                 side.append(file)
                 continue
             why = _why_ignored(file, found.name, is_streamed=file.path in streamed, kind=self.kind)

@@ -223,9 +223,12 @@ class TableInfo:
 class PartitionInfo:
     """One partition and where its directories are. An unpartitioned table is one such value.
 
-    `storage` None is the table's; a partition of an insert-only table may have another.
+    `storage` None is the table's; a partition of an insert-only table may have another. `columns`
+    are those that it had when the table got others without it (ALTER TABLE without CASCADE); None
+    is the table's.
     """
 
     name: PartitionName
     location: str
     storage: Storage | None = None
+    columns: tuple[Column, ...] | None = None

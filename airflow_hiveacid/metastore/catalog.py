@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.table import (
@@ -36,7 +36,7 @@ from airflow_hiveacid.metastore.gen.tables.ttypes import (
 from airflow_hiveacid.metastore.process_user import process_user
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from airflow_hiveacid.metastore.wire import Struct
 
@@ -177,13 +177,34 @@ def storage_of(descriptor: Struct) -> Storage:
 
 
 def partition_info(
-    table: TableInfo, partition: Struct, storage: Storage | None = None
+    table: TableInfo,
+    partition: Struct,
+    storage: Storage | None = None,
+    columns: tuple[Column, ...] | None = None,
 ) -> PartitionInfo:
-    """Make our value of a Partition struct; see there for its storage."""
+    """Make our value of a Partition struct; see there for its storage and columns."""
     values = [None if value == NULL_PARTITION else value for value in partition.values]
     return PartitionInfo(
-        name=table.partition_name(values), location=partition.sd.location, storage=storage
+        name=table.partition_name(values),
+        location=partition.sd.location,
+        storage=storage,
+        columns=columns,
     )
+
+
+def whole_partition_infos(
+    table: TableInfo, partitions: Iterable[Struct]
+) -> Iterator[PartitionInfo]:
+    """The same of whole definitions, with how each is stored; what is alike is held once."""
+    kept: dict[object, Any] = {}
+    for partition in partitions:
+        storage, columns = storage_of(partition.sd), _columns(partition.sd.cols)
+        yield partition_info(
+            table,
+            partition,
+            kept.setdefault(storage, storage),
+            None if columns == table.columns else kept.setdefault(columns, columns),
+        )
 
 
 def by_name(partitions: Sequence[PartitionInfo]) -> tuple[PartitionInfo, ...]:

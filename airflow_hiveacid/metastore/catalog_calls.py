@@ -208,9 +208,11 @@ class CatalogCalls:
         """These partitions, by name; those of an insert-only table with how they are stored."""
         if table.kind is TransactionalKind.INSERT_ONLY:
             found = [
-                catalog.partition_info(table, p, catalog.storage_of(p.sd))
+                info
                 for chunk in _chunks(names, _most_definitions(table))
-                for p in self._raw_partitions(table.ref, chunk)
+                for info in catalog.whole_partition_infos(
+                    table, self._raw_partitions(table.ref, chunk)
+                )
             ]
         else:
             found = [catalog.partition_info(table, p) for p in self._places(table.ref, names)]

@@ -11,7 +11,7 @@ rename shows both at once (see docs/adr).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.ids import TxnId, WriteId
@@ -59,6 +59,11 @@ class CompactionPlan:
         """Every directory that the result replaces."""
         base = (self.state.base,) if self.is_major and self.state.base else ()
         return (*base, *self.state.deltas, *self.state.delete_deltas)
+
+    @property
+    def read(self) -> AcidState:
+        """What goes in: of a minor one only deltas, beside which all else stays and is read."""
+        return self.state if self.is_major else replace(self.state, base=None, originals=())
 
     @property
     def hides(self) -> bool:

@@ -42,10 +42,12 @@ from airflow_hiveacid.jobs.specs import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from airflow_hiveacid.format.table import PartitionInfo
+    from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName
 
 _READ = frozenset({FileFormat.ORC, FileFormat.PARQUET, FileFormat.TEXT})
 _WRITTEN = frozenset({FileFormat.ORC, FileFormat.PARQUET})
+# A table's parameter by which Hive finds columns of Parquet by their places.
+_BY_PLACE = "parquet.column.index.access"
 _ALLOWED_ACTIONS: Mapping[MergeWhen, frozenset[MergeAction]] = {
     MergeWhen.MATCHED: frozenset({MergeAction.UPDATE, MergeAction.DELETE}),
     MergeWhen.NOT_MATCHED: frozenset({MergeAction.INSERT}),
@@ -95,21 +97,64 @@ def check_readable(table: TableInfo) -> None:
     if table.kind is not TransactionalKind.INSERT_ONLY:
         check_changeable(table, "reading")
         return
-    check_format(table, table.storage)
+    check_format(table.ref, table.storage, table.parameters)
 
 
-def check_format(table: TableInfo, storage: Storage) -> None:
+def check_format(table: object, storage: Storage, parameters: Mapping[str, str]) -> None:
     """Refuse files of an insert-only table, or of one of its partitions, that cannot be read.
 
+    Args:
+        table: for messages.
+        storage: of the table or partition.
+        parameters: the table's.
+
     Raises:
-        UnsupportedTableError: they are of another format.
+        UnsupportedTableError: they are of another format, or columns are found in them otherwise.
     """
+    by_place = {**dict(storage.parameters), **parameters}.get(_BY_PLACE, "")
+    if storage.format is FileFormat.PARQUET and by_place.lower() == "true":
+        raise UnsupportedTableError(
+            table=table, detail=f"has {_BY_PLACE}=true; Parquet is read by names here"
+        )
     if storage.format not in _READ:
         raise UnsupportedTableError(
-            table=table.ref,
+            table=table,
             detail=f"is insert-only and stored as {storage}; only ORC, Parquet and text can be read"
             " here. Copy it into such a table with Hive",
         )
+
+
+def own_columns(
+    table: object,
+    columns: Sequence[Column],
+    partition: PartitionName,
+    own: tuple[Column, ...] | None,
+    format_: FileFormat,
+) -> tuple[Column, ...] | None:
+    """The columns by which Hive reads a partition's files, if they are not the table's.
+
+    ORC it reads by the table's; of other formats what a partition does not know is NULL, whatever
+    lies in its files.
+
+    Args:
+        table: for messages.
+        columns: the table's.
+        partition: which.
+        own: its own (`PartitionInfo.columns`).
+        format_: of its files.
+
+    Raises:
+        UnsupportedTableError: they are not the first of the table's, by their names.
+    """
+    if own is None or format_ is FileFormat.ORC:
+        return None
+    if any(a.name != b.name for a, b in zip(own, columns, strict=False)):
+        raise UnsupportedTableError(
+            table=table,
+            detail=f"has columns of other names in its partition {partition}; give it the table's"
+            " with ALTER TABLE ... PARTITION (...) REPLACE COLUMNS",
+        )
+    return own
 
 
 def check_alike(table: TableInfo, partitions: Iterable[PartitionInfo]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
@@ -33,6 +32,7 @@ from airflow_hiveacid.jobs.specs import (
     SourceSpec,
 )
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
+from airflow_hiveacid.spark.reading.file_numbers import NUMBER, partition_at
 from airflow_hiveacid.spark.reading.plain_rows import PlainRows
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.storage.stores.listing import list_table
@@ -40,9 +40,10 @@ from judges.golden_plain import PlainCase, plain_cases
 from spark_lab import native_files
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from spark_lab import Lab
 
@@ -60,30 +61,44 @@ def files_of(root: Path) -> list[str]:
     )
 
 
-@pytest.mark.parametrize("format_", FORMATS)
-def test_rows_are_added_and_replaced(lab: Lab, format_: FileFormat) -> None:
-    lab.table("t", AB, kind=INSERT_ONLY, format_=format_)
+@pytest.mark.promise("C14")
+@pytest.mark.parametrize(
+    ("server", "format_"),
+    [("4.0.1", FileFormat.ORC), ("4.0.1", FileFormat.PARQUET), ("3.1.3", FileFormat.ORC)],
+    indirect=["server"],
+)
+def test_rows_are_added_put_together_and_replaced(lab: Lab, format_: FileFormat) -> None:
+    lab.table("t", AB, kind=INSERT_ONLY, format_=format_, parameters={ONLY_HIVE_4_READS: "true"})
     done = lab.insert("t", [(1, "a"), (2, None)], ["a", "b"])
     assert (done.rows.inserted, done.rows.deleted) == (2, 0)
-    lab.insert("t", [(3, "c")], ["a", "b"])
-    assert lab.rows("t") == [(1, "a"), (2, None), (3, "c")]
+    assert lab.rows("t") == [(1, "a"), (2, None)]
     lab.overwrite("t", [(7, "g")], ["a", "b"])
     lab.insert("t", [(8, "h")], ["a", "b"])
-    assert lab.rows("t") == [(7, "g"), (8, "h")]
+    lab.insert("t", [(9, "i")], ["a", "b"])
+    rows = lab.rows("t")
+    assert rows == [(7, "g"), (8, "h"), (9, "i")]
+    (one,) = lab.compact("t", CompactionChoice.MINOR).details["compactions"]
+    (output,) = one["outputs"]
+    is_3 = lab.client.generation.name == "V3"
+    assert output.startswith("base_0000004" if is_3 else "delta_0000003_0000004_v")
+    assert (one["rows"], one["files"]) == (3 if is_3 else 2, 1)
+    assert lab.rows("t") == rows
     files = files_of(lab.root("t"))
     assert {file.partition("/")[0] for file in files} == {
-        "base_0000003",
-        "delta_0000001_0000001_0000",
-        "delta_0000002_0000002_0000",
-        "delta_0000004_0000004_0000",
+        *(output, "base_0000002"),
+        *(f"delta_{i:07d}_{i:07d}_0000" for i in (1, 3, 4)),
     }
     # No bucket files, and no mark of full-ACID ones.
-    assert all(re.fullmatch(r"[^/]+/00000\d_0", file) for file in files)
-    live = [f for f in files if f.startswith(("base_0000003", "delta_0000004"))]
-    assert len(native_files(lab.frame("t"))) == len(live)
+    assert all(re.fullmatch(r"[^/]+/(00000\d_0|_metadata_acid)", file) for file in files)
+    assert native_files(lab.frame("t"))
+    lab.insert("t", [(10, "j")], ["a", "b"])
+    lab.compact("t", CompactionChoice.MAJOR)
+    lab.clean("t")
+    assert lab.rows("t") == [*rows, (10, "j")]
+    assert "base_0000005" in lab.directories("t")
     lab.overwrite("t", [], ["a", "b"])
     assert lab.rows("t") == []
-    assert "base_0000005/000000_0" in files_of(lab.root("t"))
+    assert "base_0000006/000000_0" in files_of(lab.root("t"))
 
 
 @pytest.mark.parametrize("format_", FORMATS)
@@ -91,29 +106,25 @@ def test_partitions_are_static_and_dynamic(lab4: Lab, format_: FileFormat) -> No
     lab4.table("t", AB, partition={"p": "string"}, kind=INSERT_ONLY, format_=format_)
     lab4.insert("t", [(1, "a", "x"), (2, "b", "y/ 1"), (3, "c", None)], ["a", "b", "p"])
     lab4.overwrite("t", [(4, "d")], ["a", "b"], partition={"p": "x"})
-    lab4.overwrite("t", [(5, "e", "y/ 1"), (6, "f", "z")], ["a", "b", "p"])
-    assert lab4.rows("t") == [(3, "c", None), (4, "d", "x"), (5, "e", "y/ 1"), (6, "f", "z")]
+    lab4.overwrite("t", [(5, "e", "y/ 1"), (6, "f", "z"), (7, "g", "z")], ["a", "b", "p"])
+    assert lab4.rows("t") == [
+        *((3, "c", None), (4, "d", "x"), (5, "e", "y/ 1"), (6, "f", "z"), (7, "g", "z"))
+    ]
     lab4.overwrite("t", [], ["a", "b"], partition={"p": "x"})
-    assert [row[0] for row in lab4.rows("t")] == [3, 5, 6]
+    assert [row[0] for row in lab4.rows("t")] == [3, 5, 6, 7]
     with read_snapshot(lab4.endpoint, [f"{lab4.db}.t"], job_key="r") as snapshot:
-        found = read_table(lab4.spark, f"{lab4.db}.t", snapshot, columns=["b"], where="p = 'z'")
-        assert [tuple(row) for row in found.collect()] == [("f",)]
-        (only,) = native_files(found)
-        assert "/p=z/" in only
 
+        def read(where: str) -> DataFrame:
+            return read_table(lab4.spark, f"{lab4.db}.t", snapshot, columns=["b"], where=where)
 
-@pytest.mark.parametrize("format_", FORMATS)
-def test_a_condition_reaches_the_files(lab4: Lab, format_: FileFormat) -> None:
-    lab4.table("t", AB, kind=INSERT_ONLY, format_=format_)
-    for at in range(3):
-        lab4.insert("t", [(at * 10 + i, f"{at}{i}") for i in range(3)], ["a", "b"])
-    with read_snapshot(lab4.endpoint, [f"{lab4.db}.t"], job_key="r") as snapshot:
-        found = read_table(lab4.spark, f"{lab4.db}.t", snapshot, where="a >= 11 and b <> '12'")
-        assert sorted(row.a for row in found.collect()) == [11, 20, 21, 22]
+        in_one = read("p = 'z'")
+        assert sorted(row.b for row in in_one.collect()) == ["f", "g"]
+        assert all("/p=z/" in path for path in native_files(in_one))
+        found = read("a >= 5 and b <> 'f'")
+        assert sorted(row.b for row in found.collect()) == ["e", "g"]
         plan = found._jdf.queryExecution().executedPlan().toString()
-        assert "GreaterThanOrEqual(a,11)" in plan
-        count = read_table(lab4.spark, f"{lab4.db}.t", snapshot, where="a < 0").count()
-        assert count == 0
+        assert "GreaterThanOrEqual(a,5)" in plan
+        assert read("a < 0").count() == 0
 
 
 @pytest.mark.parametrize("format_", FORMATS)
@@ -210,51 +221,30 @@ def test_a_failed_insert_leaves_nothing(lab4: Lab) -> None:
     assert lab4.directories("t") == ["delta_0000001_0000001_0000"]
 
 
-@pytest.mark.promise("C14")
-@pytest.mark.parametrize("format_", FORMATS)
-def test_compactions_put_files_together(lab: Lab, format_: FileFormat) -> None:
-    lab.table("t", AB, kind=INSERT_ONLY, format_=format_, parameters={ONLY_HIVE_4_READS: "true"})
-    for i in range(3):
-        lab.insert("t", [(i, str(i))], ["a", "b"])
-    rows = lab.rows("t")
-    done = lab.compact("t", CompactionChoice.MINOR)
-    (one,) = done.details["compactions"]
-    is_3 = lab.client.generation.name == "V3"
-    (output,) = one["outputs"]
-    assert output.startswith("base_0000003" if is_3 else "delta_0000001_0000003_v")
-    assert (one["rows"], one["files"]) == (3, 1)
-    assert lab.rows("t") == rows
-    lab.insert("t", [(9, "9")], ["a", "b"])
-    lab.compact("t", CompactionChoice.MAJOR)
-    assert lab.rows("t") == [*rows, (9, "9")]
-    lab.clean("t")
-    assert lab.rows("t") == [*rows, (9, "9")]
-    assert "base_0000004" in lab.directories("t")
-
-
 # ---- what Hive wrote -----------------------------------------------------------------------------
 
 GOLDEN: Final = [c for c in plain_cases() if not c.name.startswith(("stray", "renamed_orc"))]
 
 
-def rows_of(spark: SparkSession, case: PlainCase) -> PlainRows:
-    partition = (Column(name="p", type="string"),) if case.partitions else ()
+def rows_of(spark: SparkSession, cases: Sequence[PlainCase]) -> PlainRows:
+    """All of them as partitions of one table, each under its own snapshot."""
+    places = [(case, str(place)) for case in cases for _, place in case.places()]
     table = TableInfo(
-        ref=TableRef("g", case.name),
-        location=str(case.folder / "table"),
-        columns=tuple(Column(name=name, type=kind) for name, kind in case.columns),
-        partition_columns=partition,
+        ref=TableRef("g", "golden"),
+        location=places[0][1],
+        columns=tuple(Column(name=name, type=kind) for name, kind in cases[0].columns),
         kind=INSERT_ONLY,
     )
-    names = [PartitionName(tuple(c.name for c in partition), v) for v, _ in case.places()]
-    places = [str(place) for _, place in case.places()]
-    storage = Storage(format=BY_NAME[case.format])
     return PlainRows(
         spark=spark,
         table=table,
         partitions=[
-            PartitionInfo(name=n, location=p, storage=storage)
-            for n, p in zip(names, places, strict=True)
+            PartitionInfo(
+                name=PartitionName(("case",), (f"{case.version} {case.name}",)),
+                location=place,
+                storage=Storage(format=BY_NAME[case.format]),
+            )
+            for case, place in places
         ],
         states=[
             resolve(
@@ -263,33 +253,43 @@ def rows_of(spark: SparkSession, case: PlainCase) -> PlainRows:
                 ValidTxnList.parse(case.txns),
                 INSERT_ONLY,
             )
-            for place in places
+            for case, place in places
         ],
         ranges={},
     )
 
 
 @pytest.mark.parametrize("format_", BY_NAME)
-@pytest.mark.parametrize("version", ["4.0.1", "3.1.3"])
 def test_sparks_readers_and_ours_agree_on_what_hive_wrote(
-    spark: SparkSession, version: str, format_: str
+    spark: SparkSession, format_: str
 ) -> None:
     native = set()
-    for case in GOLDEN:
-        if (case.version, case.format) != (version, format_):
-            continue
-        rows = rows_of(spark, case)
-        names = [name for name, _ in case.columns]
-        whole = rows.rows(names, "place")
-        ours = rows.with_arrow(names, "place")
+    golden = [case for case in GOLDEN if case.format == format_]
+    for columns in dict.fromkeys(case.columns for case in golden):
+        cases = [case for case in golden if case.columns == columns]
+        rows = rows_of(spark, cases)
+        names = [name for name, _ in columns]
+        whole, ours = rows.rows(names, "place"), rows.with_arrow(names, "place")
         assert whole.schema.names == ours.schema.names
-        assert told(whole.collect()) == told(ours.collect()), case.name
-        assert len(whole.collect()) == len(case.rows), case.name
-        if native_files(whole):
-            native.add(case.name.partition("_")[0])
-    assert {"life", "major", "overwrite", "part", "types", "buckets"} <= native
+        found = told(rows, whole)
+        assert found == told(rows, ours)
+        assert {case: len(lines) for case, lines in found.items()} == {
+            f"{case.version} {case.name}": len(case.rows) for case in cases if case.rows
+        }
+        native |= {
+            (case.version, case.name.partition("_")[0])
+            for case in cases
+            for path in native_files(whole)
+            if f"/{case.version}/{case.name}/" in path
+        }
+    kinds = ("life", "major", "overwrite", "part", "types", "buckets")
+    assert {(version, kind) for version in ("4.0.1", "3.1.3") for kind in kinds} <= native
 
 
-def told(rows: list[Any]) -> list[str]:
-    """Rows as text, in which NaN equals itself."""
-    return sorted(json.dumps(repr(row)) for row in rows)
+def told(rows: PlainRows, frame: DataFrame) -> dict[str | None, list[str]]:
+    """Rows by their case, as texts, in which NaN equals itself."""
+    found: dict[str | None, list[str]] = {}
+    for place, *values in frame.collect():
+        (case,) = rows.partitions[partition_at(place[NUMBER])].name.values
+        found.setdefault(case, []).append(repr(values))
+    return {case: sorted(lines) for case, lines in found.items()}

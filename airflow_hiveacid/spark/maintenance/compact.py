@@ -261,15 +261,9 @@ class Compactor:
     ) -> list[StagedFile]:
         """The same of an insert-only table: files are put together, by their bytes."""
         storage = partition.storage or self.table.storage
-        check_format(self.table, storage)
+        check_format(self.table.ref, storage, self.table.parameters)
         check_alike(self.table, [partition])
-        # A minor compaction leaves the rest alone.
-        state = (
-            plan.state
-            if plan.is_major
-            else dataclasses.replace(plan.state, originals=(), base=None)
-        )
-        found = plain_files(state, storage.format, with_originals=self.table.reads_originals)
+        found = plain_files(plan.read, storage.format, with_originals=self.table.reads_originals)
         works = [
             PlainCompaction(
                 files=together,

@@ -16,7 +16,7 @@ from airflow_hiveacid.format.types import PrimitiveType, parse_type
 from airflow_hiveacid.spark.reading.file_numbers import NUMBER
 from airflow_hiveacid.spark.reading.orc_fit import UNKNOWN_TO_SPARK, Asked, is_column, lies_outside
 from airflow_hiveacid.storage.orc.tail import read_tail
-from airflow_hiveacid.storage.plain.parquet_fit import holds, is_exactly, place_of
+from airflow_hiveacid.storage.plain.parquet_fit import Places, holds, is_exactly
 from airflow_hiveacid.storage.plain.parquet_footer import Calendar, Clock, read_facts
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 
@@ -65,7 +65,11 @@ class PlainVerdict:
 
 
 def judged_plain(
-    asked: Asked, files: Sequence[PlainFile], *, moves_instants: bool
+    asked: Asked,
+    files: Sequence[PlainFile],
+    *,
+    moves_instants: bool = False,
+    minds_case: bool = False,
 ) -> list[PlainVerdict]:
     """A verdict on each file.
 
@@ -73,12 +77,19 @@ def judged_plain(
         asked: what is read of them.
         files: which.
         moves_instants: whether the session is set to (spark.sql.parquet.int96TimestampConversion).
+        minds_case: whether to it `a` is not `A` (spark.sql.caseSensitive).
 
     Raises:
         HiveAcidError: a footer cannot be read.
     """
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        verdict = partial(_verdict, asked, _why_none_fits(asked), moves_instants=moves_instants)
+        verdict = partial(
+            _verdict,
+            asked,
+            _why_none_fits(asked),
+            moves_instants=moves_instants,
+            minds_case=minds_case,
+        )
         return list(pool.map(verdict, files))
 
 
@@ -91,14 +102,19 @@ def _why_none_fits(asked: Asked) -> str | None:
 
 
 def _verdict(
-    asked: Asked, why_table: str | None, file: PlainFile, *, moves_instants: bool
+    asked: Asked,
+    why_table: str | None,
+    file: PlainFile,
+    *,
+    moves_instants: bool,
+    minds_case: bool,
 ) -> PlainVerdict:
     if file.format is FileFormat.TEXT:
         # Nothing says how many rows there are; an empty file was never listed.
         return PlainVerdict(rows=1, manner=Manner(format=file.format), why_not="it is text")
     if file.format is FileFormat.PARQUET:
         facts = read_facts(file)
-        why = why_table or _why_not_parquet(asked, facts, file.path)
+        why = why_table or _why_not_parquet(asked, facts, file, minds_case=minds_case)
         if why is None and moves_instants and facts.clock is Clock.INSTANT:
             why = "the session moves timestamps of Parquet"
         manner = Manner(
@@ -139,11 +155,18 @@ def _why_not_orc(asked: Asked, tail: OrcTail) -> str | None:
     return None
 
 
-def _why_not_parquet(asked: Asked, facts: ParquetFacts, path: str) -> str | None:
+def _why_not_parquet(
+    asked: Asked, facts: ParquetFacts, file: PlainFile, *, minds_case: bool
+) -> str | None:
+    places = Places(facts.schema, file.path)
     for column in asked.columns:
-        place = place_of(facts.schema, column.name, path)
+        place = places.of(column.name)
         if place is None:
             continue
+        if not file.knows(column.name):
+            return f"its partition is older than column {column.name}"
+        if minds_case and facts.schema.field(place).name != column.name:
+            return f"it spells column {column.name} otherwise, and the session minds case"
         why = _why_not_column(facts, place, column, in_utc=asked.in_utc)
         if why is not None:
             return why
@@ -154,6 +177,8 @@ def _why_not_column(facts: ParquetFacts, place: int, column: Column, *, in_utc: 
     wanted = parse_type(column.type)
     if not is_exactly(facts, facts.schema.field(place).type, wanted):
         return f"column {column.name} is not stored as {column.type}"
+    if facts.schema.field(place).name.partition(".")[0] in facts.without_nan:
+        return "Spark would pass over NaN in it"  # to which NaN is the greatest number
     if facts.has_old_days and holds(wanted, _DATE):
         return "it may have dates of another calendar"
     if facts.clock is Clock.INSTANT and holds(wanted, _TIMESTAMP):

@@ -20,7 +20,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.format.types import CharType, VarcharType, parse_type
-from airflow_hiveacid.plan.statements import check_format, quoted
+from airflow_hiveacid.plan.statements import check_format, own_columns, quoted
 from airflow_hiveacid.spark.reading.arrow_scan import for_spark
 from airflow_hiveacid.spark.reading.file_numbers import NUMBER, file_number, partition_at
 from airflow_hiveacid.spark.reading.file_relation import NumberedFile, rows_of_files
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("hiveacid")
 
 _MOVES_INSTANTS: Final = "spark.sql.parquet.int96TimestampConversion"
+_MINDS_CASE: Final = "spark.sql.caseSensitive"
 _BATCH_ROWS: Final = 64 * 1024
 # No file was let through with dates of another calendar.
 _PARQUET_OPTIONS: Final = {"mergeSchema": False, "datetimeRebaseMode": "CORRECTED"}
@@ -87,10 +88,19 @@ class PlainRows:
         found: list[tuple[int, PlainFile]] = []
         for partition, (info, state) in enumerate(zip(self.partitions, self.states, strict=True)):
             storage = info.storage or self.table.storage
-            check_format(self.table, storage)
-            text = text_form(self.table.ref, storage, self.table.parameters)
+            check_format(self.table.ref, storage, self.table.parameters)
+            own = own_columns(
+                self.table.ref, self.table.columns, info.name, info.columns, storage.format
+            )
+            text = text_form(
+                self.table.ref, self.table.storage, self.table.parameters, info.storage
+            )
             for file in plain_files(
-                state, storage.format, with_originals=self.table.reads_originals, text=text
+                state,
+                storage.format,
+                with_originals=self.table.reads_originals,
+                text=text,
+                columns=own,
             ):
                 found.append((file_number(partition, len(found)), file))
         return tuple(found)
@@ -132,7 +142,8 @@ class PlainRows:
         verdicts = judged_plain(
             asked,
             [file for _, file in self.files],
-            moves_instants=self.spark.conf.get(_MOVES_INSTANTS, "false") == "true",
+            moves_instants=self._is_set(_MOVES_INSTANTS),
+            minds_case=self._is_set(_MINDS_CASE),
         )
         # Spark knows a file by its path alone, and two partitions may be at one place.
         first = {file.path: number for number, file in reversed(self.files)}
@@ -142,6 +153,10 @@ class PlainRows:
             else dataclasses.replace(verdict, why_not="two partitions share it")
             for (number, file), verdict in zip(self.files, verdicts, strict=True)
         ]
+
+    def _is_set(self, setting: str) -> bool:
+        """Whether the session has a setting on, which anybody may have spelt in any case."""
+        return (self.spark.conf.get(setting, None) or "").strip().lower() == "true"
 
     def _numbered(self, number: int, file: PlainFile) -> NumberedFile:
         root = self.partitions[partition_at(number)].location.rstrip("/")
@@ -177,6 +192,7 @@ class PlainRows:
     ) -> DataFrame:
         """The same by our own reader; `files` are all by default."""
         asked = self._asked(wanted)
+        names = tuple(c.name for c in asked.columns)  # one for all pieces, so that it is sent once
         where = StructType([StructField(NUMBER, LongType())])
         schema = StructType([StructField(place, where), *struct_of(asked.columns)])
         pieces = [
@@ -184,7 +200,7 @@ class PlainRows:
                 number=number,
                 file=file,
                 columns=self.table.columns,
-                wanted=tuple(c.name for c in asked.columns),
+                wanted=names,
                 place=place,
             )
             for number, file in (self.files if files is None else files)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.directories import FileEntry
-    from airflow_hiveacid.format.table import FileFormat
+    from airflow_hiveacid.format.table import Column, FileFormat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,8 @@ class PlainFile:
     """One file of rows. A plain value: tasks get it as it is.
 
     `path` is the file as `fs` names it, `key` its path below the table's or partition's root,
-    `length` its size in bytes. `text` says how lines of a text file become fields.
+    `length` its size in bytes. `text` says how lines of a text file become fields. `columns` are
+    the first of the table's by which it is read, the others being NULL; None for all.
     """
 
     fs: pafs.FileSystem
@@ -39,6 +40,11 @@ class PlainFile:
     length: int
     format: FileFormat
     text: TextForm = DEFAULT_TEXT
+    columns: tuple[Column, ...] | None = None
+
+    def knows(self, name: str) -> bool:
+        """Whether a column is not NULL for being younger than the file's partition."""
+        return self.columns is None or any(column.name == name for column in self.columns)
 
 
 def plain_files(
@@ -47,6 +53,7 @@ def plain_files(
     *,
     with_originals: bool,
     text: TextForm = DEFAULT_TEXT,
+    columns: tuple[Column, ...] | None = None,
 ) -> tuple[PlainFile, ...]:
     """The files of one root that a reader reads.
 
@@ -55,6 +62,7 @@ def plain_files(
         format_: of the files.
         with_originals: see `READS_ORIGINALS`.
         text: how lines become fields, if they are text.
+        columns: see `PlainFile`.
 
     Raises:
         CorruptFileError: there are delete events, which no insert-only table has.
@@ -92,6 +100,7 @@ def plain_files(
             length=entry.size_bytes,
             format=format_,
             text=text,
+            columns=columns,
         )
         for entry in _entries(state)
     )

@@ -20,11 +20,11 @@ from airflow_hiveacid.format.types import (
     StructType,
     VarcharType,
 )
-from airflow_hiveacid.storage.plain.parquet_footer import Clock, ParquetFacts
+from airflow_hiveacid.storage.plain.parquet_footer import OLD_RULES, Clock, ParquetFacts
 from airflow_hiveacid.storage.values.column_types import arrow_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 _TIMESTAMP: Final = PrimitiveType("timestamp")
 _WIDER: Final = {
@@ -36,16 +36,28 @@ _WIDER: Final = {
 """What else than its own type is read as a type, each value as it is."""
 
 
-def place_of(columns: Iterable[pa.Field], name: str, path: str) -> int | None:
-    """The place of a column or field, in any case; None when there is none.
+class Places:
+    """Where the columns of a file, or the fields of a struct, are; by name, in any case.
 
-    Raises:
-        UnsupportedFileError: there are several.
+    Made once for all that are looked for: a table may have thousands.
     """
-    found = [at for at, field in enumerate(columns) if field.name.lower() == name.lower()]
-    if len(found) > 1:
-        raise UnsupportedFileError(path=path, reason=f"it has several columns {name!r}")
-    return found[0] if found else None
+
+    def __init__(self, fields: Iterable[pa.Field], path: str) -> None:
+        self._path = path
+        self._places: dict[str, list[int]] = {}
+        for at, field in enumerate(fields):
+            self._places.setdefault(field.name.lower(), []).append(at)
+
+    def of(self, name: str) -> int | None:
+        """The place of this one; None when there is none.
+
+        Raises:
+            UnsupportedFileError: there are several.
+        """
+        found = self._places.get(name.lower(), [])
+        if len(found) > 1:
+            raise UnsupportedFileError(path=self._path, reason=f"it has several columns {name!r}")
+        return found[0] if found else None
 
 
 def why_not(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> str | None:
@@ -54,8 +66,8 @@ def why_not(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> str | 
         if not holds(wanted, _TIMESTAMP) or facts.clock is not Clock.INSTANT or facts.knows_zone:
             return None
         return (
-            "has timestamps, and the file does not say in which time zone they were written: each"
-            " Hive would show them in its own"
+            "has timestamps, and the file does not say in which time zone they were written, or"
+            f" says {OLD_RULES}=true: versions of Hive would show different ones"
         )
     return f"is stored as {found}, which cannot be read as {wanted}"
 
@@ -85,7 +97,9 @@ def is_exactly(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> boo
                 and is_exactly(facts, found.item_type, value)
             )
         case PrimitiveType(name="timestamp"):
-            return _fits(facts, found, wanted)
+            # Spark reads no nanoseconds in 64 bits.
+            is_fine = facts.clock is Clock.WALL and found == pa.timestamp("ns")
+            return _fits(facts, found, wanted) and not is_fine
         case _:
             return bool(found == arrow_type(wanted))
 
@@ -93,11 +107,7 @@ def is_exactly(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> boo
 def _fits(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> bool:  # noqa: PLR0911
     match wanted:
         case StructType(fields=fields):
-            return pa.types.is_struct(found) and all(
-                at is None or _fits(facts, found.field(at).type, type_)
-                for name, type_ in fields
-                for at in (place_of(found, name, "a struct"),)
-            )
+            return pa.types.is_struct(found) and _fit_all(facts, found, fields)
         case ArrayType(element=element):
             return pa.types.is_list(found) and _fits(facts, found.value_type, element)
         case MapType(key=key, value=value):
@@ -118,6 +128,17 @@ def _fits(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> bool:  #
             return found == arrow_type(wanted) or found in _WIDER.get(name, ())
         case _:
             return False
+
+
+def _fit_all(
+    facts: ParquetFacts, found: pa.StructType, fields: Sequence[tuple[str, HiveType]]
+) -> bool:
+    places = Places(found, "a struct")
+    return all(
+        at is None or _fits(facts, found.field(at).type, type_)
+        for name, type_ in fields
+        for at in (places.of(name),)
+    )
 
 
 def _holds_cut_text(wanted: HiveType) -> bool:

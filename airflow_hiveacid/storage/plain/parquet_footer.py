@@ -34,7 +34,11 @@ WRITER_ZONE: Final = "writer.time.zone"
 PROLEPTIC_DAYS: Final = "writer.date.proleptic"
 """Metadata key of Hive 4's that says whether old days are counted in today's calendar."""
 
+OLD_RULES: Final = "writer.zone.conversion.legacy"
+"""Metadata key of Hive 4's that says whether it did so by the rules of Java's old classes."""
+
 _INT96: Final = "INT96"
+_FLOATING: Final = frozenset({"FLOAT", "DOUBLE"})
 _TIMESTAMP: Final = "TIMESTAMP"
 _DATE: Final = "DATE"
 _JAVA: Final = "parquet-mr"
@@ -66,7 +70,11 @@ class Calendar(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetFacts:
-    """What a footer says. `least_day` is the least date in the file, None if it is not known."""
+    """What a footer says.
+
+    `least_day` is the least date in the file, None if it is not known. `without_nan` are columns
+    whose least and greatest numbers may leave NaN out.
+    """
 
     schema: pa.Schema
     rows: int
@@ -74,15 +82,24 @@ class ParquetFacts:
     created_by: str
     notes: Mapping[str, str]
     least_day: int | None
+    without_nan: frozenset[str] = frozenset()
 
     @property
     def zone(self) -> str | None:
         """The zone in which its writer took wall-clock times for instants; None if nobody knows.
 
-        What is not written by Java's Parquet, Hive takes for written in UTC.
+        What is not written by Java's Parquet, Hive takes for written in UTC. Old rules differ from
+        today's by the history of a zone; UTC has none.
         """
         said = self.notes.get(WRITER_ZONE)
+        if self.has_old_rules and said not in UTC_ZONES:
+            return None
         return said if said or self.created_by.startswith(_JAVA) else "UTC"
+
+    @property
+    def has_old_rules(self) -> bool:
+        """Whether wall-clock times became instants as in Hive 2."""
+        return self.notes.get(OLD_RULES, "").lower() == "true"
 
     @property
     def is_in_utc(self) -> bool:
@@ -103,6 +120,8 @@ class ParquetFacts:
         whoever else says nothing Hive 3.1 and 4 think differently.
         """
         said = self.notes.get(PROLEPTIC_DAYS)
+        if self.has_old_rules:
+            return Calendar.UNKNOWN
         if said is not None:
             return Calendar.HYBRID if said.lower() == "false" else Calendar.PROLEPTIC_DAYS
         return Calendar.PROLEPTIC if WRITER_ZONE in self.notes else Calendar.UNKNOWN
@@ -124,7 +143,9 @@ def parquet_errors(path: str) -> Iterator[None]:
     with file_errors("read", path):
         try:
             yield
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            if isinstance(error, OSError) and error.errno:
+                raise  # the file system's; what Arrow finds in a file has no number
             raise CorruptFileError(path=path, reason=f"Parquet: {error}") from error
 
 
@@ -136,7 +157,7 @@ def read_facts(file: PlainFile) -> ParquetFacts:
         StorageError, LocationPermissionError: it cannot be read.
     """
     with parquet_errors(file.path), file.fs.open_input_file(file.path) as source:
-        return facts_of(pq.ParquetFile(source))
+        return facts_of(pq.ParquetFile(source), file.path)
 
 
 def parquet_rows_in(fs: pafs.FileSystem, path: str, _length: int) -> int:
@@ -150,9 +171,18 @@ def parquet_rows_in(fs: pafs.FileSystem, path: str, _length: int) -> int:
         return int(pq.read_metadata(source).num_rows)
 
 
-def facts_of(opened: pq.ParquetFile) -> ParquetFacts:
-    """The same of a file that is open."""
+def facts_of(opened: pq.ParquetFile, path: str) -> ParquetFacts:
+    """The same of a file that is open; a file is not taken for an empty one for its word.
+
+    Raises:
+        CorruptFileError: its row groups have other rows than it says.
+    """
     metadata = opened.metadata
+    rows = sum(metadata.row_group(at).num_rows for at in range(metadata.num_row_groups))
+    if rows != metadata.num_rows:
+        raise CorruptFileError(
+            path=path, reason=f"Parquet: it says {metadata.num_rows} rows and has {rows}"
+        )
     notes = {
         key.decode(errors="replace"): value.decode(errors="replace")
         for key, value in (metadata.metadata or {}).items()
@@ -164,6 +194,7 @@ def facts_of(opened: pq.ParquetFile) -> ParquetFacts:
         created_by=metadata.created_by or "",
         notes=notes,
         least_day=_least_day(metadata),
+        without_nan=_without_nan(metadata),
     )
 
 
@@ -179,6 +210,24 @@ def _clock(schema: pq.ParquetSchema) -> Clock:
     if not found:
         return Clock.NONE
     return found.pop() if len(found) == 1 else Clock.MIXED
+
+
+def _without_nan(metadata: pq.FileMetaData) -> frozenset[str]:
+    """The columns, by their first names, with bounds of floating-point numbers not by Java.
+
+    To Java NaN is the greatest number, and bounds with it in them are not written; other writers
+    pass it over.
+    """
+    if (metadata.created_by or "").startswith(_JAVA):
+        return frozenset()
+    schema = metadata.schema
+    groups = range(metadata.num_row_groups)
+    numbers = [at for at in range(len(schema)) if schema.column(at).physical_type in _FLOATING]
+    return frozenset(
+        schema.column(at).path.partition(".")[0]
+        for at in numbers
+        if any(metadata.row_group(group).column(at).is_stats_set for group in groups)
+    )
 
 
 def _least_day(metadata: pq.FileMetaData) -> int | None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.types import (
@@ -27,7 +26,8 @@ from airflow_hiveacid.format.types import (
     VarcharType,
     parse_type,
 )
-from airflow_hiveacid.storage.plain.parquet_fit import holds, place_of, why_not
+from airflow_hiveacid.storage.plain.parquet_batches import batches_of, open_parquet
+from airflow_hiveacid.storage.plain.parquet_fit import Places, holds, why_not
 from airflow_hiveacid.storage.plain.parquet_footer import (
     Calendar,
     Clock,
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
+    import pyarrow.parquet as pq
 
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.storage.plain.files import PlainFile
@@ -112,9 +113,10 @@ def parquet_rows(
     types = {column.name: parse_type(column.type) for column in wanted}
     fields = [pa.field(name, read_type(type_, timestamps)) for name, type_ in types.items()]
     with parquet_errors(file.path), file.fs.open_input_file(file.path) as source:
-        opened = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
-        target = _Target(path=file.path, facts=facts_of(opened), form=timestamps)
-        places = {name: place_of(target.facts.schema, name, file.path) for name in types}
+        opened = open_parquet(source, "us")
+        target = _Target(path=file.path, facts=facts_of(opened, file.path), form=timestamps)
+        found = Places(target.facts.schema, file.path)
+        places = {name: found.of(name) if file.knows(name) else None for name in types}
         for name, type_ in types.items():
             place = places[name]
             if place is None:
@@ -157,22 +159,13 @@ def _readings(
     *,
     has_instants: bool,
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch | None]]:
-    batches = _batches(opened, names, batch_rows)
+    batches = batches_of(opened, names, batch_rows)
     if not has_instants:
         yield from zip(batches, itertools.repeat(None))
         return
     with file.fs.open_input_file(file.path) as source:
-        again = pq.ParquetFile(source, coerce_int96_timestamp_unit="ns")
-        yield from zip(batches, _batches(again, names, batch_rows), strict=True)
-
-
-def _batches(
-    opened: pq.ParquetFile, names: Sequence[str], batch_rows: int
-) -> Iterator[pa.RecordBatch]:
-    # Arrow takes a dot for a step into a struct.
-    is_plain = not any("." in name for name in names)
-    columns = list(names) if is_plain else None
-    return opened.iter_batches(batch_size=batch_rows, columns=columns, use_threads=False)  # type: ignore[no-any-return]
+        again = open_parquet(source, "ns")
+        yield from zip(batches, batches_of(again, names, batch_rows), strict=True)
 
 
 # ---- values --------------------------------------------------------------------------------------
@@ -205,11 +198,12 @@ def _struct(
     target: _Target, values: _Values, fields: Sequence[tuple[str, HiveType]], name: str
 ) -> pa.Array:
     array = values.array
+    places = Places(array.type, target.path)
     parts, made = [], []
     for field_name, field_type in fields:
         type_ = read_type(field_type, target.form)
         made.append(pa.field(field_name, type_))
-        at = place_of(array.type, field_name, target.path)
+        at = places.of(field_name)
         parts.append(
             pa.nulls(len(array), type_)
             if at is None
@@ -288,11 +282,22 @@ def _timestamps(target: _Target, values: _Values, name: str) -> pa.Array:
     if micros.min(initial=0) < _OLDEST_SECOND * _MICROS_A_SECOND:
         micros = _in_todays_calendar(target, micros, name)
     if zone is not None and not target.facts.is_in_utc:
-        instant = pa.array(micros).cast(pa.timestamp("us", zone))
-        micros = counts_of(pc.local_timestamp(instant))
+        micros = _shown(target, micros, zone)
     seconds, part = np.divmod(micros, _MICROS_A_SECOND)
     whole = Instants(seconds, part * _NANOS_A_MICRO + rest, valid)
     return in_form(whole, target.form, None, path=target.path, column=name)
+
+
+def _shown(target: _Target, micros: Longs, zone: str) -> Longs:
+    """What a clock in a time zone shows at these instants."""
+    try:
+        instants = pa.array(micros).cast(pa.timestamp("us", zone))
+        return counts_of(pc.local_timestamp(instants))
+    except pa.ArrowInvalid as error:
+        raise UnsupportedFileError(
+            path=target.path,
+            reason=f"it was written in the time zone {zone!r}, which is not known here ({error})",
+        ) from error
 
 
 def _in_todays_calendar(target: _Target, micros: Longs, name: str) -> Longs:

@@ -35,8 +35,9 @@ def scan_plain(  # noqa: PLR0913 - a snapshot is two lists, and everything after
     *,
     with_originals: bool = False,
     text: TextForm = DEFAULT_TEXT,
+    own: tuple[Column, ...] | None = None,
     timestamps: TimestampForm = TimestampForm.NANOSECONDS,
-    matching: Matching = Matching.NAME,
+    matching: Matching = Matching.UNAMBIGUOUS,
 ) -> Iterator[pa.RecordBatch]:
     """Read the live rows of one directory.
 
@@ -48,6 +49,7 @@ def scan_plain(  # noqa: PLR0913 - a snapshot is two lists, and everything after
         txns: which compactions it sees; None for all.
         with_originals: whether files outside of base and delta count.
         text: how lines become fields, if they are text.
+        own: see `PlainFile.columns`.
         timestamps: the form of timestamp columns.
         matching: how columns are found in ORC files.
 
@@ -55,5 +57,6 @@ def scan_plain(  # noqa: PLR0913 - a snapshot is two lists, and everything after
         HiveAcidError: as `files.plain_files` and `rows.read_rows`, or listing failed.
     """
     state = resolve(list_table(location), write_ids, txns, TransactionalKind.INSERT_ONLY)
-    for file in plain_files(state, format_, with_originals=with_originals, text=text):
+    files = plain_files(state, format_, with_originals=with_originals, text=text, columns=own)
+    for file in files:
         yield from read_rows(file, columns, timestamps=timestamps, matching=matching)

@@ -6,6 +6,7 @@ of LazySerDeParameters of Hive.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _DEFAULT_DELIMITER: Final = "\x01"
 _DEFAULT_NULL: Final = "\\N"
 _ASCII: Final = 0x80
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _MOST_FIELDS: Final = 10_000
 # What changes the meaning of a line, with the values under which it does not.
 _WITHOUT_EFFECT: Final[Mapping[str, frozenset[str]]] = {
@@ -28,6 +30,7 @@ _WITHOUT_EFFECT: Final[Mapping[str, frozenset[str]]] = {
     "serialization.encoding": frozenset({"utf-8", "utf8"}),
     "serialization.last.column.takes.rest": frozenset({"false"}),
     "skip.footer.line.count": frozenset({"0"}),
+    "textinputformat.record.delimiter": frozenset({"\n"}),
     "timestamp.formats": frozenset(),
     "hive.serialization.extend.additional.nesting.levels": frozenset({"true", "false"}),
     "quote.delim": frozenset(),
@@ -48,26 +51,36 @@ DEFAULT_TEXT: Final = TextForm()
 """That of a table that says nothing of it."""
 
 
-def text_form(table: object, storage: Storage, parameters: Mapping[str, str]) -> TextForm:
+def text_form(
+    table: object,
+    storage: Storage,
+    parameters: Mapping[str, str],
+    partition: Storage | None = None,
+) -> TextForm:
     """The form of the text files of a table or partition; of others it does not matter.
+
+    What a partition's SerDe is told stands above what the table says, and there what the table's
+    SerDe is told comes last. The header is the table's affair alone.
 
     Args:
         table: for messages.
-        storage: of the table or partition.
+        storage: the table's.
         parameters: the table's.
+        partition: how a partition is stored; None for a table without partitions.
 
     Raises:
         UnsupportedTableError: its lines are read in a way that is not known here.
     """
-    if storage.format is not FileFormat.TEXT:
+    if (partition or storage).format is not FileFormat.TEXT:
         return DEFAULT_TEXT
-    said = {**parameters, **dict(storage.parameters)}
+    of_table = {**dict(storage.parameters), **parameters}
+    said = {**of_table, **dict(partition.parameters if partition is not None else ())}
     for name, harmless in _WITHOUT_EFFECT.items():
         if name in said and said[name].lower() not in harmless:
             raise UnsupportedTableError(
                 table=table, detail=f"is text with {name}={said[name]!r}, which is not read here"
             )
-    header = said.get("skip.header.line.count", "0")
+    header = of_table.get("skip.header.line.count", "0")
     if not header.isdecimal():
         raise UnsupportedTableError(table=table, detail=f"has {header!r} header lines")
     delimiter = _byte(said.get("field.delim", said.get("serialization.format", "1")))
@@ -82,8 +95,7 @@ def text_form(table: object, storage: Storage, parameters: Mapping[str, str]) ->
 
 def _byte(text: str) -> str | None:
     """A delimiter: the number of a character, or one (LazyUtils.getByte); None beyond ASCII."""
-    try:
-        code = int(text)
-    except ValueError:
-        code = ord(text[0]) if text else 0
+    if not text:
+        return _DEFAULT_DELIMITER
+    code = int(text) if _NUMBER.fullmatch(text) else ord(text[0])
     return chr(code) if 0 <= code < _ASCII else None

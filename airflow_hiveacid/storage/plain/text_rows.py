@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -33,16 +34,21 @@ from airflow_hiveacid.storage.values.promotion import fit_length
 from airflow_hiveacid.storage.values.timestamps import Instants, TimestampForm, counts_of, in_form
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.storage.plain.files import PlainFile
     from airflow_hiveacid.storage.plain.text_form import TextForm
 
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
-# Hadoop tells a codec by a file's extension.
-_COMPRESSIONS: Final[Mapping[str, str | None]] = {"": None, ".gz": "gzip", ".bz2": "bz2"}
-_BLOCK_BYTES: Final = 1 << 20
+# Hadoop tells a codec by how a file's name ends, and reads all others as they are.
+_COMPRESSIONS: Final[Mapping[str, str]] = {".gz": "gzip", ".bz2": "bz2"}
+_OTHER_CODECS: Final = frozenset(
+    {".4mc", ".br", ".deflate", ".lz4", ".lzo", ".lzo_deflate", ".snappy", ".xz", ".zst"}
+)
+# A line that is longer is refused.
+_BLOCK_BYTES: Final = 16 << 20
+_LOOK_BYTES: Final = 64 << 10
 _SECONDS: Final = len("2020-01-01 00:00:00")
 _NANO_DIGITS: Final = 9
 _REAL: Final = r"^(-?[0-9]+(\.[0-9]+)?([eE]-?[0-9]+)?|NaN|-?Infinity)$"
@@ -59,6 +65,8 @@ _SPELT: Final[Mapping[str, str]] = {
 }
 """How Hive writes values of a type."""
 
+_WIDTHS: Final = ("tinyint", "smallint", "int", "bigint")
+_INTEGERS: Final = frozenset(_WIDTHS)
 _DECIMAL: Final = r"^-?[0-9]+(\.[0-9]+)?$"
 
 
@@ -92,11 +100,15 @@ def text_rows(
                 path=file.path, reason=f"column {name!r} is a {type_}, which is not read from text"
             )
     fields = [pa.field(name, read_type(type_, timestamps)) for name, type_ in types.items()]
-    places = {column.name: at for at, column in enumerate(columns)}
+    places = {c.name: at for at, c in enumerate(columns) if file.knows(c.name)}
+    narrower = _narrower(file, types)
     for texts in _texts(file, form):
+        for name, type_ in narrower.items():
+            if places[name] < texts.num_columns:  # else Hive shows NULL
+                _values(file, texts.column(places[name]), type_, name, timestamps)
         values = [
             _values(file, texts.column(places[f.name]), types[f.name], f.name, timestamps)
-            if places[f.name] < texts.num_columns
+            if places.get(f.name, texts.num_columns) < texts.num_columns
             else pa.nulls(texts.num_rows, f.type)
             for f in fields
         ]
@@ -105,6 +117,23 @@ def text_rows(
         else:
             none = pa.Array.from_buffers(pa.struct([]), texts.num_rows, [None])
             yield pa.RecordBatch.from_struct_array(none)
+
+
+def _narrower(file: PlainFile, types: Mapping[str, HiveType]) -> dict[str, HiveType]:
+    """The integers that were of a narrower type when the file's partition was made.
+
+    Hive reads a value as what the partition says, and makes it what the table says then.
+    """
+    own = {column.name: parse_type(column.type) for column in file.columns or ()}
+    found = {name: own[name] for name, type_ in types.items() if own.get(name, type_) != type_}
+    for name, type_ in found.items():
+        pair = [str(type_), str(types[name])]
+        if not (_INTEGERS.issuperset(pair) and sorted(pair, key=_WIDTHS.index) == pair):
+            raise UnsupportedFileError(
+                path=file.path,
+                reason=f"column {name!r} is a {type_} in its partition, and a {types[name]} now",
+            )
+    return found
 
 
 def _is_read(wanted: HiveType) -> bool:
@@ -118,19 +147,28 @@ def _is_read(wanted: HiveType) -> bool:
 def _texts(file: PlainFile, form: TextForm) -> Iterator[pa.RecordBatch]:
     """The fields of all lines as texts."""
     extension = posixpath.splitext(file.path)[1]
-    if extension not in _COMPRESSIONS:
+    if extension in _OTHER_CODECS:
         raise UnsupportedFileError(
-            path=file.path, reason=f"nothing is known of text files that end in {extension}"
+            path=file.path, reason=f"text in {extension} cannot be read here; gzip and bzip2 can"
         )
-    compression = _COMPRESSIONS[extension]
+    compression = _COMPRESSIONS.get(extension)
     with file_errors("read", file.path):
         # Arrow finds no end in a file without lines, but an error.
-        with file.fs.open_input_stream(file.path, compression=compression) as stream:
+        opened: Callable[[], pa.NativeFile] = partial(
+            file.fs.open_input_stream, file.path, compression=compression
+        )
+        with opened() as stream:
+            first, has_more = bytes(stream.read(_LOOK_BYTES)), bool(stream.read(1))
+        if not has_more:
+            # Arrow finds no line that is alone and has no end.
+            is_ended = not first or first.endswith((b"\n", b"\r"))
+            opened = partial(pa.BufferReader, first if is_ended else first + b"\n")
+        with opened() as stream:
             if not _has_lines(stream, form.header_lines):
                 return
-        with file.fs.open_input_stream(file.path, compression=compression) as stream:
+        with opened() as stream:
             try:
-                yield from _parsed(file, stream, form)
+                yield from _parsed(file, opened, stream, form)
             except pa.ArrowInvalid as error:
                 raise UnsupportedFileError(
                     path=file.path, reason=f"its lines cannot be told apart as Hive does: {error}"
@@ -140,7 +178,7 @@ def _texts(file: PlainFile, form: TextForm) -> Iterator[pa.RecordBatch]:
 def _has_lines(stream: pa.NativeFile, header_lines: int) -> bool:
     """Whether anything is behind the header."""
     missing = header_lines
-    while block := bytes(stream.read(_BLOCK_BYTES)):
+    while block := bytes(stream.read(_LOOK_BYTES)):
         if not missing:
             return True
         *lines, rest = _LINE_END.split(block, maxsplit=missing)
@@ -150,7 +188,22 @@ def _has_lines(stream: pa.NativeFile, header_lines: int) -> bool:
     return False
 
 
-def _parsed(file: PlainFile, stream: pa.NativeFile, form: TextForm) -> Iterator[pa.RecordBatch]:
+def _has_empty_lines(stream: pa.NativeFile) -> bool:
+    """Whether a line has nothing in it."""
+    end = b"\n"
+    while block := bytes(stream.read(_LOOK_BYTES)):
+        if block.endswith(b"\r"):
+            block += bytes(stream.read(1))  # the rest of its line's end, or of the next line
+        ends = end + block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        if b"\n\n" in ends:
+            return True
+        end = ends[-1:]
+    return False
+
+
+def _parsed(
+    file: PlainFile, opened: Callable[[], pa.NativeFile], stream: pa.NativeFile, form: TextForm
+) -> Iterator[pa.RecordBatch]:
     reader = csv.open_csv(
         stream,
         read_options=csv.ReadOptions(
@@ -174,12 +227,16 @@ def _parsed(file: PlainFile, stream: pa.NativeFile, form: TextForm) -> Iterator[
             quoted_strings_can_be_null=True,
         ),
     )
+    is_looked_through = False
     for batch in reader:
         if any(type_ != pa.string() for type_ in batch.schema.types):
             raise UnsupportedFileError(path=file.path, reason="it has too many fields")
-        if batch.num_columns > 1 and _has_empty_line(batch):
-            # Its first field is empty and the others are NULL, but they come as empty, too.
-            raise UnsupportedFileError(path=file.path, reason="it has empty lines")
+        if batch.num_columns > 1 and not is_looked_through and _may_have_empty_line(batch):
+            # Its first field is empty and the others are NULL; it comes as one of empty fields.
+            with opened() as again:
+                if _has_empty_lines(again):
+                    raise UnsupportedFileError(path=file.path, reason="it has empty lines")
+            is_looked_through = True
         yield batch
 
 
@@ -187,7 +244,7 @@ def _all_texts(form: TextForm) -> dict[str, pa.DataType]:
     return {f"f{at}": pa.string() for at in range(form.most_fields)}
 
 
-def _has_empty_line(batch: pa.RecordBatch) -> bool:
+def _may_have_empty_line(batch: pa.RecordBatch) -> bool:
     is_empty = None
     for column in batch.columns:
         here = pc.fill_null(pc.equal(column, ""), fill_value=False)

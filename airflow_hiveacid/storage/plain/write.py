@@ -233,6 +233,7 @@ class ParquetWriter(AbortsUnlessClosed):
                 compression=_COMPRESSIONS.get(options.compression, "gzip"),
                 use_deprecated_int96_timestamps=True,
                 store_schema=False,
+                write_statistics=[name for field in self._schema for name in _bounded(field)],
             )
         self._is_open = True
 
@@ -314,6 +315,25 @@ def _in_unit(type_: pa.DataType, form: TimestampForm) -> pa.DataType:
     if pa.types.is_list(type_):
         return pa.list_(_in_unit(type_.value_type, form))
     return type_
+
+
+def _bounded(field: pa.Field, below: str = "") -> Iterator[str]:
+    """The columns of a file that get a least and a greatest value, as Parquet names them.
+
+    Those of floating-point numbers do not: Arrow leaves NaN out of them, and a reader to whom NaN
+    is the greatest number would pass over rows that it asks for.
+    """
+    type_, name = field.type, f"{below}{field.name}"
+    if pa.types.is_struct(type_):
+        for child in type_:
+            yield from _bounded(child, f"{name}.")
+    elif pa.types.is_map(type_):
+        for child in (type_.key_field, type_.item_field):
+            yield from _bounded(child, f"{name}.key_value.")
+    elif pa.types.is_list(type_):
+        yield from _bounded(pa.field("element", type_.value_type), f"{name}.list.")
+    elif not pa.types.is_floating(type_):
+        yield name
 
 
 def _timestamps_in(values: pa.Array) -> Iterator[pa.Array]:

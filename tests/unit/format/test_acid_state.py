@@ -269,3 +269,10 @@ def test_in_an_insert_only_table_any_name_in_a_delta_is_data() -> None:
     assert file_names(state.deltas[0]) == ["000000_0.deflate", "HIVE_UNION_SUBDIR_1/000000_0"]
     full = resolve(names, ids("9:MAX::"), None)
     assert file_names(full.deltas[0]) == ["HIVE_UNION_SUBDIR_1/000000_0"]
+
+
+def test_in_an_insert_only_table_no_file_says_how_long_another_is() -> None:
+    names = listing("delta_1_1_0/000000_0 delta_1_1_0/000000_0_flush_length")
+    (delta,) = resolve(names, ids("9:MAX::"), None, TransactionalKind.INSERT_ONLY).deltas
+    assert file_names(delta) == ["000000_0", "000000_0_flush_length"]
+    assert delta.side_files == ()

@@ -25,6 +25,7 @@ from airflow_hiveacid.metastore.catalog import (
     table_info,
     table_struct,
     transactional_kind,
+    whole_partition_infos,
     without_statistics,
 )
 from airflow_hiveacid.metastore.catalog_calls import CatalogCalls
@@ -241,3 +242,14 @@ def test_a_message_holds_so_many_partitions_that_it_stays_small(
     write_ids = ValidWriteIdList.parse("d.t:1:1::")
     count = client.forget_statistics(table, days, write_id=WriteId(1), write_ids=write_ids)
     assert (count, len(wire.sent), sum(wire.sent)) == (len(days), messages, len(days) * columns)
+
+
+def test_a_partition_says_its_columns_where_they_are_not_the_tables() -> None:
+    table = table_info(struct())
+    now, before = struct().sd, struct().sd
+    before.cols = before.cols[:1]
+    partitions = [Partition(values=[], sd=sd) for sd in (now, before, before)]
+    same, older, alike = whole_partition_infos(table, partitions)
+    assert (same.columns, older.columns) == (None, COLUMNS[:1])
+    assert alike.columns is older.columns  # ten thousand of them are one
+    assert alike.storage is same.storage

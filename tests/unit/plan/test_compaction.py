@@ -251,3 +251,18 @@ def test_a_minor_result_of_an_insert_only_table_is_hidden_or_a_base() -> None:
     assert (whole.is_major, whole.hides) == (True, False)
     assert "older snapshot" in whole.why
     assert [str(o) for o in whole.outputs(None)] == ["base_0000003"]
+
+
+def test_a_minor_compaction_reads_deltas_alone() -> None:
+    policy, write_ids = CompactionPolicy(), f"d.t:5:{MAX}::"
+    for beside, kept in (({"base_0000002": 9}, {}), ({}, {"000000_0": 9})):
+        s = state({**beside, **inserts(3, 5)}, write_ids, kept)
+        for choice, is_whole in ((CompactionChoice.MINOR, False), (CompactionChoice.MAJOR, True)):
+            kind = TransactionalKind.INSERT_ONLY
+            plan = plan_compaction(s, choice, policy, can_hide_until_commit=True, kind=kind)
+            assert isinstance(plan, CompactionPlan)
+            assert len(plan.read.deltas) == 3
+            assert (plan.read.base, plan.read.originals) == (
+                (s.base, s.originals) if is_whole else (None, ())
+            )
+            assert (s.base is None, s.originals == ()) == (not beside, not kept)

@@ -37,9 +37,11 @@ from airflow_hiveacid.jobs.specs import (
 from airflow_hiveacid.plan.statements import (
     check_alike,
     check_changeable,
+    check_format,
     check_insertable,
     check_readable,
     check_source,
+    own_columns,
     resolve_insert,
     resolve_merge,
     resolve_update,
@@ -321,3 +323,34 @@ def test_text_is_read_and_not_written() -> None:
     check_readable(texts)
     with pytest.raises(UnsupportedTableError, match="stored as text; only ORC and Parquet are"):
         check_insertable(texts)
+
+
+def test_parquet_by_places_is_refused_whoever_says_so() -> None:
+    name = "parquet.column.index.access"
+    plain = Storage(format=FileFormat.PARQUET)
+    told = Storage(format=FileFormat.PARQUET, parameters=((name, "TRUE"),))
+    for storage, parameters in ((plain, {name: "true"}), (told, {})):
+        with pytest.raises(UnsupportedTableError, match=r"parquet\.column\.index\.access=true"):
+            check_format("d.t", storage, parameters)
+    for storage, parameters in (
+        (plain, {name: "false"}),
+        (told, {name: "false"}),
+        (Storage(format=FileFormat.ORC), {name: "true"}),
+    ):
+        check_format("d.t", storage, parameters)
+
+
+def test_the_columns_of_a_partition_count_beside_orc() -> None:
+    a, b = (Column(name=name, type="int") for name in "ab")
+    place = PartitionName(("p",), ("x",))
+
+    def own(columns: tuple[Column, ...] | None, format_: FileFormat) -> object:
+        return own_columns("d.t", (a, b), place, columns, format_)
+
+    for format_ in (FileFormat.PARQUET, FileFormat.TEXT):
+        assert own(None, format_) is None
+        assert own((a,), format_) == (a,)
+        assert own((Column(name="a", type="tinyint"),), format_) is not None
+        with pytest.raises(UnsupportedTableError, match="other names in its partition p=x"):
+            own((b,), format_)
+    assert own((b,), FileFormat.ORC) is None

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.table import Column, FileFormat
@@ -16,6 +19,7 @@ from judges.golden_plain import GOLDEN_PLAIN, PlainCase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 FORMATS: Final = {"orc": FileFormat.ORC, "parquet": FileFormat.PARQUET, "text": FileFormat.TEXT}
 
@@ -29,9 +33,14 @@ def judged(
     types: Mapping[str, str] | None = None,
     in_utc: bool = True,
     moves_instants: bool = False,
+    minds_case: bool = False,
+    as_table: Mapping[str, str] | None = None,
 ) -> list[PlainVerdict]:
     case = PlainCase.read(GOLDEN_PLAIN / version / name)
-    table = tuple(Column(name=n, type=(types or {}).get(n, t)) for n, t in case.columns)
+    table = tuple(
+        Column(name=(as_table or {}).get(n, n), type=(types or {}).get(n, t))
+        for n, t in case.columns
+    )
     files = [
         PlainFile(
             fs=LocalFileSystem(),
@@ -48,7 +57,27 @@ def judged(
         ranges=ranges or {},
         in_utc=in_utc,
     )
-    return judged_plain(asked, files, moves_instants=moves_instants)
+    return judged_plain(asked, files, moves_instants=moves_instants, minds_case=minds_case)
+
+
+def judged_file(
+    path: Path,
+    types: Mapping[str, str],
+    format_: FileFormat = FileFormat.PARQUET,
+    own: tuple[Column, ...] | None = None,
+) -> list[PlainVerdict]:
+    """Of a file that is asked for these columns."""
+    columns = tuple(Column(name=name, type=type_) for name, type_ in types.items())
+    file = PlainFile(
+        fs=LocalFileSystem(),
+        path=str(path),
+        key=path.name,
+        length=path.stat().st_size,
+        format=format_,
+        columns=own,
+    )
+    asked = Asked(table_columns=columns, columns=columns, ranges={}, in_utc=True)
+    return judged_plain(asked, [file])
 
 
 def reasons(name: str, *columns: str, **how: object) -> set[str | None]:
@@ -85,6 +114,45 @@ def test_instants_of_another_zone_and_a_session_that_moves_them_are_ours() -> No
     }
 
 
+def test_a_session_that_minds_case_finds_only_names_that_are_spelt_alike() -> None:
+    def why(*, minds_case: bool) -> set[str | None]:
+        return reasons("life_parquet", minds_case=minds_case, as_table={"a": "A"})
+
+    assert why(minds_case=False) == {None}
+    assert why(minds_case=True) == {"it spells column A otherwise, and the session minds case"}
+    assert reasons("life_parquet", minds_case=True) == {None}
+
+
+def test_what_a_partition_does_not_know_is_not_shown_to_spark(tmp_path: Path) -> None:
+    path = tmp_path / "000000_0"
+    pq.write_table(pa.table({"a": [1], "b": [2]}), path, store_schema=False)
+    types = {"a": "bigint", "b": "bigint"}
+    known = (Column(name="a", type="bigint"),)
+    (verdict,) = judged_file(path, types, own=known)
+    assert verdict.why_not == "its partition is older than column b"
+    (verdict,) = judged_file(path, {"a": "bigint", "c": "bigint"}, own=known)
+    assert verdict.why_not is None  # it has none
+
+
+def test_bounds_without_nan_are_not_shown_to_spark(tmp_path: Path) -> None:
+    numbers = pa.table({"n": [1.0, float("nan")], "s": [{"x": 1.0}] * 2, "i": [1, 2]})
+    whys = {}
+    for name, bounds in (("all", True), ("some", ["i"])):
+        path = tmp_path / name
+        pq.write_table(numbers, path, store_schema=False, write_statistics=bounds)
+        for column, type_ in {"n": "double", "s": "struct<x:double>"}.items():
+            (verdict,) = judged_file(path, {column: type_})
+            whys[name, column] = verdict.why_not
+    assert whys == {
+        ("all", "n"): "Spark would pass over NaN in it",
+        ("all", "s"): "Spark would pass over NaN in it",
+        ("some", "n"): None,
+        ("some", "s"): None,
+    }
+    # Java's have none where there is NaN.
+    assert reasons("types_parquet", "do") == {None}
+
+
 @pytest.mark.parametrize(
     ("column", "type_"),
     [("ti", "int"), ("dm", "decimal(9,2)"), ("fl", "double"), ("ne", "array<string>")],
@@ -97,10 +165,27 @@ def test_a_column_that_was_changed_since_is_ours(column: str, type_: str) -> Non
         assert reasons(f"types_{format_}", "id", types={column: type_}) == {None}
 
 
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+def test_nanoseconds_in_64_bits_are_ours(tmp_path: Path, unit: str) -> None:
+    path = tmp_path / "000000_0"
+    times = pa.table({"t": pa.array([0], pa.timestamp(unit))})
+    pq.write_table(times, path, store_schema=False, version="2.6")
+    (verdict,) = judged_file(path, {"t": "timestamp"})
+    fine = "column t is not stored as timestamp"
+    assert verdict.why_not == (fine if unit == "ns" else None)
+    assert not verdict.manner.has_instants
+
+
 def test_texts_below_columns_that_nobody_would_cut_are_ours() -> None:
     (why,) = reasons("types_parquet", "ma", types={"ma": "map<varchar(9),int>"})
     assert why == "column ma is not stored as map<varchar(9),int>"
     assert reasons("types_parquet", "vc", "ch") == {None}
+
+
+def test_fields_under_other_names_or_in_another_order_are_ours() -> None:
+    for type_ in ("struct<y:string,x:int>", "struct<x:int,z:string>", "struct<x:int>"):
+        (why,) = reasons("types_parquet", "sr", types={"sr": type_})
+        assert why == f"column sr is not stored as {type_}"
 
 
 def test_a_file_older_than_a_column() -> None:
@@ -108,6 +193,14 @@ def test_a_file_older_than_a_column() -> None:
     assert reasons("added_orc") == {None, "it is older than column c"}
     assert reasons("added_parquet") == {None}
     assert reasons("renamed_orc") == {None, "its columns are not the table's"}
+
+
+def test_types_that_spark_does_not_know_are_ours_whatever_is_asked(tmp_path: Path) -> None:
+    path = tmp_path / "000000_0"
+    instants = pa.array([0], pa.timestamp("ns", "UTC"))
+    orc.write_table(pa.table({"i": pa.array([1], pa.int32()), "t": instants}), path)
+    (verdict,) = judged_file(path, {"i": "int"}, FileFormat.ORC)
+    assert verdict.why_not == "it has a union or a local timestamp"
 
 
 def test_a_file_without_rows_of_a_range_is_passed_over() -> None:

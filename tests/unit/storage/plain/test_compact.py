@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.compact import PlainCompaction, compact_plain, put_together
 from airflow_hiveacid.storage.plain.files import PlainFile, plain_files
 from airflow_hiveacid.storage.plain.rows import read_rows
+from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.values.json_rows import json_lines
@@ -98,6 +100,29 @@ def test_nanoseconds_stay_in_parquet(tmp_path: Path) -> None:
     *_, path = compacted(case, tmp_path)
     stored = pq.read_table(path).column("ts").cast(pa.int64()).to_pylist()
     assert {n % 1000 for n in stored} == {789, 0, 999}
+
+
+def test_far_times_stay_in_parquet(tmp_path: Path) -> None:
+    far = dt.datetime(9999, 12, 31, 23, 59, 59, 999_999)  # noqa: DTZ001 - a wall clock's
+    columns = (Column(name="t", type="timestamp"),)
+    source = str(tmp_path / "000000_0")
+    with rows_writer(FileFormat.PARQUET, FS, source, columns, WriterOptions()) as writer:
+        writer.write(pa.array([{"t": far}], pa.struct([("t", pa.timestamp("us"))])))
+        length = writer.close().size_bytes
+    file = PlainFile(fs=FS, path=source, key="k", length=length, format=FileFormat.PARQUET)
+    work = PlainCompaction(
+        files=(file,),
+        columns=columns,
+        format=FileFormat.PARQUET,
+        number=BucketId(0),
+        directory="base_0000009",
+        staging=Staging(location=str(tmp_path), token="t"),
+        options=WriterOptions(),
+    )
+    compact_plain(work, "attempt")
+    made = work.staging.attempt_path("base_0000009", "000000_0", "attempt")
+    stored = pq.ParquetFile(made, coerce_int96_timestamp_unit="us").read()
+    assert stored.column("t").to_pylist() == [far]
 
 
 def test_neighbours_become_one_file_until_it_is_large() -> None:

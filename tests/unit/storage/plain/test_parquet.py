@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from pathlib import Path
 from typing import Any, Final
@@ -11,12 +12,19 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.errors import (
+    CorruptFileError,
+    StorageError,
+    UnsupportedFileError,
+)
 from airflow_hiveacid.format.table import Column, FileFormat
+from airflow_hiveacid.storage.orc.batch_size import BATCH_BYTES
 from airflow_hiveacid.storage.plain.files import PlainFile
+from airflow_hiveacid.storage.plain.parquet_batches import fitting_rows
 from airflow_hiveacid.storage.plain.parquet_footer import Clock, ParquetFacts, read_facts
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
+from unit.storage.counting import counting
 
 FS: Final = LocalFileSystem()
 OLD: Final = dt.datetime(1500, 3, 9, 12)  # noqa: DTZ001 - a wall clock's
@@ -90,6 +98,14 @@ def test_a_column_that_is_not_there_is_null_and_two_of_a_name_are_refused(tmp_pa
         values(file_of(tmp_path, {"c": numbers, "C": numbers}, {}), "int")
 
 
+def test_what_a_partition_does_not_know_is_null(tmp_path: Path) -> None:
+    file = file_of(tmp_path, {"a": pa.array([1]), "b": pa.array([7])}, {})
+    a, b = (Column(name=name, type="bigint") for name in "ab")
+    for own, found in ((None, 7), ((a, b), 7), ((a,), None)):
+        (batch,) = read_rows(dataclasses.replace(file, columns=own), [a, b])
+        assert batch.to_pylist() == [{"a": 1, "b": found}]
+
+
 def test_a_name_with_a_dot_is_one_name(tmp_path: Path) -> None:
     file = file_of(tmp_path, {"a.b": pa.array([1]), "a": pa.array([2])}, {})
     assert values(file, "bigint", "a.b") == [1]
@@ -109,6 +125,28 @@ def test_an_instant_is_what_the_writers_clock_showed(
     file = file_of(tmp_path, {"c": pa.array([NEW], pa.timestamp("us"))}, notes)
     assert read_facts(file).zone == zone
     assert values(file, "timestamp") == [NEW.replace(hour=shown)]
+
+
+def test_a_zone_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    notes = {**HIVE_4, "writer.time.zone": "Mars/Olympus_Mons"}
+    file = file_of(tmp_path, {"c": pa.array([NEW], pa.timestamp("us"))}, notes)
+    with pytest.raises(UnsupportedFileError, match="time zone 'Mars/Olympus_Mons', which is not"):
+        values(file, "timestamp")
+
+
+def test_instants_by_the_rules_of_older_javas_are_read_where_they_cannot_differ(
+    tmp_path: Path,
+) -> None:
+    notes = {**HIVE_4, "writer.zone.conversion.legacy": "true"}
+    elsewhere = {**notes, "writer.time.zone": "Asia/Singapore"}
+    new, old = (pa.array([when], pa.timestamp("us")) for when in (NEW, OLD))
+    assert values(file_of(tmp_path, {"c": new}, notes), "timestamp") == [NEW]
+    with pytest.raises(UnsupportedFileError, match="legacy=true"):
+        values(file_of(tmp_path, {"c": new}, elsewhere), "timestamp")
+    with pytest.raises(UnsupportedFileError, match="does not say in which calendar"):
+        values(file_of(tmp_path, {"c": old}, notes), "timestamp")
+    usual = {**elsewhere, "writer.zone.conversion.legacy": "false"}
+    assert values(file_of(tmp_path, {"c": new}, usual), "timestamp") == [NEW.replace(hour=20)]
 
 
 def test_a_java_writer_that_names_no_zone_is_refused() -> None:
@@ -147,8 +185,85 @@ def test_old_values_are_in_the_calendar_that_their_writer_counts_in(
         values(file_of(tmp_path, {"c": column}, {}), type_)
 
 
+def test_todays_calendar_in_days_says_nothing_of_instants(tmp_path: Path) -> None:
+    notes = {**HIVE_3, "writer.date.proleptic": "true"}
+    stored = pa.array([OLD], pa.timestamp("us"))
+    days = file_of(tmp_path, {"c": stored.cast(pa.date32())}, notes)
+    assert values(days, "date") == [OLD.date()]
+    with pytest.raises(UnsupportedFileError, match="does not say in which calendar"):
+        values(file_of(tmp_path, {"c": stored}, notes), "timestamp")
+
+
+@pytest.mark.parametrize("days", [(-200_000, 5, 7), (5, -200_000, 7), (5, 7, -200_000)])
+def test_the_least_day_is_that_of_all_row_groups_and_columns(
+    tmp_path: Path, days: tuple[int, ...]
+) -> None:
+    stored = pa.array(days, pa.int32()).cast(pa.date32())
+    file = file_of(tmp_path, {"c": stored, "d": stored[::-1]}, HIVE_4)
+    assert read_facts(file).least_day == -200_000
+    with pq.ParquetWriter(file.path, pa.schema([("c", pa.date32())])) as writer:
+        for day in days:
+            writer.write_table(pa.table({"c": pa.array([day], pa.int32()).cast(pa.date32())}))
+    assert read_facts(file).least_day == -200_000
+
+
+def test_lists_stay_with_their_rows_in_small_batches(tmp_path: Path) -> None:
+    lists = [[i, None] if i % 3 else None if i % 2 else [] for i in range(50)]
+    maps = [[("k", i)] if i % 4 else None for i in range(50)]
+    columns = {"l": pa.array(lists), "m": pa.array(maps, pa.map_(pa.string(), pa.int64()))}
+    file = file_of(tmp_path, columns, {})
+    types = [Column(name="l", type="array<bigint>"), Column(name="m", type="map<string,bigint>")]
+    found = [row for batch in read_rows(file, types, batch_rows=7) for row in batch.to_pylist()]
+    assert [row["l"] for row in found] == lists
+    assert [row["m"] for row in found] == maps
+
+
+def test_a_row_group_is_not_taken_in_whole(tmp_path: Path) -> None:
+    numbers = {"c": pa.array(range(1_000_000))}
+    file = file_of(tmp_path, numbers, {}, compression="none", use_dictionary=False)
+    fs, asked = counting()
+    batches = read_rows(dataclasses.replace(file, fs=fs), [Column(name="c", type="bigint")])
+    assert next(batches).num_rows < 100_000
+    assert asked.bytes_read < file.length / 2
+    batches.close()
+
+
+def test_a_batch_has_as_many_rows_as_its_values_let_it(tmp_path: Path) -> None:
+    texts = pa.array([f"{i:04}" * 25_000 for i in range(500)])
+    file = file_of(tmp_path, {"c": texts, "n": pa.array(range(500))}, {}, use_dictionary=False)
+    read = [b.nbytes for b in read_rows(file, [Column(name="c", type="string")])]
+    assert sum(read) > len(texts) * 100_000
+    assert max(read) < 1.01 * BATCH_BYTES
+    metadata = pq.read_metadata(file.path)
+    rows = [fitting_rows(metadata, names, 9_999) for names in (["n"], ["c"], ["c", "n"], None, [])]
+    assert rows[0] == rows[4] == 9_999
+    assert 300 < rows[1] == rows[2] == rows[3] < 340
+
+
+def test_a_file_is_not_empty_for_its_word(tmp_path: Path) -> None:
+    file = file_of(tmp_path, {"c": pa.array([1, 2, 3])}, {})
+    path = Path(file.path)
+    content = path.read_bytes()
+    said = b"\x16\x06"  # Thrift's third field, three rows: first of the file, then of its group
+    start = content.index(said, len(content) - 8 - int.from_bytes(content[-8:-4], "little"))
+    path.write_bytes(content[:start] + b"\x16\x00" + content[start + 2 :])
+    with pytest.raises(CorruptFileError, match="it says 0 rows and has 3"):
+        read_facts(file)
+
+
 def test_what_is_no_parquet_is_corrupt(tmp_path: Path) -> None:
     file = file_of(tmp_path, {"c": pa.array([1])}, {})
     Path(file.path).write_bytes(b"PAR1 and then nothing")
     with pytest.raises(CorruptFileError, match="Parquet"):
+        values(file, "bigint")
+
+
+def test_a_damaged_page_is_no_fault_of_the_store(tmp_path: Path) -> None:
+    file = file_of(tmp_path, {"c": pa.array([1, 2, 3])}, {}, use_dictionary=False)
+    path = Path(file.path)
+    path.write_bytes(b"PAR1" + b"\xff" * 8 + path.read_bytes()[12:])
+    with pytest.raises(CorruptFileError, match="Parquet"):
+        values(file, "bigint")
+    path.unlink()
+    with pytest.raises(StorageError, match="it is not there"):
         values(file, "bigint")

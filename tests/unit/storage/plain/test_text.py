@@ -40,9 +40,11 @@ def rows(
 
 
 def test_null_is_a_text_and_an_empty_number_is_null(tmp_path: Path) -> None:
-    content = b"\\N,\\N\n,\n1,x\n"
-    with pytest.raises(UnsupportedFileError, match="empty lines"):
-        rows(tmp_path, content, "int", "string")
+    assert rows(tmp_path, b"\\N,\\N\n,\n1,x\n", "int", "string") == [
+        [None, None],
+        [None, ""],
+        [1, "x"],
+    ]
     assert rows(tmp_path, b"\\N,\\N\n,y\n1,x\n2,", "int", "string") == [
         [None, None],
         [None, "y"],
@@ -62,6 +64,60 @@ def test_what_a_file_lacks_is_null_and_what_it_has_more_is_nothing(tmp_path: Pat
     assert rows(tmp_path, b"1,a\n2,b\n", "int") == [[1], [2]]
     assert rows(tmp_path, b"1,a\n2,b\n", "int", "string", only=["c1"]) == [["a"], ["b"]]
     assert rows(tmp_path, b"", "int") == []
+
+
+def test_a_boolean_is_spelt_in_any_case(tmp_path: Path) -> None:
+    found = rows(tmp_path, b"TRUE\ntrue\nFalse\n\n", "boolean")
+    assert found == [[True], [True], [False], [None]]
+
+
+def test_more_fields_than_are_read_as_texts_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedFileError, match="too many fields"):
+        rows(tmp_path, b"1,2\n", "int", form=TextForm(delimiter=",", most_fields=1))
+
+
+def test_what_a_partition_does_not_know_is_null(tmp_path: Path) -> None:
+    path = tmp_path / "000000_0"
+    path.write_bytes(b"1,a,7\n")
+    columns = tuple(Column(name=f"c{at}", type="string") for at in range(3))
+    for own, found in ((None, "7"), (columns, "7"), (columns[:2], None)):
+        file = PlainFile(
+            fs=FS,
+            path=str(path),
+            key="k",
+            length=6,
+            format=FileFormat.TEXT,
+            text=COMMAS,
+            columns=own,
+        )
+        (batch,) = read_rows(file, columns)
+        assert batch.to_pylist() == [{"c0": "1", "c1": "a", "c2": found}]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "text", "found"),
+    [
+        ("int", "bigint", b"7", 7),
+        ("int", "bigint", b"3000000000", None),  # Hive shows NULL
+        ("bigint", "int", b"7", None),
+        ("int", "string", b"007", None),  # Hive shows 7
+        ("string", "string", b"007", "007"),
+    ],
+)
+def test_a_column_that_was_of_another_type_is_read_if_nothing_depends_on_it(
+    tmp_path: Path, before: str, now: str, text: bytes, found: object
+) -> None:
+    path = tmp_path / "000000_0"
+    path.write_bytes(text + b"\n")
+    own = (Column(name="c", type=before),)
+    file = PlainFile(fs=FS, path=str(path), key="k", length=9, format=FileFormat.TEXT, columns=own)
+    columns = [Column(name="c", type=now)]
+    if found is None:
+        with pytest.raises(UnsupportedFileError, match="'c'"):
+            list(read_rows(file, columns))
+    else:
+        (batch,) = read_rows(file, columns)
+        assert batch.to_pylist() == [{"c": found}]
 
 
 def test_lines_of_different_lengths_are_refused(tmp_path: Path) -> None:
@@ -106,8 +162,42 @@ def test_some_types_are_not_read_from_text(tmp_path: Path, type_: str) -> None:
 
 def test_a_compressed_file_is_known_by_its_name(tmp_path: Path) -> None:
     assert rows(tmp_path, gzip.compress(b"1\n"), "int", name="000000_0.gz") == [[1]]
-    with pytest.raises(UnsupportedFileError, match=r"end in \.deflate"):
+    with pytest.raises(UnsupportedFileError, match=r"text in \.deflate"):
         rows(tmp_path, b"x", "int", name="000000_0.deflate")
+    for loaded in ("flights.csv", "part.1", "000000_0_copy_1", "x.GZ"):
+        assert rows(tmp_path, b"1\n", "int", name=loaded) == [[1]]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+def test_a_line_of_empty_fields_is_no_empty_line(tmp_path: Path, end: bytes) -> None:
+    lines = [b"a,b", b",", b"c,d", b","]
+    whole = [["a", "b"], ["", ""], ["c", "d"], ["", ""]]
+    many = end.join(lines * 9000) + end
+    assert rows(tmp_path, many, "string", "string") == whole * 9000
+    for at in range(1, 5):
+        content = end.join([*lines[:at], b"", *lines[at:]]) + end
+        with pytest.raises(UnsupportedFileError, match="empty lines"):
+            rows(tmp_path, content, "string", "string")
+
+
+def test_an_empty_line_is_found_where_pieces_of_a_file_meet(tmp_path: Path) -> None:
+    for lines in (16_383, 16_384, 16_385):  # of four bytes; 64 KiB are looked at at a time
+        with pytest.raises(UnsupportedFileError, match="empty lines"):
+            rows(tmp_path, b"a,b\n" * lines + b"\n,\n", "string", "string")
+
+
+def test_the_last_line_needs_no_end(tmp_path: Path) -> None:
+    assert rows(tmp_path, b"7", "int") == [[7]]
+    assert rows(tmp_path, b"h\n7", "int", form=TextForm(delimiter=",", header_lines=1)) == [[7]]
+    assert rows(tmp_path, gzip.compress(b"7,a"), "int", "string", name="x.gz") == [[7, "a"]]
+    many = b"a,b\n" * 20_000
+    assert len(rows(tmp_path, many + b"c,d", "string", "string")) == 20_001
+
+
+def test_a_line_may_be_long(tmp_path: Path) -> None:
+    long = b"x" * (3 << 20)
+    found = rows(tmp_path, b"1," + long + b"\n2,b\n", "int", "string")
+    assert [[row[0], len(row[1])] for row in found] == [[1, 3 << 20], [2, 1]]
 
 
 def form_of(**parameters: str) -> TextForm:
@@ -124,6 +214,8 @@ def form_of(**parameters: str) -> TextForm:
         ({"field.delim": "9"}, "\t"),
         ({"field.delim": "||"}, "|"),
         ({"field.delim": "124"}, "|"),
+        ({"field.delim": "1_0"}, "1"),
+        ({"field.delim": ""}, "\x01"),
     ],
 )
 def test_a_delimiter_is_a_character_or_its_number(
@@ -139,7 +231,10 @@ def test_a_delimiter_is_a_character_or_its_number(
         ("line.delim", "\r"),
         ("serialization.encoding", "GBK"),
         ("timestamp.formats", "yyyy"),
+        ("textinputformat.record.delimiter", "|"),
         ("skip.footer.line.count", "1"),
+        ("serialization.last.column.takes.rest", "true"),
+        ("quote.delim", "'"),
         ("skip.header.line.count", "x"),
         ("field.delim", "ä"),
     ],
@@ -157,6 +252,27 @@ def test_a_header_is_passed_over_in_each_file(tmp_path: Path) -> None:
     assert rows(tmp_path, b"h,h\n\n1,a\n", "int", "string", form=form) == [[1, "a"]]
     for nothing in (b"h\nh\n", b"h\nh", b"h", b"\n\n"):
         assert rows(tmp_path, nothing, "int", "string", form=form) == []
+
+
+def test_a_partition_is_read_as_it_says_then_as_the_table_then_as_the_tables_serde() -> None:
+    name, header = "serialization.null.format", "skip.header.line.count"
+
+    def form(serde: dict[str, str], table: dict[str, str], own: dict[str, str] | None) -> TextForm:
+        storage, partition = (
+            Storage(format=FileFormat.TEXT, parameters=tuple((said or {}).items()))
+            for said in (serde, own)
+        )
+        return text_form("d.t", storage, table, None if own is None else partition)
+
+    assert form({name: "s"}, {}, None).null_text == "s"
+    assert form({name: "s"}, {name: "t"}, None).null_text == "t"
+    assert form({name: "s"}, {}, {}).null_text == "s"
+    assert form({name: "s"}, {name: "t"}, {}).null_text == "t"
+    assert form({name: "s"}, {name: "t"}, {name: "p"}).null_text == "p"
+    assert form({}, {header: "1"}, {header: "2"}).header_lines == 1
+    orc = Storage(format=FileFormat.ORC)
+    assert text_form("d.t", Storage(format=FileFormat.TEXT), {header: "1"}, orc) is DEFAULT_TEXT
+    assert text_form("d.t", orc, {header: "1"}, Storage(format=FileFormat.TEXT)).header_lines == 1
 
 
 def test_the_header_and_null_are_what_the_table_says() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 from pathlib import Path
 from typing import Final
 
@@ -177,6 +178,36 @@ def test_parquet_says_its_clock_and_calendar_and_stores_decimals_as_hive_does(
     assert kinds == {"FIXED_LEN_BYTE_ARRAY"}
 
 
+def test_numbers_that_may_be_none_have_no_bounds_in_parquet(tmp_path: Path) -> None:
+    types = {
+        "i": "int",
+        "d": "double",
+        "s": "struct<f:float,y:date>",
+        "l": "array<struct<q:date,r:double>>",
+        "m": "map<string,double>",
+    }
+    columns = [Column(name=name, type=type_) for name, type_ in types.items()]
+    item = {"q": dt.date(2020, 1, 1), "r": 1.0}
+    row = {"i": 1, "d": float("nan"), "s": {"f": 2.0, "y": item["q"]}, "l": [item], "m": [("k", 1)]}
+    path = str(tmp_path / "000000_0")
+    with rows_writer(FileFormat.PARQUET, FS, path, columns, WriterOptions()) as writer:
+        writer.write(pa.array([row], row_type(columns)))
+        writer.close()
+    group = pq.read_metadata(path).row_group(0)
+    chunks = [group.column(at) for at in range(group.num_columns)]
+    # NaN is greater than 1: who passes over what ends at 1 has passed over it.
+    assert {chunk.path_in_schema: chunk.is_stats_set for chunk in chunks} == {
+        "i": True,
+        "d": False,
+        "s.f": False,
+        "s.y": True,
+        "l.list.element.q": True,
+        "l.list.element.r": False,
+        "m.key_value.key": True,
+        "m.key_value.value": False,
+    }
+
+
 def test_a_char_is_stored_as_each_format_has_it(tmp_path: Path) -> None:
     columns = [Column(name="c", type="char(4)")]
     for format_, stored in ((FileFormat.ORC, "ab  "), (FileFormat.PARQUET, "ab")):
@@ -191,6 +222,49 @@ def test_a_char_is_stored_as_each_format_has_it(tmp_path: Path) -> None:
 def test_batches_share_a_row_group(tmp_path: Path) -> None:
     file = written(tmp_path, NUMBERS, FileFormat.PARQUET)
     assert pq.read_metadata(file.path).num_row_groups == 1
+
+
+def test_texts_with_a_nul_have_no_bounds_in_orc(tmp_path: Path) -> None:
+    columns = [Column(name=name, type="string") for name in ("nul", "none")]
+    path = str(tmp_path / "000000_0")
+    with rows_writer(FileFormat.ORC, FS, path, columns, WriterOptions()) as writer:
+        writer.write(pa.array([{"nul": "a\0b", "none": "b"}, {"nul": "a\0a", "none": "a"}]))
+        writer.close()
+    tail = read_tail(FS, path)
+    # ORC's C++ writer compares up to the NUL: readers would pass over rows that they ask for.
+    found = [tail.statistics(column_id) for column_id in (1, 2)]
+    assert [s is not None and s.strings.HasField("minimum") for s in found] == [False, True]
+
+
+def test_bytes_that_are_no_utf8_stay_beside_times_that_go_row_by_row(tmp_path: Path) -> None:
+    columns = [Column(name="s", type="string"), Column(name="t", type="timestamp")]
+    texts = pa.array([b"\xff\x00", b"ok"], pa.binary()).view(pa.string())
+    times = pa.array([-500_000_123, 7], pa.timestamp("us"))  # before 1970, with a fraction
+    rows = pa.StructArray.from_arrays([texts, times], names=["s", "t"])
+    path = str(tmp_path / "000000_0")
+    with rows_writer(FileFormat.ORC, FS, path, columns, WriterOptions()) as writer:
+        writer.write(rows)
+        length = writer.close().size_bytes
+    file = PlainFile(fs=FS, path=path, key="k", length=length, format=FileFormat.ORC)
+    (batch,) = read_rows(file, columns, timestamps=TimestampForm.MICROSECONDS)
+    assert batch.column("s").view(pa.binary()).to_pylist() == [b"\xff\x00", b"ok"]
+    assert batch.column("t").cast(pa.int64()).to_pylist() == [-500_000_123, 7]
+
+
+@pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET])
+def test_rows_of_other_types_are_refused(tmp_path: Path, format_: FileFormat) -> None:
+    columns = [Column(name="i", type="int")]
+    path = str(tmp_path / "000000_0")
+    with (
+        pytest.raises(TypeMismatchError),
+        rows_writer(format_, FS, path, columns, WriterOptions()) as writer,
+    ):
+        writer.write(pa.array([{"i": 1}], pa.struct([("i", pa.int64())])))
+
+
+def test_a_row_group_ends_when_it_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_hiveacid.storage.plain.write._ROW_GROUP_BYTES", 1)
+    assert pq.read_metadata(written(tmp_path, NUMBERS, FileFormat.PARQUET).path).num_row_groups == 2
 
 
 @pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET])
@@ -223,6 +297,20 @@ def test_what_versions_of_hive_would_read_differently_in_parquet_is_refused(
     )
     with pytest.raises(TypeMismatchError, match="before 1582-10-15"):
         written(tmp_path, old, FileFormat.PARQUET)
+    when, us = dt.datetime(1500, 1, 1), pa.timestamp("us")  # noqa: DTZ001 - a wall clock's
+    for type_, arrow, value in (
+        ("array<timestamp>", pa.list_(us), [None, when]),
+        ("map<int,timestamp>", pa.map_(pa.int32(), us), [(1, when)]),
+        ("map<timestamp,int>", pa.map_(us, pa.int32()), [(when, 1)]),
+        ("struct<x:array<timestamp>>", pa.struct([("x", pa.list_(us))]), {"x": [when]}),
+    ):
+        columns = [Column(name="c", type=type_)]
+        path = str(tmp_path / "x")
+        with (
+            pytest.raises(TypeMismatchError, match="before 1582-10-15"),
+            rows_writer(FileFormat.PARQUET, FS, path, columns, WriterOptions()) as writer,
+        ):
+            writer.write(pa.array([{"c": value}], pa.struct([("c", arrow)])))
     local = [Column(name="t", type="timestamp with local time zone")]
     with pytest.raises(UnsupportedTableError, match="local time zone in Parquet"):
         rows_writer(FileFormat.PARQUET, FS, str(tmp_path / "x"), local, WriterOptions())
