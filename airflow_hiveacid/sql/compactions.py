@@ -15,7 +15,7 @@ from airflow_hiveacid.jobs.specs import CompactionChoice, CompactSpec
 from airflow_hiveacid.sql.inserts import partition_value
 from airflow_hiveacid.sql.literals import constant
 from airflow_hiveacid.sql.names import table_name
-from airflow_hiveacid.sql.text import Kind
+from airflow_hiveacid.sql.tokens import Kind
 
 if TYPE_CHECKING:
     from airflow_hiveacid.sql.text import Piece

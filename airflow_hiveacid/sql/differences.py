@@ -21,16 +21,19 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.sql.text import Kind
+from airflow_hiveacid.sql.tokens import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from airflow_hiveacid.sql.text import Piece, Token
+    from airflow_hiveacid.sql.text import Piece
+    from airflow_hiveacid.sql.tokens import Token
 
 _SYMBOLS: Final = frozenset(
     "( ) [ ] , . + - * / % ^ & | || ~ = == <=> <> != < <= > >=".split()  # noqa: SIM905 - easier to read
 )
+_TRUTH: Final = "a text that is cast to boolean is true in Hive unless it is one of a few words"
+_COMPARISON: Final = "a comparison, such as x = 'true' or x <> 0"
 # By name: what differs, and what to write instead, which is the same in both.
 _FUNCTIONS: Final = {
     "add_months": (
@@ -38,6 +41,7 @@ _FUNCTIONS: Final = {
         "x + INTERVAL '1' MONTH, which keeps the day",
     ),
     "ascii": ("of letters beyond ASCII it differs", "hex(x)"),
+    "boolean": (_TRUTH, _COMPARISON),
     "char": ("Spark does not cut a text that is cast", "substr(x, 1, n)"),
     "current_database": ("it is another session's", "the name"),
     "current_user": ("it is the driver's user", "a template"),
@@ -145,11 +149,7 @@ def _check_name(piece: Piece, index: int) -> None:
     if piece.word(index + 1) == "(":
         _check_function(piece, index, name)
     if token.word == "BOOLEAN" and piece.word(index - 1) == "AS":
-        piece.fail(
-            "a text that is cast to boolean is true in Hive unless it is one of a few words",
-            "write a comparison, such as x = 'true' or x <> 0",
-            token,
-        )
+        piece.fail(_TRUTH, f"write {_COMPARISON}", token)
 
 
 def _check_function(piece: Piece, index: int, name: str) -> None:
@@ -182,13 +182,21 @@ def _check_string(piece: Piece, index: int) -> None:
             "write the character itself",
             token,
         )
-    if piece.word(index - 1) == "LIKE" and _has_idle_backslash(text):
+    if _is_pattern(piece, index) and _has_idle_backslash(text):
         piece.fail(
             "a backslash in a LIKE pattern that is before neither % nor _ is one character in Hive,"
             " and an error or another in Spark",
             "write RLIKE, or instr(x, y) > 0",
             token,
         )
+
+
+def _is_pattern(piece: Piece, index: int) -> bool:
+    """Whether a string stands right after LIKE, or in the list after LIKE ANY or LIKE ALL."""
+    at = index - 1
+    while piece.word(at) in {",", "("} or (at >= 0 and piece.tokens[at].kind is Kind.STRING):
+        at -= 1
+    return piece.word(at - (piece.word(at) in {"ANY", "ALL", "SOME"})) == "LIKE"
 
 
 def _has_idle_backslash(pattern: str) -> bool:

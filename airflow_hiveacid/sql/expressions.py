@@ -27,11 +27,13 @@ from airflow_hiveacid.sql.views import table_changes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from airflow_hiveacid.sql.text import Piece, Token
+    from airflow_hiveacid.sql.text import Piece
+    from airflow_hiveacid.sql.tokens import Token
     from airflow_hiveacid.sql.views import Views
 
 TARGET: Final = "t"
 SOURCE: Final = "s"
+_CONSTANTS: Final = frozenset({"TRUE", "FALSE", "NULL", "CURRENT_DATE", "CURRENT_TIMESTAMP"})
 _NO_DEFAULT: Final = ("DEFAULT is not supported yet", "write the value")
 
 
@@ -101,7 +103,30 @@ def parsed(piece: Piece, names: Names) -> exp.Expr:
     tree = piece.parsed(exp.Condition)
     check_expression(piece, tree, with_queries=names.views is not None)
     check_queries(piece, tree)
+    _check_arguments(piece, tree)
     return tree
+
+
+def _check_arguments(piece: Piece, tree: exp.Expr) -> None:
+    """Refuse an argument that is a bare name and that sqlglot takes for no column.
+
+    It takes some for units of time, and drops some that it does not expect. Whose columns these are
+    could not be said.
+
+    Raises:
+        SqlTextError: there is one.
+    """
+    names = {name.meta.get("start") for name in tree.find_all(exp.Identifier)}
+    for index, token in enumerate(piece.tokens):
+        is_alone = piece.word(index - 1) in {"(", ","} and piece.word(index + 1) in {")", ","}
+        if not is_alone or token.name is None or token.word in _CONSTANTS:
+            continue
+        if token.start not in names:
+            piece.fail(
+                f"{token.raw} is not known to be a column here",
+                "write a unit as a string, and a column with its table before it",
+                token,
+            )
 
 
 def written(piece: Piece, tree: exp.Expr, names: Names) -> str:

@@ -13,12 +13,13 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.sql.text import Kind
+from airflow_hiveacid.sql.tokens import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_hiveacid.sql.text import Piece, Token
+    from airflow_hiveacid.sql.text import Piece
+    from airflow_hiveacid.sql.tokens import Token
 
 # What Hive's lexer and its `unescapeSQLString` make of a backslash.
 _ESCAPE: Final = re.compile(

@@ -129,6 +129,8 @@ def test_swapped_names_are_swapped_at_once() -> None:
         ("a LIMIT 1", 3, "cannot be read at 'LIMIT'"),
         ("__hiveacid_1.a = 1", 1, "are ours"),
         ("ROW__ID.writeid = 1", 1, "only Hive has"),
+        ("trunc(d, c.fmt) = 1 AND trunc(d, fmt) = 1", 34, "not known to be a column"),
+        ("array_remove(a, b, c) = d", 20, "not known to be a column"),
         ("input__file__name = 'x'", 1, "only Hive has"),
     ],
 )
@@ -188,10 +190,13 @@ def test_operators_that_bind_differently_need_parentheses(text: str, column: int
         ("cast(a AS varchar(2)) = 'x'", 11),
         ("cast(a AS char(2)) = 'x'", 11),
         ("cast(a AS boolean)", 11),
+        ("boolean(a)", 1),
         ("current_user() = a", 1),
         ("a = 1 DAY", 7),
         ("d + (1) day > e", 9),
         ("a LIKE 'x\\\\\\\\y'", 8),
+        ("a LIKE 'x' 'y\\\\\\\\z'", 12),
+        ("a NOT LIKE ANY ('x', 'y\\\\\\\\z')", 22),
         ("a = '\\U0001F642'", 5),
     ],
 )
