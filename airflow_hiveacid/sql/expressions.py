@@ -204,6 +204,7 @@ def column_uses(piece: Piece, tree: exp.Expr, names: Names) -> Iterator[ColumnUs
         SqlTextError: DEFAULT, a star, or a name that can be read in two ways.
     """
     by_start = {token.start: token for token in piece.tokens}
+    has_queries = tree.find(exp.Select) is not None
     for dot in tree.find_all(exp.Dot):
         if isinstance(dot.expression, exp.Func):
             piece.fail(
@@ -216,7 +217,7 @@ def column_uses(piece: Piece, tree: exp.Expr, names: Names) -> Iterator[ColumnUs
         tokens = tuple(by_start[part.meta["start"]] for part in identifiers)
         if len(tokens) == 1 and tokens[0].word == "DEFAULT":
             piece.fail(*_NO_DEFAULT, tokens[0])
-        queries = _queries_around(column)
+        queries = _queries_around(column) if has_queries else []
         if len(tokens) != len(column.parts):
             if not queries:
                 piece.fail("a star stands for no single value", "name the columns", tokens[0])

@@ -70,6 +70,13 @@ def check_queries(piece: Piece, tree: exp.Expr) -> None:
         _check_group(piece, group)
     for operation in tree.find_all(exp.SetOperation):
         _check_set_operation(piece, operation)
+    for node in tree.find_all(exp.In):
+        if isinstance(node.this, exp.Tuple) and not node.args.get("query"):
+            piece.fail(
+                "(a, b) IN (...) is NULL in Hive where a is, in Spark false",
+                "write (a = 1 AND b = 2) OR ...",
+                position_of(piece, node),
+            )
 
 
 def source_of(piece: Piece, database: str | None) -> SourceSpec:

@@ -31,6 +31,9 @@ _HIVE: Final = Hive()
 _OPENING: Final = {"(": ")", "[": "]"}
 _SWALLOWING: Final = Hive.Tokenizer.COMMANDS
 """The words after which sqlglot takes the rest of a statement as it is."""
+_DEEPEST: Final = 100
+"""Parentheses within each other: sqlglot gives up earlier, but not everything is its business."""
+_TOO_DEEP: Final = "this is nested too deeply"
 _STATEMENTS: Final = "write INSERT, UPDATE, DELETE, MERGE or ALTER TABLE ... COMPACT"
 
 
@@ -220,6 +223,8 @@ def _check_balance(piece: Piece) -> None:
     for token in piece.tokens:
         if token.word in _OPENING:
             expected.append((_OPENING[token.word], token))
+            if len(expected) > _DEEPEST:
+                piece.fail(_TOO_DEEP, "write it in smaller parts", token)
         elif token.word in _OPENING.values() and (not expected or expected.pop()[0] != token.word):
             piece.fail(f"{token.raw} closes what was not opened", "remove it", token)
     if expected:
