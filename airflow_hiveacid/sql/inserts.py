@@ -26,16 +26,17 @@ from airflow_hiveacid.sql.names import column_list, table_name
 from airflow_hiveacid.sql.nodes import check_keys, check_table
 from airflow_hiveacid.sql.queries import QUERY_BEGINS, parsed_query, source_of_tree
 from airflow_hiveacid.sql.text import Piece
+from airflow_hiveacid.sql.tokens import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from airflow_hiveacid.sql.names import NamedTable
 
 _MODES: Final = {"INTO": InsertMode.APPEND, "OVERWRITE": InsertMode.OVERWRITE}
 _FORM: Final = "write INSERT INTO db.t [PARTITION (...)] [(columns)] VALUES (...) or SELECT ..."
 _NO_NAMES: Final = Names(qualifiers={}, sides=frozenset())
-_Row = tuple[str | int | float | bool | None, ...]
+_Row = tuple[str | int | float | None, ...]
 
 
 def insert_of(piece: Piece, database: str | None) -> InsertSpec:
@@ -204,7 +205,7 @@ def _values(piece: Piece, tree: exp.Insert, columns: tuple[str, ...]) -> SourceS
     nodes = tree.expression.expressions if isinstance(tree.expression, exp.Values) else []
     if len(nodes) != len(rows):
         piece.fail("the rows cannot be told apart", "write VALUES (...), (...)")
-    values = [[constant(cell) for cell in cells] for cells in rows]
+    values = [[_hives(cell) for cell in cells] for cells in rows]
     plain: list[_Row] = []
     for row_values in values:
         known = tuple(value for value in row_values if not isinstance(value, Absent))
@@ -212,6 +213,8 @@ def _values(piece: Piece, tree: exp.Insert, columns: tuple[str, ...]) -> SourceS
             plain.append(known)
     if len(plain) == len(rows):
         return SourceSpec(values=tuple(plain), columns=columns)
+    for column in zip(*rows, strict=True):
+        _check_alike(column)
     texts = [
         ", ".join(
             agreed(cell, value, _NO_NAMES)
@@ -220,6 +223,28 @@ def _values(piece: Piece, tree: exp.Insert, columns: tuple[str, ...]) -> SourceS
         for cells, node in zip(rows, nodes, strict=True)
     ]
     return SourceSpec(tables={}, query=" UNION ALL ".join(f"SELECT {text}" for text in texts))
+
+
+def _check_alike(cells: Sequence[Piece]) -> None:
+    """Refuse constants in rows with expressions, which are a UNION, if only some are texts.
+
+    Raises:
+        SqlTextError: they are so.
+    """
+    constants = [cell for cell in cells if constant(cell) not in (ABSENT, None)]
+    texts = [cell for cell in constants if cell.tokens[0].kind is Kind.STRING]
+    if texts and len(texts) < len(constants):
+        texts[0].fail(
+            "texts and numbers in one column become texts in Hive, and numbers in Spark where"
+            " VALUES hold an expression, too",
+            "write all of them as texts, or two statements",
+        )
+
+
+def _hives(cell: Piece) -> str | int | float | Absent | None:
+    """A constant as a column of texts takes it: Hive writes truth in upper case."""
+    value = constant(cell)
+    return str(value).upper() if isinstance(value, bool) else value
 
 
 def _cell_nodes(piece: Piece, node: exp.Expr, width: int) -> list[exp.Expr]:

@@ -142,6 +142,13 @@ def _check_joins(piece: Piece, select: exp.Select) -> None:
     for join in select.args.get("joins") or []:
         if join.kind not in _JOINS:
             piece.fail(f"{join.kind} JOIN is not supported", "write JOIN ... ON")
+        if join.args.get("using") and join.side in {"FULL", "RIGHT"}:
+            piece.fail(
+                f"USING of a {join.side} JOIN is the left table's column in Hive, NULL where that"
+                " has no row",
+                "write ON, and coalesce(a.x, b.x) for the column",
+                position_of(piece, join.this),
+            )
 
 
 def _check_commas(piece: Piece) -> None:

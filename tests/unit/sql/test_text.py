@@ -28,6 +28,7 @@ def refusal(text: str) -> SqlTextError:
         ("a = '--' || '/*'", ["a = '--' || '/*'"]),
         ("1L + 2.5e3BD", ["1L + 2.5e3BD"]),
         ("é = 'ü'", ["é = 'ü'"]),
+        ("a = 'b'\"c\" 'd'", ["a = 'b'\"c\" 'd'"]),
         ("'🙂' = a", ["'🙂' = a"]),
     ],
 )
@@ -54,6 +55,7 @@ def test_a_script_is_cut_at_semicolons_and_written_without_comments(
         ("a;;\n/*+ x */ b", (2, 2, 1), "hints"),
         ("a; b /*+ x */", (2, 1, 6), "hints"),
         ("/* a /* b */ c; /* d */ */ e", (1, 1, 1), "comment within a comment"),
+        ("(" * 101 + ")" * 101, (1, 1, 101), "nested too deeply"),
         ("a = ';' {# c #}", (1, 1, 8), "this comment cannot be read"),
         ("a /* b /* c */ d */ e", (1, 1, 3), "comment within a comment"),
         ("a; b = (c", (2, 1, 8), "is not closed"),
