@@ -118,7 +118,7 @@ def _partition(piece: Piece, table: NamedTable) -> tuple[dict[str, str], tuple[s
 
 
 def partition_value(piece: Piece) -> str:
-    """The value of `= constant`, as the text that a partition's name is made of.
+    """The value of `= constant`, as the text that it is in a partition column of texts.
 
     Raises:
         SqlTextError: it is none, or NULL, or blank.
@@ -132,7 +132,7 @@ def partition_value(piece: Piece) -> str:
         )
     if isinstance(value, Absent) or not str(value).strip():
         piece.fail("this is no value of a partition", "write a number or a string")
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).upper() if isinstance(value, bool) else str(value)
 
 
 def _columns(piece: Piece, at: int) -> tuple[tuple[str, ...], int]:

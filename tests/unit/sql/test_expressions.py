@@ -197,6 +197,7 @@ def test_operators_that_bind_differently_need_parentheses(text: str, column: int
         ("cast(a AS char(2)) = 'x'", 11),
         ("cast(a AS boolean)", 11),
         ("boolean(a)", 1),
+        ("grouping__id = 1", 1),
         ("(a, b) NOT IN ((1, 2), (3, 4))", 2),
         ("rpad(a, 3, '') = lpad(a, 3, 'x')", 12),
         ('a = split(b, "")[0]', 14),

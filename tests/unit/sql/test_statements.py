@@ -90,8 +90,8 @@ INSERTS: list[tuple[str, InsertSpec]] = [
         inserted(values(("2020-01-01", "2020-01-02 03:04:05.06"))),
     ),
     (
-        "INSERT INTO db.t PARTITION (Y = 1, m = 'x y', d = DATE '2020-01-01') VALUES (1)",
-        inserted(values((1,)), partition={"y": "1", "m": "x y", "d": "2020-01-01"}),
+        "INSERT INTO db.t PARTITION (Y=1.50, m='x y', d=DATE '2020-01-01', b=true) VALUES (1)",
+        inserted(values((1,)), partition={"y": "1.5", "m": "x y", "d": "2020-01-01", "b": "TRUE"}),
     ),
     (
         "INSERT INTO db.t PARTITION (y = 1, M, d) SELECT * FROM db.s",
@@ -277,8 +277,8 @@ CHANGES: list[tuple[str, UpdateSpec | DeleteSpec | CompactSpec]] = [
         CompactSpec(target="db.t", choice=CompactionChoice.MAJOR),
     ),
     (
-        "alter table db.t partition (Y=1, m='a/b') compact \"MINOR\" and wait",
-        CompactSpec(target="db.t", partition="y=1/m=a%2Fb", choice=CompactionChoice.MINOR),
+        "alter table db.t partition (Y=TRUE, m='a/b') compact \"MINOR\" and wait",
+        CompactSpec(target="db.t", partition="y=true/m=a%2Fb", choice=CompactionChoice.MINOR),
     ),
 ]
 
