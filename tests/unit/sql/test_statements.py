@@ -243,6 +243,19 @@ CHANGES: list[tuple[str, UpdateSpec | DeleteSpec | CompactSpec]] = [
         ),
     ),
     (
+        # Of two tables called s, that of the query between is nearer.
+        (
+            "DELETE FROM db.x s WHERE EXISTS (SELECT 1 FROM db.r s"
+            " WHERE EXISTS (SELECT 1 FROM db.q y WHERE y.a = s.b))"
+        ),
+        DeleteSpec(
+            target="db.x",
+            where="EXISTS (SELECT 1 FROM `__hiveacid_1` s"
+            " WHERE EXISTS (SELECT 1 FROM `__hiveacid_2` y WHERE y.a = s.b))",
+            tables={"__hiveacid_1": "db.r", "__hiveacid_2": "db.q"},
+        ),
+    ),
+    (
         (
             "UPDATE db.t q SET a = (SELECT max(s.a) FROM db.s WHERE s.b = q.b), c = 'db.s'"
             " WHERE b IN (SELECT b FROM (SELECT s.b FROM db2.s LATERAL VIEW explode(s.m) e AS k) z)"
