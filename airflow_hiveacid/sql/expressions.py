@@ -214,7 +214,7 @@ def column_uses(piece: Piece, tree: exp.Expr, names: Names) -> Iterator[ColumnUs
             )
     for column in tree.find_all(exp.Column):
         identifiers = [part for part in column.parts if isinstance(part, exp.Identifier)]
-        tokens = tuple(by_start[part.meta["start"]] for part in identifiers)
+        tokens = tuple(_token_of(piece, part, by_start) for part in identifiers)
         if len(tokens) == 1 and tokens[0].word == "DEFAULT":
             piece.fail(*_NO_DEFAULT, tokens[0])
         queries = _queries_around(column) if has_queries else []
@@ -222,7 +222,8 @@ def column_uses(piece: Piece, tree: exp.Expr, names: Names) -> Iterator[ColumnUs
             if not queries:
                 piece.fail("a star stands for no single value", "name the columns", tokens[0])
             continue
-        found = _use(piece, (*tokens, *_fields(column, by_start)), names)
+        fields = [_token_of(piece, field, by_start) for field in _fields(column)]
+        found = _use(piece, (*tokens, *fields), names)
         yield _within(piece, found, queries) if queries else found
 
 
@@ -264,12 +265,24 @@ def _queries_around(column: exp.Expr) -> list[Mapping[str, exp.Expr]]:
     return found
 
 
-def _fields(node: exp.Expr, by_start: Mapping[int, Token]) -> Iterator[Token]:
+def _token_of(piece: Piece, name: exp.Identifier, by_start: Mapping[int, Token]) -> Token:
+    """The token that a name is.
+
+    Raises:
+        SqlTextError: it has no place: sqlglot took a word for a name that is none, such as NULL.
+    """
+    found = by_start.get(name.meta.get("start", -1))
+    if found is None:
+        piece.fail(f"{name.name} is no name", "write `...` around it, if it is one")
+    return found
+
+
+def _fields(node: exp.Expr) -> Iterator[exp.Identifier]:
     """The fields of a struct after the fourth part of a name, where sqlglot begins anew."""
     parent = node.parent
     while isinstance(parent, exp.Dot) and parent.this is node:
         if isinstance(parent.expression, exp.Identifier):
-            yield by_start[parent.expression.meta["start"]]
+            yield parent.expression
         node, parent = parent, parent.parent
 
 

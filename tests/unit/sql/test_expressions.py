@@ -135,6 +135,8 @@ def test_swapped_names_are_swapped_at_once() -> None:
         ("a LIMIT 1", 3, "cannot be read at 'LIMIT'"),
         ("__hiveacid_1.a = 1", 1, "are ours"),
         ("ROW__ID.writeid = 1", 1, "only Hive has"),
+        ("c.NULL = 1", 1, "NULL is no name"),
+        ("c.a.b.c.d.NULL = 1", 1, "NULL is no name"),
         ("trunc(d, c.fmt) = 1 AND trunc(d, fmt) = 1", 34, "not known to be a column"),
         ("array_remove(a, b, c) = d", 20, "not known to be a column"),
         ("input__file__name = 'x'", 1, "only Hive has"),

@@ -82,6 +82,10 @@ INSERTS: list[tuple[str, InsertSpec]] = [
         inserted(query("SELECT 1 + 1, upper('x') UNION ALL SELECT current_date, 1e3")),
     ),
     (
+        "INSERT INTO db.t VALUES (1, 'x'), (2, upper('y')), (3, NULL)",
+        inserted(query("SELECT 1, 'x' UNION ALL SELECT 2, upper('y') UNION ALL SELECT 3, NULL")),
+    ),
+    (
         "INSERT INTO db.t VALUES (DATE '2020-01-01', 1L), (DATE '2020-1-1', 2)",
         inserted(query("SELECT DATE '2020-01-01', 1L UNION ALL SELECT DATE '2020-1-1', 2")),
     ),
