@@ -19,24 +19,20 @@ from sqlglot import exp
 
 from airflow_hiveacid.format.table import NULL_PARTITION
 from airflow_hiveacid.jobs.specs import ColumnMatch, InsertMode, InsertSpec, SourceSpec
-from airflow_hiveacid.sql.changes import agreed, expect_end
-from airflow_hiveacid.sql.expressions import Names
 from airflow_hiveacid.sql.literals import ABSENT, Absent, constant
 from airflow_hiveacid.sql.names import column_list, table_name
 from airflow_hiveacid.sql.nodes import check_keys, check_table
 from airflow_hiveacid.sql.queries import QUERY_BEGINS, parsed_query, source_of_tree
 from airflow_hiveacid.sql.text import Piece
-from airflow_hiveacid.sql.tokens import Kind
+from airflow_hiveacid.sql.values import values_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from airflow_hiveacid.sql.names import NamedTable
 
 _MODES: Final = {"INTO": InsertMode.APPEND, "OVERWRITE": InsertMode.OVERWRITE}
 _FORM: Final = "write INSERT INTO db.t [PARTITION (...)] [(columns)] VALUES (...) or SELECT ..."
-_NO_NAMES: Final = Names(qualifiers={}, sides=frozenset())
-_Row = tuple[str | int | float | None, ...]
 
 
 def insert_of(piece: Piece, database: str | None) -> InsertSpec:
@@ -61,7 +57,7 @@ def insert_of(piece: Piece, database: str | None) -> InsertSpec:
     if piece.tokens[at].word == "VALUES":
         if begin:
             piece.fail("WITH is of no use to VALUES", "remove it")
-        source = _values(piece[at + 1 :], tree, columns)
+        source = values_of(piece[at + 1 :], tree, columns)
     elif piece.tokens[at].word in QUERY_BEGINS:
         source = _query(piece, begin, at, tree, database)
     else:
@@ -193,69 +189,3 @@ def _query(piece: Piece, begin: int, at: int, tree: exp.Insert, database: str | 
     if alone != tree.expression:
         query.fail("it is not clear where the query ends", "put parentheses around it")
     return source_of_tree(query, found, database)
-
-
-def _values(piece: Piece, tree: exp.Insert, columns: tuple[str, ...]) -> SourceSpec:
-    """The rows of VALUES: constants as they are; rows that hold expressions as a query."""
-    rows = [_cells(row) for row in piece.split(",")]
-    width = len(columns or rows[0])
-    for row, cells in zip(piece.split(","), rows, strict=True):
-        if len(cells) != width:
-            row.fail(f"this row has {len(cells)} values, not {width}", "give each row as many")
-    nodes = tree.expression.expressions if isinstance(tree.expression, exp.Values) else []
-    if len(nodes) != len(rows):
-        piece.fail("the rows cannot be told apart", "write VALUES (...), (...)")
-    values = [[_hives(cell) for cell in cells] for cells in rows]
-    plain: list[_Row] = []
-    for row_values in values:
-        known = tuple(value for value in row_values if not isinstance(value, Absent))
-        if len(known) == len(row_values):
-            plain.append(known)
-    if len(plain) == len(rows):
-        return SourceSpec(values=tuple(plain), columns=columns)
-    for column in zip(*rows, strict=True):
-        _check_alike(column)
-    texts = [
-        ", ".join(
-            agreed(cell, value, _NO_NAMES)
-            for cell, value in zip(cells, _cell_nodes(piece, node, width), strict=True)
-        )
-        for cells, node in zip(rows, nodes, strict=True)
-    ]
-    return SourceSpec(tables={}, query=" UNION ALL ".join(f"SELECT {text}" for text in texts))
-
-
-def _check_alike(cells: Sequence[Piece]) -> None:
-    """Refuse constants in rows with expressions, which are a UNION, if only some are texts.
-
-    Raises:
-        SqlTextError: they are so.
-    """
-    constants = [cell for cell in cells if constant(cell) not in (ABSENT, None)]
-    texts = [cell for cell in constants if cell.tokens[0].kind is Kind.STRING]
-    if texts and len(texts) < len(constants):
-        texts[0].fail(
-            "texts and numbers in one column become texts in Hive, and numbers in Spark where"
-            " VALUES hold an expression, too",
-            "write all of them as texts, or two statements",
-        )
-
-
-def _hives(cell: Piece) -> str | int | float | Absent | None:
-    """A constant as a column of texts takes it: Hive writes truth in upper case."""
-    value = constant(cell)
-    return str(value).upper() if isinstance(value, bool) else value
-
-
-def _cell_nodes(piece: Piece, node: exp.Expr, width: int) -> list[exp.Expr]:
-    found = node.expressions if isinstance(node, exp.Tuple) else []
-    if len(found) != width:
-        piece.fail("the values cannot be told apart", "put parentheses around each")
-    return found
-
-
-def _cells(row: Piece) -> tuple[Piece, ...]:
-    if len(row) < 2 or row.tokens[0].word != "(":  # noqa: PLR2004 - two parentheses
-        row.fail("this is no row", "write VALUES (...), (...)")
-    expect_end(row, row.closing(0) + 1)
-    return row[1:-1].split(",")

@@ -33,7 +33,7 @@ INSERT INTO TABLE orders PARTITION (country, day)
     FROM orders WHERE day = 1;
 INSERT INTO orders (day, country, id) VALUES (7, 'FR', 300);
 INSERT INTO orders PARTITION (country = TRUE, day) VALUES (400, 8, 1.50, 1);
-INSERT INTO notes VALUES (70, 1.50, 1.0), (71, 2.5, -0.0);
+INSERT INTO notes VALUES (70, 1.50, 1.0), (71, 2, -0.0), (72, 0.05, NULL);
 INSERT INTO notes SELECT p.id, concat(p.name, ': ', cast(count(*) AS string)), sum(o.amount)
     FROM people p JOIN orders o ON p.id = o.person GROUP BY p.id, p.name;
 WITH big AS (SELECT person, max(amount) AS most FROM orders GROUP BY person)

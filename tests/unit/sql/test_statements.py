@@ -82,6 +82,10 @@ INSERTS: list[tuple[str, InsertSpec]] = [
         inserted(query("SELECT 1 + 1, upper('x') UNION ALL SELECT current_date, 1e3")),
     ),
     (
+        "INSERT INTO db.t VALUES (1.50, 1, 1.5, 1.0), (2, NULL, 'x', 2), (NULL, 0.05, 3, 3)",
+        inserted(values(("1.5", "1.00", 1.5, 1), ("2.0", None, "x", 2), (None, "0.05", 3, 3))),
+    ),
+    (
         "INSERT INTO db.t VALUES (1, 'x'), (2, upper('y')), (3, NULL)",
         inserted(query("SELECT 1, 'x' UNION ALL SELECT 2, upper('y') UNION ALL SELECT 3, NULL")),
     ),
