@@ -3,7 +3,7 @@
 Example:
     >>> from airflow_hiveacid.sql.text import statements_of
     >>> (piece,) = statements_of("INSERT INTO db.t VALUES (1, 'x'), (2, NULL)")
-    >>> values_of(piece[5:], piece.parsed(), ()).values
+    >>> values_of(piece[6:], piece.parsed(), ()).values
     ((1, 'x'), (2, None))
 """
 
