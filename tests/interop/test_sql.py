@@ -256,7 +256,7 @@ REFUSED: Final = (
     "hex(aes_encrypt(v, '1234567890123456'))",
     "boolean('n')",
     "(n, v) IN ((3, 'abc'))",
-    "v LIKE ANY ('x', 'ab\\\\\\\\c')",
+    "'x\\\\y' LIKE ANY ('q', 'x\\\\\\\\y')",
 )
 REFUSED_AGGREGATES: Final = ("stddev(i)", "variance(i)", "histogram_numeric(i, 2)")
 
@@ -293,6 +293,7 @@ def test_expressions_that_are_taken_have_hives_values(
 def test_expressions_that_are_refused_have_other_values_in_hive(
     hive_judge: HiveJudge, spark: SparkSession, expressions: tuple[str, ...]
 ) -> None:
+    alike = []
     for expression, theirs in zip(
         expressions, _in_hive(hive_judge, list(expressions)), strict=True
     ):
@@ -302,4 +303,6 @@ def test_expressions_that_are_refused_have_other_values_in_hive(
             ((ours,),) = spark.sql(f"SELECT {expression} FROM {ROW}").collect()
         except PySparkException:
             continue
-        assert not _same(ours, theirs), expression
+        if _same(ours, theirs):
+            alike.append(expression)
+    assert alike == []
