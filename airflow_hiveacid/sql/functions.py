@@ -36,8 +36,6 @@ _NEVER: Final = {
     ),
     "aes_decrypt": ("the modes differ", "the text itself"),
     "aes_encrypt": ("the modes differ", "sha2(x, 256) for a digest"),
-    "array_distinct": ("Hive sorts them", "collect_set"),
-    "array_join": ("Hive sorts them", "concat_ws with each element"),
     "ascii": ("of letters beyond ASCII it differs", "hex(x)"),
     "asin": ("beyond 1 Hive answers NULL, Spark NaN", "atan of what it is of"),
     "boolean": TRUTH,

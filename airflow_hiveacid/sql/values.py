@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.sql.text import Piece
 
 _NO_NAMES: Final = Names(qualifiers={}, sides=frozenset())
+_MOST_QUERIES: Final = 500
 _Value = str | int | float | None
 
 
@@ -51,6 +52,12 @@ def values_of(piece: Piece, tree: exp.Insert, columns: tuple[str, ...]) -> Sourc
     known = [column for column in plain if column is not None]
     if len(known) == width:
         return SourceSpec(values=tuple(zip(*known, strict=True)), columns=columns)
+    if len(rows) > _MOST_QUERIES:
+        piece.fail(
+            f"more than {_MOST_QUERIES} rows of which one holds an expression are too much for"
+            " Spark, to which each row is a query then",
+            "write constants only, or put the rows into a table",
+        )
     for column in zip(*rows, strict=True):
         _check_alike(column)
     texts = [

@@ -89,15 +89,18 @@ def test_hive_and_we_make_the_same_of_a_life_of_statements(
         )
         lab.table("notes", {"id": "bigint", "text": "string", "score": "decimal(12,2)"})
     hive_judge.execute(f"use {theirs.db}")
-    changed = 0
+    seen: dict[str, list[list[object]]] = {table: [] for table in TABLES}
     for piece, statement in zip(statements_of(LIFE), read_script(LIFE, lab4.db), strict=True):
-        before = [hive_judge.rows(f"{lab4.db}.{table}") for table in TABLES]
         lab4.run(statement.job)
         hive_judge.execute(piece.text)
-        ours = [hive_judge.rows(f"{lab4.db}.{table}") for table in TABLES]
-        assert ours == [hive_judge.rows(f"{theirs.db}.{table}") for table in TABLES], piece.text
-        changed += ours != before
-    assert changed == len(read_script(LIFE, lab4.db))
+        table = statement.job.target.removeprefix(f"{lab4.db}.")
+        ours = hive_judge.rows(f"{lab4.db}.{table}")
+        assert ours == hive_judge.rows(f"{theirs.db}.{table}"), piece.text
+        assert ours != seen[table], f"{piece.text} has changed nothing"
+        seen[table] = ours
+    for table, rows in seen.items():
+        assert hive_judge.rows(f"{lab4.db}.{table}") == rows
+        assert hive_judge.rows(f"{theirs.db}.{table}") == rows
     hive_judge.execute("use default")
 
 
@@ -203,7 +206,8 @@ get_json_object('{"a":[{"b":"x"}]}', '$.a[*]')
 coalesce(map_keys(if(n = 1, m, NULL)), array())
 coalesce(regexp_extract(v, '(a)(z)?', 2), '')
 nullif(regexp_extract(v, 'q|(z)', 1), '')
-coalesce(str_to_map(cast(n AS string)), map())
+size(coalesce(str_to_map(cast(n AS string)), map())) + 0
+array_join(array('b', 'a', cast(n AS string)), ',')
 concat_ws(',', split(v, 'b'), s)
 trunc(dt, 'QUARTER')
 from_utc_timestamp(ts, 'America/New_York')
@@ -250,8 +254,6 @@ REFUSED: Final = (
     "asin(2D)",
     "acos(2D)",
     "soundex(s)",
-    "array_join(array('b', 'a'), ',')",
-    "array_distinct(array(3, 1, 3))",
     "xpath('<a><b>1</b></a>', 'a/b')",
     "hex(aes_encrypt(v, '1234567890123456'))",
     "boolean('n')",

@@ -448,6 +448,14 @@ def test_a_table_without_a_database_is_in_the_one_that_is_given_or_nowhere(text:
         assert "c" not in {str(name).partition(".")[2] for name in tables.values()}
 
 
+def test_rows_with_expressions_are_no_more_than_spark_reads() -> None:
+    rows = "(1), " * 499
+    assert isinstance(job(f"INSERT INTO db.t VALUES {rows}(1 + 1)"), InsertSpec)
+    assert isinstance(job(f"INSERT INTO db.t VALUES {rows}(1), (2)"), InsertSpec)
+    with pytest.raises(SqlTextError, match="put the rows into a table"):
+        job(f"INSERT INTO db.t VALUES {rows}(1), (1 + 1)")
+
+
 def test_a_negative_zero_is_the_zero_that_a_decimal_has() -> None:
     found = job("INSERT INTO db.t VALUES (-0.0, -0)")
     assert isinstance(found, InsertSpec)
