@@ -206,7 +206,7 @@ get_json_object('{"a":[{"b":"x"}]}', '$.a[*]')
 coalesce(map_keys(if(n = 1, m, NULL)), array())
 coalesce(regexp_extract(v, '(a)(z)?', 2), '')
 nullif(regexp_extract(v, 'q|(z)', 1), '')
-size(coalesce(str_to_map(cast(n AS string)), map())) + 0
+coalesce(str_to_map(cast(n AS string)), map())['x']
 array_join(array('b', 'a', cast(n AS string)), ',')
 concat_ws(',', split(v, 'b'), s)
 trunc(dt, 'QUARTER')
