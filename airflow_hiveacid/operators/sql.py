@@ -25,9 +25,10 @@ class HiveAcidSqlOperator(HiveAcidChangeOperator):
     """Run INSERT, UPDATE, DELETE, MERGE and ALTER TABLE ... COMPACT in Hive's dialect.
 
     Several statements, separated by `;`, run in order. Each is a transaction of its own: what the
-    first ones have done stays if a later one fails, and a retry passes over it. Text without
-    templates is read with the DAG, so that a wrong statement is an import error that names its line
-    and column.
+    first ones have done stays if a later one fails, and a retry passes over it. A statement is
+    known by its place in the text: between two tries change only those that are not done, and put
+    new ones behind them. Text without templates is read with the DAG, so that a wrong statement is
+    an import error that names its line and column.
 
     Args:
         sql: the text, or the name of a `.sql` file beside the DAG.

@@ -13,7 +13,8 @@ from airflow_hiveacid.sql.nodes import check_keys, check_table
 from airflow_hiveacid.sql.views import Views
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.sql.text import Piece, Token
+    from airflow_hiveacid.sql.text import Piece
+    from airflow_hiveacid.sql.tokens import Token
 
 
 def update_of(piece: Piece, database: str | None) -> UpdateSpec:

@@ -15,7 +15,7 @@ from airflow_hiveacid.jobs.specs import CompactionChoice, CompactSpec
 from airflow_hiveacid.sql.inserts import partition_value
 from airflow_hiveacid.sql.literals import constant
 from airflow_hiveacid.sql.names import table_name
-from airflow_hiveacid.sql.text import Kind
+from airflow_hiveacid.sql.tokens import Kind
 
 if TYPE_CHECKING:
     from airflow_hiveacid.sql.text import Piece
@@ -65,5 +65,7 @@ def _partition(piece: Piece, at: int) -> tuple[str | None, int]:
         if name is None or name.lower() in columns:
             part.fail("this is no partition column, or it is named twice", _FORM)
         columns.append(name.lower())
-        values.append(partition_value(part[1:]))
+        value = partition_value(part[1:])
+        # A partition is called after its column's own value, which is in lower case if it is truth.
+        values.append(value.lower() if part.word(2) in {"TRUE", "FALSE"} else value)
     return str(PartitionName(tuple(columns), tuple(values))), end + 1

@@ -21,55 +21,19 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.sql.text import Kind
+from airflow_hiveacid.sql.functions import TRUTH, check_function
+from airflow_hiveacid.sql.tokens import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from airflow_hiveacid.sql.text import Piece, Token
+    from airflow_hiveacid.sql.text import Piece
+    from airflow_hiveacid.sql.tokens import Token
 
 _SYMBOLS: Final = frozenset(
     "( ) [ ] , . + - * / % ^ & | || ~ = == <=> <> != < <= > >=".split()  # noqa: SIM905 - easier to read
 )
-# By name: what differs, and what to write instead, which is the same in both.
-_FUNCTIONS: Final = {
-    "add_months": (
-        "Hive moves the last day of a month to the last day of another",
-        "x + INTERVAL '1' MONTH, which keeps the day",
-    ),
-    "ascii": ("of letters beyond ASCII it differs", "hex(x)"),
-    "char": ("Spark does not cut a text that is cast", "substr(x, 1, n)"),
-    "current_database": ("it is another session's", "the name"),
-    "current_user": ("it is the driver's user", "a template"),
-    "greatest": ("Hive answers NULL if one argument is, Spark skips it", "CASE"),
-    "hash": ("the hashes differ", "md5, sha2 or crc32"),
-    "least": ("Hive answers NULL if one argument is, Spark skips it", "CASE"),
-    "logged_in_user": ("it is the driver's user", "a template"),
-    "sqrt": ("of a negative number Hive answers NULL, Spark NaN", "power(x, 0.5), NaN in both"),
-    "std": ("Hive's is of the population, Spark's of a sample", "stddev_pop or stddev_samp"),
-    "stddev": ("Hive's is of the population, Spark's of a sample", "stddev_pop or stddev_samp"),
-    "surrogate_key": ("Spark does not have it", "the key yourself"),
-    "varchar": ("Spark does not cut a text that is cast", "substr(x, 1, n)"),
-    "variance": ("Hive's is of the population, Spark's of a sample", "var_pop or var_samp"),
-    "version": ("it is Spark's", "the version"),
-}
 _OF_TYPES: Final = frozenset({"<", ">", ":"})
-_OF_NULL: Final = {
-    "size": ("of NULL it is -1 in Hive and NULL in Spark", "coalesce(size(x), -1)"),
-    "array_contains": (
-        "where NULL is about, it is false in Hive and NULL in Spark",
-        "coalesce(array_contains(x, y), false)",
-    ),
-}
-_BEHIND: Final = (
-    "from the end of a text that is shorter it is '' in Hive and the whole text in Spark",
-    "CASE WHEN length(x) < 3 THEN '' ELSE substr(x, length(x) - 2) END",
-)
-_OF_NEGATIVES: Final = {
-    "pmod": ("of a negative divisor it differs", "one that is positive"),
-    "substr": _BEHIND,
-    "substring": _BEHIND,
-}
 _VIRTUAL: Final = frozenset(
     {"row__id", "row__is__deleted", "input__file__name", "block__offset__inside__file"}
 )
@@ -143,34 +107,9 @@ def _check_name(piece: Piece, index: int) -> None:
     if name == "grouping__id":
         piece.fail("the bits of grouping__id differ", "write grouping(column)", token)
     if piece.word(index + 1) == "(":
-        _check_function(piece, index, name)
+        check_function(piece, index)
     if token.word == "BOOLEAN" and piece.word(index - 1) == "AS":
-        piece.fail(
-            "a text that is cast to boolean is true in Hive unless it is one of a few words",
-            "write a comparison, such as x = 'true' or x <> 0",
-            token,
-        )
-
-
-def _check_function(piece: Piece, index: int, name: str) -> None:
-    token = piece.tokens[index]
-    if name in _FUNCTIONS:
-        piece.fail(f"{name}(): {_FUNCTIONS[name][0]}", f"write {_FUNCTIONS[name][1]}", token)
-    is_in_coalesce = piece.word(index - 1) == "(" and piece.word(index - 2) in {
-        "COALESCE",
-        "NVL",
-    }
-    if name in _OF_NULL and not is_in_coalesce:
-        piece.fail(f"{name}(): {_OF_NULL[name][0]}", f"write {_OF_NULL[name][1]}", token)
-    arguments = piece[index + 2 : piece.closing(index + 1)].split(",")
-    second = arguments[1].word(0) if len(arguments) > 1 else ""
-    if name in _OF_NEGATIVES and second == "-":
-        problem, remedy = _OF_NEGATIVES[name]
-        piece.fail(f"{name}(): {problem}", f"write {remedy}", arguments[1].tokens[0])
-    if name == "extract" and piece.word(index + 2) in {"SECOND", "SECONDS"}:
-        piece.fail(
-            "EXTRACT(SECOND) has a fraction in Spark, none in Hive", "write second(x)", token
-        )
+        piece.fail(TRUTH[0], f"write {TRUTH[1]}", token)
 
 
 def _check_string(piece: Piece, index: int) -> None:
@@ -182,13 +121,27 @@ def _check_string(piece: Piece, index: int) -> None:
             "write the character itself",
             token,
         )
-    if piece.word(index - 1) == "LIKE" and _has_idle_backslash(text):
+    if not text and piece.word(index - 1) in {"RLIKE", "REGEXP"}:
+        piece.fail(
+            "an empty pattern is found in no text in Hive, and in each in Spark",
+            "write a pattern",
+            token,
+        )
+    if _is_pattern(piece, index) and _has_idle_backslash(text):
         piece.fail(
             "a backslash in a LIKE pattern that is before neither % nor _ is one character in Hive,"
             " and an error or another in Spark",
             "write RLIKE, or instr(x, y) > 0",
             token,
         )
+
+
+def _is_pattern(piece: Piece, index: int) -> bool:
+    """Whether a string stands right after LIKE, or in the list after LIKE ANY or LIKE ALL."""
+    at = index - 1
+    while piece.word(at) in {",", "("} or (at >= 0 and piece.tokens[at].kind is Kind.STRING):
+        at -= 1
+    return piece.word(at - (piece.word(at) in {"ANY", "ALL", "SOME"})) == "LIKE"
 
 
 def _has_idle_backslash(pattern: str) -> bool:

@@ -27,11 +27,13 @@ from airflow_hiveacid.sql.views import table_changes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from airflow_hiveacid.sql.text import Piece, Token
+    from airflow_hiveacid.sql.text import Piece
+    from airflow_hiveacid.sql.tokens import Token
     from airflow_hiveacid.sql.views import Views
 
 TARGET: Final = "t"
 SOURCE: Final = "s"
+_CONSTANTS: Final = frozenset({"TRUE", "FALSE", "NULL", "CURRENT_DATE", "CURRENT_TIMESTAMP"})
 _NO_DEFAULT: Final = ("DEFAULT is not supported yet", "write the value")
 
 
@@ -101,7 +103,30 @@ def parsed(piece: Piece, names: Names) -> exp.Expr:
     tree = piece.parsed(exp.Condition)
     check_expression(piece, tree, with_queries=names.views is not None)
     check_queries(piece, tree)
+    _check_arguments(piece, tree)
     return tree
+
+
+def _check_arguments(piece: Piece, tree: exp.Expr) -> None:
+    """Refuse an argument that is a bare name and that sqlglot takes for no column.
+
+    It takes some for units of time, and drops some that it does not expect. Whose columns these are
+    could not be said.
+
+    Raises:
+        SqlTextError: there is one.
+    """
+    names = {name.meta.get("start") for name in tree.find_all(exp.Identifier)}
+    for index, token in enumerate(piece.tokens):
+        is_alone = piece.word(index - 1) in {"(", ","} and piece.word(index + 1) in {")", ","}
+        if not is_alone or token.name is None or token.word in _CONSTANTS:
+            continue
+        if token.start not in names:
+            piece.fail(
+                f"{token.raw} is not known to be a column here",
+                "write a unit as a string, and a column with its table before it",
+                token,
+            )
 
 
 def written(piece: Piece, tree: exp.Expr, names: Names) -> str:
@@ -179,6 +204,7 @@ def column_uses(piece: Piece, tree: exp.Expr, names: Names) -> Iterator[ColumnUs
         SqlTextError: DEFAULT, a star, or a name that can be read in two ways.
     """
     by_start = {token.start: token for token in piece.tokens}
+    has_queries = tree.find(exp.Select) is not None
     for dot in tree.find_all(exp.Dot):
         if isinstance(dot.expression, exp.Func):
             piece.fail(
@@ -188,15 +214,16 @@ def column_uses(piece: Piece, tree: exp.Expr, names: Names) -> Iterator[ColumnUs
             )
     for column in tree.find_all(exp.Column):
         identifiers = [part for part in column.parts if isinstance(part, exp.Identifier)]
-        tokens = tuple(by_start[part.meta["start"]] for part in identifiers)
+        tokens = tuple(_token_of(piece, part, by_start) for part in identifiers)
         if len(tokens) == 1 and tokens[0].word == "DEFAULT":
             piece.fail(*_NO_DEFAULT, tokens[0])
-        queries = _queries_around(column)
+        queries = _queries_around(column) if has_queries else []
         if len(tokens) != len(column.parts):
             if not queries:
                 piece.fail("a star stands for no single value", "name the columns", tokens[0])
             continue
-        found = _use(piece, (*tokens, *_fields(column, by_start)), names)
+        fields = [_token_of(piece, field, by_start) for field in _fields(column)]
+        found = _use(piece, (*tokens, *fields), names)
         yield _within(piece, found, queries) if queries else found
 
 
@@ -238,12 +265,24 @@ def _queries_around(column: exp.Expr) -> list[Mapping[str, exp.Expr]]:
     return found
 
 
-def _fields(node: exp.Expr, by_start: Mapping[int, Token]) -> Iterator[Token]:
+def _token_of(piece: Piece, name: exp.Identifier, by_start: Mapping[int, Token]) -> Token:
+    """The token that a name is.
+
+    Raises:
+        SqlTextError: it has no place: sqlglot took a word for a name that is none, such as NULL.
+    """
+    found = by_start.get(name.meta.get("start", -1))
+    if found is None:
+        piece.fail(f"{name.name} is no name", "write `...` around it, if it is one")
+    return found
+
+
+def _fields(node: exp.Expr) -> Iterator[exp.Identifier]:
     """The fields of a struct after the fourth part of a name, where sqlglot begins anew."""
     parent = node.parent
     while isinstance(parent, exp.Dot) and parent.this is node:
         if isinstance(parent.expression, exp.Identifier):
-            yield by_start[parent.expression.meta["start"]]
+            yield parent.expression
         node, parent = parent, parent.parent
 
 

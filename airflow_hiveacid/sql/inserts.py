@@ -19,13 +19,12 @@ from sqlglot import exp
 
 from airflow_hiveacid.format.table import NULL_PARTITION
 from airflow_hiveacid.jobs.specs import ColumnMatch, InsertMode, InsertSpec, SourceSpec
-from airflow_hiveacid.sql.changes import agreed, expect_end
-from airflow_hiveacid.sql.expressions import Names
 from airflow_hiveacid.sql.literals import ABSENT, Absent, constant
 from airflow_hiveacid.sql.names import column_list, table_name
 from airflow_hiveacid.sql.nodes import check_keys, check_table
 from airflow_hiveacid.sql.queries import QUERY_BEGINS, parsed_query, source_of_tree
 from airflow_hiveacid.sql.text import Piece
+from airflow_hiveacid.sql.values import values_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 
 _MODES: Final = {"INTO": InsertMode.APPEND, "OVERWRITE": InsertMode.OVERWRITE}
 _FORM: Final = "write INSERT INTO db.t [PARTITION (...)] [(columns)] VALUES (...) or SELECT ..."
-_NO_NAMES: Final = Names(qualifiers={}, sides=frozenset())
-_Row = tuple[str | int | float | bool | None, ...]
 
 
 def insert_of(piece: Piece, database: str | None) -> InsertSpec:
@@ -60,7 +57,7 @@ def insert_of(piece: Piece, database: str | None) -> InsertSpec:
     if piece.tokens[at].word == "VALUES":
         if begin:
             piece.fail("WITH is of no use to VALUES", "remove it")
-        source = _values(piece[at + 1 :], tree, columns)
+        source = values_of(piece[at + 1 :], tree, columns)
     elif piece.tokens[at].word in QUERY_BEGINS:
         source = _query(piece, begin, at, tree, database)
     else:
@@ -117,7 +114,7 @@ def _partition(piece: Piece, table: NamedTable) -> tuple[dict[str, str], tuple[s
 
 
 def partition_value(piece: Piece) -> str:
-    """The value of `= constant`, as the text that a partition's name is made of.
+    """The value of `= constant`, as the text that it is in a partition column of texts.
 
     Raises:
         SqlTextError: it is none, or NULL, or blank.
@@ -131,7 +128,7 @@ def partition_value(piece: Piece) -> str:
         )
     if isinstance(value, Absent) or not str(value).strip():
         piece.fail("this is no value of a partition", "write a number or a string")
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).upper() if isinstance(value, bool) else str(value)
 
 
 def _columns(piece: Piece, at: int) -> tuple[tuple[str, ...], int]:
@@ -192,45 +189,3 @@ def _query(piece: Piece, begin: int, at: int, tree: exp.Insert, database: str | 
     if alone != tree.expression:
         query.fail("it is not clear where the query ends", "put parentheses around it")
     return source_of_tree(query, found, database)
-
-
-def _values(piece: Piece, tree: exp.Insert, columns: tuple[str, ...]) -> SourceSpec:
-    """The rows of VALUES: constants as they are; rows that hold expressions as a query."""
-    rows = [_cells(row) for row in piece.split(",")]
-    width = len(columns or rows[0])
-    for row, cells in zip(piece.split(","), rows, strict=True):
-        if len(cells) != width:
-            row.fail(f"this row has {len(cells)} values, not {width}", "give each row as many")
-    nodes = tree.expression.expressions if isinstance(tree.expression, exp.Values) else []
-    if len(nodes) != len(rows):
-        piece.fail("the rows cannot be told apart", "write VALUES (...), (...)")
-    values = [[constant(cell) for cell in cells] for cells in rows]
-    plain: list[_Row] = []
-    for row_values in values:
-        known = tuple(value for value in row_values if not isinstance(value, Absent))
-        if len(known) == len(row_values):
-            plain.append(known)
-    if len(plain) == len(rows):
-        return SourceSpec(values=tuple(plain), columns=columns)
-    texts = [
-        ", ".join(
-            agreed(cell, value, _NO_NAMES)
-            for cell, value in zip(cells, _cell_nodes(piece, node, width), strict=True)
-        )
-        for cells, node in zip(rows, nodes, strict=True)
-    ]
-    return SourceSpec(tables={}, query=" UNION ALL ".join(f"SELECT {text}" for text in texts))
-
-
-def _cell_nodes(piece: Piece, node: exp.Expr, width: int) -> list[exp.Expr]:
-    found = node.expressions if isinstance(node, exp.Tuple) else []
-    if len(found) != width:
-        piece.fail("the values cannot be told apart", "put parentheses around each")
-    return found
-
-
-def _cells(row: Piece) -> tuple[Piece, ...]:
-    if len(row) < 2 or row.tokens[0].word != "(":  # noqa: PLR2004 - two parentheses
-        row.fail("this is no row", "write VALUES (...), (...)")
-    expect_end(row, row.closing(0) + 1)
-    return row[1:-1].split(",")

@@ -3,7 +3,7 @@ r"""Constants as Hive reads them: numbers, strings with their escapes, true, fal
 Example:
     >>> from airflow_hiveacid.sql.text import statements_of
     >>> [constant(piece) for piece in statements_of(r"-1; 'a\tb' 'c'; 1.50; TRUE; NULL; 1 + 1")]
-    [-1, 'a\tbc', '1.50', True, None, <Absent.ABSENT: 'absent'>]
+    [-1, 'a\tbc', 1.5, True, None, <Absent.ABSENT: 'absent'>]
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.sql.text import Kind
+from airflow_hiveacid.sql.tokens import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_hiveacid.sql.text import Piece, Token
+    from airflow_hiveacid.sql.text import Piece
+    from airflow_hiveacid.sql.tokens import Token
 
 # What Hive's lexer and its `unescapeSQLString` make of a backslash.
 _ESCAPE: Final = re.compile(
@@ -27,7 +28,12 @@ _ESCAPE: Final = re.compile(
 _NAMED: Final = {
     "0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_",
 }  # fmt: skip
-_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
+_TIMES: Final = {
+    "DATE": re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z"),
+    "TIMESTAMP": re.compile(
+        r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{0,5}[1-9])?\Z"
+    ),
+}
 _INTEGER: Final = re.compile(r"[0-9]+\Z")
 _DECIMAL: Final = re.compile(r"[0-9]*\.?[0-9]*\Z")
 _MOST_DIGITS: Final = 38  # of a decimal
@@ -46,8 +52,8 @@ ABSENT: Final = Absent.ABSENT
 def constant(piece: Piece) -> str | int | float | bool | Absent | None:
     """The value of a plain constant; ABSENT if it is none.
 
-    A number with a point is a float where that says the same, else its text, digit by digit. A date
-    is the text that it is cast to.
+    Numbers are as Hive writes them: 1.50 is 1.5. One with a point is a float where that says the
+    same, else its text, digit by digit. A date or timestamp is the text that it is cast to.
 
     Raises:
         SqlTextError: a string holds half a character.
@@ -57,9 +63,10 @@ def constant(piece: Piece) -> str | int | float | bool | Absent | None:
         return "".join(text(piece, index) for index in range(len(tokens)))
     if len(tokens) == 1 and tokens[0].word in _WORDS:
         return _WORDS[tokens[0].word]
-    if [token.word for token in tokens] == ["DATE", ""] and tokens[1].kind is Kind.STRING:
-        day = text(piece, 1)
-        return day if _DAY.match(day) else ABSENT
+    form = _TIMES.get(tokens[0].word) if len(tokens) == 2 else None  # noqa: PLR2004 - what it is, its text
+    if form is not None and tokens[1].kind is Kind.STRING:
+        time = text(piece, 1)
+        return time if form.match(time) else ABSENT
     return _number(tokens)
 
 
@@ -72,7 +79,10 @@ def _number(tokens: Sequence[Token]) -> str | int | float | Absent:
     has_number = any(token.kind is Kind.NUMBER for token in tokens)
     if not together or not has_number or not _DECIMAL.match(digits):
         return ABSENT
-    if not digits.strip("0."):
+    whole, _, fraction = digits.partition(".")
+    fraction = fraction.rstrip("0")
+    digits = (whole.lstrip("0") or "0") + (f".{fraction}" if fraction else "")
+    if digits == "0":
         sign = ""  # a decimal has one zero, as a float has not
     if _INTEGER.match(digits) and len(digits) <= _MOST_DIGITS:
         return int(sign + digits)

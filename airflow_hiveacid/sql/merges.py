@@ -1,13 +1,8 @@
-"""MERGE as a job description.
-
-`ON` is taken apart: equalities of a column of the target with one of the source are its keys, what
-is left its further condition. Keys meet by name; where the user's differ, the source is a query
-that gives its columns the names.
-"""
+"""MERGE as a job description: its tables, and its clauses one by one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
@@ -19,31 +14,22 @@ from airflow_hiveacid.jobs.specs import (
     MergeWhen,
     SourceSpec,
 )
-from airflow_hiveacid.plan.statements import quoted
 from airflow_hiveacid.sql.changes import agreed, assignments_of, expect_end
-from airflow_hiveacid.sql.expressions import SOURCE, TARGET, Names, column_uses, parsed, written
+from airflow_hiveacid.sql.expressions import SOURCE, TARGET, Names, parsed, written
+from airflow_hiveacid.sql.keys import named_columns, renamed, taken_apart
 from airflow_hiveacid.sql.names import NamedTable, alias_at, column_list, table_name, with_alias
 from airflow_hiveacid.sql.nodes import check_keys, check_table
 from airflow_hiveacid.sql.queries import QUERY_BEGINS, source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from airflow_hiveacid.sql.text import Piece
 
 _FORM: Final = (
     "write MERGE INTO db.t [AS] t USING db.s | (SELECT ...) [AS] s ON t.id = s.id WHEN ... THEN ..."
 )
-_SOURCE_ALIAS: Final = "source"
 _ACTIONS: Final = {action.value.upper(): action for action in MergeAction}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Key:
-    """An equality of a column of the target with one of the source, in lower case."""
-
-    target: str
-    source: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +61,7 @@ def merge_of(piece: Piece, database: str | None) -> MergeSpec:
         piece.fail("there is no WHEN", _FORM, piece.tokens[-1].end)
     tree = _checked(piece, target, using)
     on = piece[at + 1 : first]
-    keys, rest = _taken_apart(on, tree.args["on"], names)
+    keys, rest = taken_apart(on, tree.args["on"], names)
     clauses = [
         _when(part, node) for part, node in _whens(piece, first, tree.args["whens"].expressions)
     ]
@@ -83,8 +69,8 @@ def merge_of(piece: Piece, database: str | None) -> MergeSpec:
     said = tuple(_clause(clause, names) for clause in clauses)
     if any(key.target != key.source for key in keys):
         _check_no_star(clauses)
-        columns = _named_columns(keys, names, [*rest, *_expressions(clauses)])
-        source, names = _renamed(source, names, keys, columns)
+        columns = named_columns(keys, names, [*rest, *_expressions(clauses)])
+        source, names = renamed(source, names, keys, columns)
         said = tuple(_clause(clause, names) for clause in clauses)
     return MergeSpec(
         target=target.full,
@@ -148,58 +134,6 @@ def _checked(piece: Piece, target: NamedTable, using: NamedTable | str) -> exp.M
     if not isinstance(tree.args.get("on"), exp.Expr):
         piece.fail("ON is missing", _FORM)
     return tree
-
-
-def _taken_apart(
-    piece: Piece, node: exp.Expr, names: Names
-) -> tuple[tuple[_Key, ...], tuple[Piece, ...]]:
-    """The keys of an ON condition, and the parts of it that are none."""
-    if parsed(piece, names) != node:
-        piece.fail("it is not clear where the condition ends", "put parentheses around it")
-    keys: dict[str, _Key] = {}
-    rest: list[Piece] = []
-    for part in _conjuncts(piece):
-        key = _key(part, names)
-        if key is None or key.target in keys:
-            rest.append(part)
-        else:
-            keys[key.target] = key
-    if not keys:
-        piece.fail(
-            "ON has no equality of a column of the target with a column of the source",
-            "write one, both with their tables' aliases, such as t.id = s.id",
-        )
-    return tuple(keys.values()), tuple(rest)
-
-
-def _conjuncts(piece: Piece) -> list[Piece]:
-    """The parts of a condition that are joined by AND; those of OR stay together."""
-    if piece.find("OR") is not None:
-        return [piece]
-    parts = piece.split("AND")
-    if len(parts) > 1:
-        return [found for part in parts for found in _conjuncts(part)]
-    inner = piece.unwrapped()
-    if len(inner) == len(piece):
-        return [piece]
-    return _conjuncts(inner) if inner.find("OR") is None else [piece]
-
-
-def _key(piece: Piece, names: Names) -> _Key | None:
-    tree = parsed(piece, names)
-    if not isinstance(tree, exp.EQ):
-        return None
-    found: dict[str, str] = {}
-    for side in (tree.this, tree.expression):
-        if not isinstance(side, exp.Column):
-            return None
-        uses = list(column_uses(piece, side, names))
-        if len(uses) != 1 or not uses[0].is_plain or uses[0].side is None:
-            return None
-        found[uses[0].side] = (uses[0].column.name or "").lower()
-    if found.keys() != {TARGET, SOURCE}:
-        return None
-    return _Key(target=found[TARGET], source=found[SOURCE])
 
 
 def _whens(piece: Piece, first: int, nodes: Sequence[exp.When]) -> list[tuple[Piece, exp.When]]:
@@ -331,44 +265,6 @@ def _insert(
     if len(columns) != len(values):
         rest.fail(f"{len(columns)} columns get {len(values)} values", "give each column one")
     return dict(zip(columns, values, strict=True)), None
-
-
-def _renamed(
-    source: SourceSpec,
-    names: Names,
-    keys: Sequence[_Key],
-    columns: Mapping[str, str],
-) -> tuple[SourceSpec, Names]:
-    """A source whose keys are called as the target's are, and what its columns are called then.
-
-    It has the keys and these columns, given by the user's names of them, and no others.
-    """
-    chosen = {new: old for old, new in columns.items()}
-    chosen |= {key.target: key.source for key in keys}
-    items = ", ".join(f"{quoted(old)} AS {quoted(new)}" for new, old in chosen.items())
-    rows = _SOURCE_ALIAS if source.table else f"({source.query}) AS {_SOURCE_ALIAS}"
-    # names are quoted, and the query is the user's
-    renamed = replace(source, query=f"SELECT {items} FROM {rows}")  # noqa: S608
-    return renamed, replace(names, renamed={old: quoted(new) for old, new in columns.items()})
-
-
-def _named_columns(keys: Sequence[_Key], names: Names, pieces: Sequence[Piece]) -> dict[str, str]:
-    """The source's columns that expressions name, and what they are called beside the keys."""
-    given = {key.target: key.source for key in keys}
-    columns: dict[str, str] = {}
-    for piece in pieces:
-        for use in column_uses(piece, parsed(piece, names), names):
-            if use.side is None:
-                piece.fail(
-                    f"{use.parts[0].raw} may be a column of either table",
-                    "write the table's alias before it: the keys have two names",
-                    use.parts[0],
-                )
-            if use.side == SOURCE:
-                name = (use.column.name or "").lower()
-                is_free = given.get(name, name) == name
-                columns[name] = name if is_free else f"__hiveacid_{name}"
-    return columns
 
 
 def _check_no_star(clauses: Sequence[_When]) -> None:

@@ -70,6 +70,13 @@ def check_queries(piece: Piece, tree: exp.Expr) -> None:
         _check_group(piece, group)
     for operation in tree.find_all(exp.SetOperation):
         _check_set_operation(piece, operation)
+    for node in tree.find_all(exp.In):
+        if isinstance(node.this, exp.Tuple) and not node.args.get("query"):
+            piece.fail(
+                "(a, b) IN (...) is NULL in Hive where a is, in Spark false",
+                "write (a = 1 AND b = 2) OR ...",
+                position_of(piece, node),
+            )
 
 
 def source_of(piece: Piece, database: str | None) -> SourceSpec:
@@ -135,6 +142,13 @@ def _check_joins(piece: Piece, select: exp.Select) -> None:
     for join in select.args.get("joins") or []:
         if join.kind not in _JOINS:
             piece.fail(f"{join.kind} JOIN is not supported", "write JOIN ... ON")
+        if join.args.get("using") and join.side in {"FULL", "RIGHT"}:
+            piece.fail(
+                f"USING of a {join.side} JOIN is the left table's column in Hive, NULL where that"
+                " has no row",
+                "write ON, and coalesce(a.x, b.x) for the column",
+                position_of(piece, join.this),
+            )
 
 
 def _check_commas(piece: Piece) -> None:

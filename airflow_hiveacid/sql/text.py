@@ -1,11 +1,8 @@
-"""The text of a script as tokens that know their place, statement by statement.
+"""The statements of a script as pieces: runs of tokens that can be cut, parsed and written out.
 
-Takes a script; gives `Piece`s: runs of tokens of one statement, which can be cut, parsed by sqlglot
-and written out again. What is written out are the user's own characters, without comments: nothing
-is ever printed from a parsed tree, which may say the same thing in words that mean another.
-
-What two of Hive, sqlglot and Spark would read differently is refused here: hints, nested comments,
-variables (`${x}`), doubled quotes.
+Takes a script; gives a `Piece` for each statement. sqlglot parses pieces; what is written out are
+the user's own characters, without comments: nothing is ever printed from a parsed tree, which may
+say the same thing in words that mean another.
 
 Example:
     >>> (piece,) = statements_of("DELETE FROM db.t WHERE a = 'x'  -- gone;")
@@ -15,18 +12,15 @@ Example:
 
 from __future__ import annotations
 
-import enum
 import re
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from sqlglot.dialects.hive import Hive
-from sqlglot.errors import ParseError, SqlglotError
-from sqlglot.tokenizer_core import Token as SqlglotToken
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.errors import ParseError
 
 from airflow_hiveacid.format.errors import SqlTextError
+from airflow_hiveacid.sql.tokens import Token, check_gaps, place_of, tokens_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -34,53 +28,13 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 _HIVE: Final = Hive()
-_COMMENT: Final = re.compile(r"--[^\n]*|/\*(?P<block>.*?)\*/", re.DOTALL)
-_LEXEME: Final = re.compile(
-    r"""'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | `(?:[^`]|``)*` | --[^\n]* | /\*.*?\*/
-    | (?P<plain>[^'"`/-]+ | /(?!\*) | -(?!-))""",
-    re.DOTALL | re.VERBOSE,
-)
 _OPENING: Final = {"(": ")", "[": "]"}
 _SWALLOWING: Final = Hive.Tokenizer.COMMANDS
 """The words after which sqlglot takes the rest of a statement as it is."""
+_DEEPEST: Final = 100
+"""Parentheses within each other: sqlglot gives up earlier, but not everything is its business."""
+_TOO_DEEP: Final = "this is nested too deeply"
 _STATEMENTS: Final = "write INSERT, UPDATE, DELETE, MERGE or ALTER TABLE ... COMPACT"
-_MOST_CHARACTERS: Final = 1_000_000
-
-
-class Kind(enum.Enum):
-    """What a token is."""
-
-    WORD = "word"
-    QUOTED = "quoted name"
-    STRING = "string"
-    NUMBER = "number"
-    SYMBOL = "symbol"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
-    """One token. `word` is its text in upper case if it is a word or symbol, else empty.
-
-    `parts` is what sqlglot made of it: a number with a suffix is several.
-    """
-
-    kind: Kind
-    word: str
-    raw: str
-    start: int
-    parts: tuple[SqlglotToken, ...]
-
-    @property
-    def end(self) -> int:
-        """The position after its last character."""
-        return self.start + len(self.raw)
-
-    @property
-    def name(self) -> str | None:
-        """The name that it is, unquoted; None if it cannot be one."""
-        if self.kind is Kind.QUOTED:
-            return self.raw[1:-1].replace("``", "`")
-        return self.raw if self.kind is Kind.WORD else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +85,7 @@ class Piece:
     def place(self, position: int | None = None) -> tuple[int, int]:
         """Line and column of a position of the script, from 1; by default, of this piece."""
         at = position if position is not None else self.tokens[0].start if self.tokens else self.at
-        before = self.whole[:at]
-        return before.count("\n") + 1, at - (before.rfind("\n") + 1) + 1
+        return place_of(self.whole, at)
 
     def fail(self, problem: str, remedy: str, at: Token | int | None = None) -> NoReturn:
         """Refuse the statement because of what stands there.
@@ -244,7 +197,7 @@ def statements_of(script: str) -> tuple[Piece, ...]:
     Raises:
         SqlTextError: it cannot be read as tokens, or holds what is read in several ways.
     """
-    tokens = _tokens(script)
+    tokens = tokens_of(script)
     statements: list[Piece] = []
     begin = 0
     for end in [*(i for i, t in enumerate(tokens) if t.word == ";"), len(tokens)]:
@@ -256,7 +209,8 @@ def statements_of(script: str) -> tuple[Piece, ...]:
         if piece.tokens[0].parts[0].token_type in _SWALLOWING:
             first = piece.tokens[0].raw
             piece.fail(f"statements that begin with {first!r} are not supported", _STATEMENTS)
-        _check_gaps(piece)
+    check_gaps(script, tokens)
+    for piece in statements:
         _check_balance(piece)
     if not statements:
         nowhere = Piece(script, 1, (), 0)
@@ -264,107 +218,13 @@ def statements_of(script: str) -> tuple[Piece, ...]:
     return tuple(statements)
 
 
-def _tokens(script: str) -> tuple[Token, ...]:
-    nowhere = Piece(script, 1, (), 0)
-    if len(script) > _MOST_CHARACTERS:
-        nowhere.fail(
-            f"the text has {len(script)} characters, more than {_MOST_CHARACTERS}",
-            "put rows into a table or file, and select from there",
-        )
-    if (found := re.search("\x00|[\ud800-\udfff]", script)) is not None:
-        nowhere.fail("this character is no text", "remove it", found.start())
-    if (at := script.find("${")) >= 0:
-        nowhere.fail(
-            "${...} is replaced by variables in Hive and in Spark",
-            "use a template of Airflow; in a string, write '$' '{'",
-            at,
-        )
-    try:
-        raw = _HIVE.tokenize(script)
-    except (SqlglotError, RecursionError, ValueError, IndexError) as error:
-        at, number = _unclosed(script)
-        line, column = nowhere.place(at)
-        raise SqlTextError(
-            statement=number,
-            line=line,
-            column=column,
-            problem="a quote or comment that begins here does not end",
-            remedy="close it",
-        ) from error
-    return tuple(_joined(script, raw))
-
-
-def _joined(script: str, raw: list[SqlglotToken]) -> Iterator[Token]:
-    """One token for each place in the text: sqlglot makes several of a number with a suffix."""
-    index = 0
-    while index < len(raw):
-        first = raw[index]
-        parts = [first]
-        while index + len(parts) < len(raw) and raw[index + len(parts)].start == first.start:
-            parts.append(raw[index + len(parts)])
-        index += len(parts)
-        text = script[first.start : first.end + 1]
-        kind = _kind(first, text)
-        word = " ".join(text.upper().split()) if kind in {Kind.WORD, Kind.SYMBOL} else ""
-        yield Token(kind=kind, word=word, raw=text, start=first.start, parts=tuple(parts))
-
-
-def _kind(token: SqlglotToken, text: str) -> Kind:
-    if token.token_type is TokenType.STRING:
-        return Kind.STRING
-    if token.token_type is TokenType.NUMBER:
-        return Kind.NUMBER
-    if text.startswith("`"):
-        return Kind.QUOTED
-    return Kind.WORD if text[0].isalnum() or text[0] == "_" else Kind.SYMBOL
-
-
-def _check_gaps(piece: Piece) -> None:
-    """Refuse what lies between tokens and is more than blanks and plain comments."""
-    for token in piece.tokens:
-        if token.word.startswith("/*"):
-            _no_hint(piece, token.start)
-    for before, token in pairwise(piece.tokens):
-        gap = piece.whole[before.end : token.start]
-        if gap.strip():
-            _check_comments(piece, before.end, gap)
-        is_doubled = not gap and before.kind is token.kind is Kind.STRING
-        if is_doubled and before.raw[0] == token.raw[0]:
-            piece.fail(
-                "two quotes in a row join two strings in Hive, elsewhere they stand for one quote",
-                "write \\' for a quote, or a blank between two strings",
-                token,
-            )
-
-
-def _check_comments(piece: Piece, begin: int, gap: str) -> None:
-    for comment in _COMMENT.finditer(gap):
-        block = comment["block"] or ""
-        if block.startswith("+"):
-            _no_hint(piece, begin + comment.start())
-        if "/*" in block:
-            piece.fail(
-                "a comment within a comment ends in different places for different readers",
-                "remove one of them",
-                begin + comment.start(),
-            )
-    if _COMMENT.sub("", gap).strip():
-        piece.fail("this comment cannot be read", "close it, or remove it", begin)
-
-
-def _no_hint(piece: Piece, at: int) -> NoReturn:
-    piece.fail(
-        "hints are not understood, and would be dropped",
-        "remove it; Spark chooses how to join, and its own settings are arguments of the operator",
-        at,
-    )
-
-
 def _check_balance(piece: Piece) -> None:
     expected: list[tuple[str, Token]] = []
     for token in piece.tokens:
         if token.word in _OPENING:
             expected.append((_OPENING[token.word], token))
+            if len(expected) > _DEEPEST:
+                piece.fail(_TOO_DEEP, "write it in smaller parts", token)
         elif token.word in _OPENING.values() and (not expected or expected.pop()[0] != token.word):
             piece.fail(f"{token.raw} closes what was not opened", "remove it", token)
     if expected:
@@ -380,15 +240,6 @@ def _position(piece: Piece, text: object, line: object, column: object) -> int |
         if (part.line, part.col) == (line, column) and (text is None or token.raw == text):
             return token.start
     return None
-
-
-def _unclosed(script: str) -> tuple[int, int]:
-    """Where a quote or comment begins that is not closed, and in which statement."""
-    at, number = 0, 1
-    while (found := _LEXEME.match(script, at)) is not None:
-        number += found["plain"].count(";") if found["plain"] else 0
-        at = found.end()
-    return at, number
 
 
 def _one_line(text: str) -> str:

@@ -29,7 +29,8 @@ from airflow_hiveacid.jobs.specs import JobSpec
 from airflow_hiveacid.plan.reruns import LedgerEntry
 from airflow_hiveacid.sql.literals import text as literal_text
 from airflow_hiveacid.sql.script import read_script
-from airflow_hiveacid.sql.text import Kind, statements_of
+from airflow_hiveacid.sql.text import statements_of
+from airflow_hiveacid.sql.tokens import Kind
 from airflow_hiveacid.storage.acid.read.acid_file import (
     AcidFile,
     FileKind,

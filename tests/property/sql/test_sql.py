@@ -177,11 +177,14 @@ def test_rows_can_be_said_as_text(rows: list[list[str | int | None]]) -> None:
     def cell(value: str | int | None) -> str:
         return literal(value) if isinstance(value, str) else "NULL" if value is None else str(value)
 
+    def told(value: str | int | None) -> str | int | None:
+        return str(value).upper() if isinstance(value, bool) else value
+
     text = ", ".join(f"({cell(a)}, {cell(b)})" for a, b in rows)
     assert read(f"INSERT INTO db.x VALUES {text}") == [
         InsertSpec(
             target="db.x",
-            source=SourceSpec(values=tuple(map(tuple, rows))),
+            source=SourceSpec(values=tuple(tuple(map(told, row)) for row in rows)),
             match=ColumnMatch.POSITION,
         )
     ]

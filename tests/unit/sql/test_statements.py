@@ -6,6 +6,7 @@ import pytest
 from sqlglot import exp
 
 from airflow_hiveacid.format.errors import SqlTextError
+from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.specs import (
     ColumnMatch,
     CompactionChoice,
@@ -23,6 +24,8 @@ from airflow_hiveacid.jobs.specs import (
 )
 from airflow_hiveacid.sql.changes import agreed
 from airflow_hiveacid.sql.expressions import Names
+from airflow_hiveacid.sql.names import NamedTable
+from airflow_hiveacid.sql.nodes import check_table
 from airflow_hiveacid.sql.script import read_script
 from airflow_hiveacid.sql.text import statements_of
 
@@ -55,17 +58,21 @@ INSERTS: list[tuple[str, InsertSpec]] = [
     ("INSERT OVERWRITE db.t VALUES (1)", inserted(values((1,)), mode=OVERWRITE)),
     (
         "INSERT INTO db.t VALUES (-1, 'a', \"b\", NULL, true, FALSE, 1.5, -2.50, .5, 1., '')",
-        inserted(values((-1, "a", "b", None, True, False, 1.5, "-2.50", ".5", "1.", ""))),
+        inserted(values((-1, "a", "b", None, "TRUE", "FALSE", 1.5, -2.5, 0.5, 1, ""))),
     ),
     (
-        r"INSERT into db.t values('it\'s','a' 'b','x\ty\\z','\u00e9\101\0\q\%','\ud83d\ude42z')",
-        inserted(values(("it's", "ab", "x\ty\\z", "éA\0q\\%", "🙂z"))),
+        r"INSERT into db.t values('t\'s','a' 'b','x\ty\\z','\u00e9\101\0\q\%\200','\ud83d\ude42z')",
+        inserted(values(("t's", "ab", "x\ty\\z", "éA\0q\\%200", "🙂z"))),
     ),
     (
         f"INSERT INTO db.t VALUES ({'9' * 38}, {'9' * 39}, 0.12345678901234567890)",
-        inserted(values((int("9" * 38), "9" * 39, "0.12345678901234567890"))),
+        inserted(values((int("9" * 38), "9" * 39, "0.1234567890123456789"))),
     ),
-    ("INSERT INTO db.t VALUES (-0.0, -0, +1, 007)", inserted(values((0.0, 0, 1, 7)))),
+    ("INSERT INTO db.t VALUES (-0.0, -0, +1, 007)", inserted(values((0, 0, 1, 7)))),
+    (
+        "INSERT INTO db.t VALUES (100, 0.00, 1.000, -0.10, 0.00001, 01.10)",
+        inserted(values((100, 0, 1, -0.1, "0.00001", 1.1))),
+    ),
     (
         "INSERT INTO db.t (B, `a c`) VALUES (1, 'x')",
         inserted(values((1, "x"), columns=("b", "a c")), columns=("b", "a c")),
@@ -75,16 +82,32 @@ INSERTS: list[tuple[str, InsertSpec]] = [
         inserted(query("SELECT 1 + 1, upper('x') UNION ALL SELECT current_date, 1e3")),
     ),
     (
+        "INSERT INTO db.t VALUES (1.50, 1, 1.5, 1.0), (2, NULL, 'x', 2), (NULL, 0.05, 3, 3)",
+        inserted(values(("1.5", "1.00", 1.5, 1), ("2.0", None, "x", 2), (None, "0.05", 3, 3))),
+    ),
+    (
+        "INSERT INTO db.t VALUES (1, 'x'), (2, upper('y')), (3, NULL)",
+        inserted(query("SELECT 1, 'x' UNION ALL SELECT 2, upper('y') UNION ALL SELECT 3, NULL")),
+    ),
+    (
         "INSERT INTO db.t VALUES (DATE '2020-01-01', 1L), (DATE '2020-1-1', 2)",
         inserted(query("SELECT DATE '2020-01-01', 1L UNION ALL SELECT DATE '2020-1-1', 2")),
     ),
     (
-        "INSERT INTO db.t VALUES (DATE '2020-01-01', '2020-01-02')",
-        inserted(values(("2020-01-01", "2020-01-02"))),
+        "INSERT INTO db.t VALUES (DATE '2020-1-1', TIMESTAMP '2020-01-01 00:00:00')",
+        inserted(query("SELECT DATE '2020-1-1', TIMESTAMP '2020-01-01 00:00:00'")),
     ),
     (
-        "INSERT INTO db.t PARTITION (Y = 1, m = 'x y', d = DATE '2020-01-01') VALUES (1)",
-        inserted(values((1,)), partition={"y": "1", "m": "x y", "d": "2020-01-01"}),
+        "INSERT INTO db.t VALUES (TIMESTAMP '2020-01-01 00:00:00.50')",
+        inserted(query("SELECT TIMESTAMP '2020-01-01 00:00:00.50'")),
+    ),
+    (
+        "INSERT INTO db.t VALUES (DATE '2020-01-01', TIMESTAMP '2020-01-02 03:04:05.06')",
+        inserted(values(("2020-01-01", "2020-01-02 03:04:05.06"))),
+    ),
+    (
+        "INSERT INTO db.t PARTITION (Y=1.50, m='x y', d=DATE '2020-01-01', b=true) VALUES (1)",
+        inserted(values((1,)), partition={"y": "1.5", "m": "x y", "d": "2020-01-01", "b": "TRUE"}),
     ),
     (
         "INSERT INTO db.t PARTITION (y = 1, M, d) SELECT * FROM db.s",
@@ -236,6 +259,19 @@ CHANGES: list[tuple[str, UpdateSpec | DeleteSpec | CompactSpec]] = [
         ),
     ),
     (
+        # Of two tables called s, that of the query between is nearer.
+        (
+            "DELETE FROM db.x s WHERE EXISTS (SELECT 1 FROM db.r s"
+            " WHERE EXISTS (SELECT 1 FROM db.q y WHERE y.a = s.b))"
+        ),
+        DeleteSpec(
+            target="db.x",
+            where="EXISTS (SELECT 1 FROM `__hiveacid_1` s"
+            " WHERE EXISTS (SELECT 1 FROM `__hiveacid_2` y WHERE y.a = s.b))",
+            tables={"__hiveacid_1": "db.r", "__hiveacid_2": "db.q"},
+        ),
+    ),
+    (
         (
             "UPDATE db.t q SET a = (SELECT max(s.a) FROM db.s WHERE s.b = q.b), c = 'db.s'"
             " WHERE b IN (SELECT b FROM (SELECT s.b FROM db2.s LATERAL VIEW explode(s.m) e AS k) z)"
@@ -252,6 +288,7 @@ CHANGES: list[tuple[str, UpdateSpec | DeleteSpec | CompactSpec]] = [
         ),
     ),
     ("UPDATE db.t SET a = 1", UpdateSpec(target="db.t", set={"a": "1"})),
+    ("UPDATE db.t SET `B``c` = 1", UpdateSpec(target="db.t", set={"b`c": "1"})),
     (
         "UPDATE db.t SET A = b, `b c` = concat(a, ', WHERE'), d = NULL WHERE a IN (1, 2) AND b = 3",
         UpdateSpec(
@@ -269,8 +306,8 @@ CHANGES: list[tuple[str, UpdateSpec | DeleteSpec | CompactSpec]] = [
         CompactSpec(target="db.t", choice=CompactionChoice.MAJOR),
     ),
     (
-        "alter table db.t partition (Y=1, m='a/b') compact \"MINOR\" and wait",
-        CompactSpec(target="db.t", partition="y=1/m=a%2Fb", choice=CompactionChoice.MINOR),
+        "alter table db.t partition (Y=TRUE, m='a/b') compact \"MINOR\" and wait",
+        CompactSpec(target="db.t", partition="y=true/m=a%2Fb", choice=CompactionChoice.MINOR),
     ),
 ]
 
@@ -289,7 +326,7 @@ MERGES: list[tuple[str, MergeSpec]] = [
     (
         (
             "MERGE INTO db.t AS s USING db.s AS t ON (t.Id = s.ID AND s.k = t.k) AND s.m = 1"
-            " AND (t.x > 1 OR s.y BETWEEN 1 AND 2)"
+            " AND (t.x > 1 OR s.y BETWEEN 1 AND 2) AND (t.z = 1) = (s.z = 2)"
             " WHEN MATCHED AND t.op = 'D' THEN DELETE"
             " WHEN MATCHED THEN UPDATE SET a = t.a + s.a, s.b = 't.b'"
             " WHEN NOT MATCHED AND CASE WHEN t.a = 1 THEN true END"
@@ -301,7 +338,7 @@ MERGES: list[tuple[str, MergeSpec]] = [
             target="db.t",
             source=ALL,
             keys=("id", "k"),
-            condition="t.m = 1 AND (s.x > 1 OR t.y BETWEEN 1 AND 2)",
+            condition="t.m = 1 AND (s.x > 1 OR t.y BETWEEN 1 AND 2) AND (s.z = 1) = (t.z = 2)",
             clauses=(
                 clause("matched", "delete", "s.op = 'D'"),
                 clause("matched", "update", set={"a": "s.a + t.a", "b": "'t.b'"}),
@@ -411,10 +448,18 @@ def test_a_table_without_a_database_is_in_the_one_that_is_given_or_nowhere(text:
         assert "c" not in {str(name).partition(".")[2] for name in tables.values()}
 
 
+def test_rows_with_expressions_are_no_more_than_spark_reads() -> None:
+    rows = "(1), " * 499
+    assert isinstance(job(f"INSERT INTO db.t VALUES {rows}(1 + 1)"), InsertSpec)
+    assert isinstance(job(f"INSERT INTO db.t VALUES {rows}(1), (2)"), InsertSpec)
+    with pytest.raises(SqlTextError, match="put the rows into a table"):
+        job(f"INSERT INTO db.t VALUES {rows}(1), (1 + 1)")
+
+
 def test_a_negative_zero_is_the_zero_that_a_decimal_has() -> None:
     found = job("INSERT INTO db.t VALUES (-0.0, -0)")
     assert isinstance(found, InsertSpec)
-    assert repr(found.source.values) == "((0.0, 0),)"
+    assert repr(found.source.values) == "((0, 0),)"
 
 
 def test_a_piece_that_reads_otherwise_within_its_statement_is_refused() -> None:
@@ -425,6 +470,15 @@ def test_a_piece_that_reads_otherwise_within_its_statement_is_refused() -> None:
     for node in (other.parsed(exp.Condition), None):
         with pytest.raises(SqlTextError, match="not clear where this ends"):
             agreed(alone, node, names)
+
+
+def test_a_table_that_is_read_as_another_one_is_refused() -> None:
+    (piece,) = statements_of("DELETE FROM db.t x")
+    node = piece.parsed().this
+    check_table(piece, node, NamedTable(ref=TableRef("db", "t"), alias="x"))
+    for ref, alias in ((("db", "s"), "x"), (("d", "t"), "x"), (("db", "t"), None)):
+        with pytest.raises(SqlTextError, match="not clear which table"):
+            check_table(piece, node, NamedTable(ref=TableRef(*ref), alias=alias))
 
 
 def test_statements_know_their_places() -> None:
@@ -508,6 +562,7 @@ ERRORS: list[tuple[str, int, str]] = [
     ("INSERT INTO db.t (a.b) VALUES (1)", 19, "no column of the table"),
     ("INSERT INTO db.t VALUES (DEFAULT)", 26, "DEFAULT is not supported"),
     ("INSERT INTO db.t VALUES (a)", 26, "no row here whose column"),
+    ("INSERT INTO db.t VALUES (upper('x'), 1, 3), ('y', NULL, '02')", 57, "write all of them as"),
     ("INSERT INTO db.t VALUES (1) LIMIT 1", 29, "LIMIT"),
     ("INSERT INTO db.t VALUES ((SELECT 1))", 27, "a query within"),
     (r"INSERT INTO db.t VALUES ('\ud83d')", 26, "half a character"),
@@ -547,6 +602,8 @@ ERRORS: list[tuple[str, int, str]] = [
     ("INSERT INTO db.t SELECT 1 UNION SELECT 2 EXCEPT SELECT 3", 25, "parentheses"),
     ("INSERT INTO db.t SELECT a FROM db.s STRAIGHT_JOIN db.q ON s.a = q.a", 18, "not supported"),
     ("INSERT INTO db.t SELECT a FROM db.s NATURAL JOIN db.q", 50, "not supported"),
+    ("INSERT INTO db.t SELECT a FROM db.s FULL OUTER JOIN db.q USING (a)", 53, "left table's"),
+    ("INSERT INTO db.t SELECT a FROM db.s RIGHT JOIN db.q USING (a)", 48, "left table's column"),
     ("INSERT INTO db.t SELECT a FROM db.s QUALIFY row_number() OVER () = 1", 45, "QUALIFY"),
     ("INSERT INTO db.t SELECT a FROM db.s FOR UPDATE", 18, "LOCK in SELECT"),
     ("INSERT INTO db.t SELECT a INTO db.x FROM db.s", 32, "INTO"),
