@@ -22,7 +22,7 @@ from spark_apps.compact import compact
 from spark_apps.delete import delete
 from spark_apps.insert import insert
 from spark_apps.merge import merge
-from spark_apps.runtime import run_spec
+from airflow_hiveacid.spark.runtime import run_spec
 from spark_apps.update import update
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_apps.runtime import Story
+    from airflow_hiveacid.spark.runtime import Story
 
 _STORIES: Final[Mapping[str, Story]] = {
     "clean": clean,

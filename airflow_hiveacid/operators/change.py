@@ -6,7 +6,7 @@ from functools import partial as bind
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.jobs.specs import OnRerun
-from airflow_hiveacid.operators import arguments
+from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 
 if TYPE_CHECKING:

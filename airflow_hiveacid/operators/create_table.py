@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.operators import arguments
+from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 
 if TYPE_CHECKING:

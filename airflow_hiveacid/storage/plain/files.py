@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 class PlainFile:
     """One file of rows. A plain value: tasks get it as it is.
 
-    `path` is the file as `fs` names it, `key` its path below the table's or partition's root,
-    `length` its size in bytes. `text` says how lines of a text file become fields.
+    `path` is the file as `fs` names it, `key` its path below the table's or partition's root, or
+    below `root` (a URI) while it is staged; `length` its size in bytes. `text` says how lines of a
+    text file become fields.
     """
 
     fs: pafs.FileSystem
@@ -39,6 +40,7 @@ class PlainFile:
     length: int
     format: FileFormat
     text: TextForm = DEFAULT_TEXT
+    root: str | None = None
 
 
 def plain_files(
@@ -87,11 +89,12 @@ def plain_files(
     return tuple(
         PlainFile(
             fs=fs,
-            path=f"{root}/{entry.path}",
+            path=f"{root if entry.root is None else open_location(entry.root)[1]}/{entry.path}",
             key=entry.path,
             length=entry.size_bytes,
             format=format_,
             text=text,
+            root=entry.root,
         )
         for entry in _entries(state)
     )

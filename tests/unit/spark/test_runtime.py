@@ -14,7 +14,7 @@ from airflow_hiveacid.jobs.specs import DeleteSpec, JobSpec
 from contract.fake_client import FakeClient
 from contract.fake_metastore import FakeMetastore
 from contract.manual_clock import ManualClock
-from spark_apps import runtime
+from airflow_hiveacid.spark import runtime
 
 if TYPE_CHECKING:
     from pathlib import Path
