@@ -112,8 +112,9 @@ class HiveAcidTransactionOperator(HiveAcidChangeOperator):
             where = f"statements[{at}]"
             if isinstance(entry, Mapping):
                 early.check(_check_shape, **{where: _without_values(entry)})
-                ((kind, values),) = entry.items()
-                _check_values(early, kind, values, f"{where}[{kind!r}]", self._nulls.get(at, ()))
+                nulls = self._nulls.get(at, frozenset())
+                for kind, values in entry.items():
+                    _check_values(early, kind, values, f"{where}[{kind!r}]", nulls)
             elif isinstance(entry, str) and not entry.endswith(_SQL_FILE):
                 is_known = arguments.is_settled(self.database)
                 early.check(self._of_text, **{where: entry} if is_known else {})
@@ -124,7 +125,7 @@ def _check_values(
     kind: str,
     values: object,
     where: str,
-    nulls: Sequence[str] | frozenset[str],
+    nulls: frozenset[str],
 ) -> None:
     if not isinstance(values, Mapping):
         return  # what another task returns

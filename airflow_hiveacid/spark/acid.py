@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 _FRAME = SourceSpec()  # the rows come from a frame of the program's
 
 _UNDECLARED = (
-    "the program {does} {table}, which its task does not name: add it to {where} of"
+    "the program {does} {table}, which its task does not name for that: add it to {where} of"
     " HiveAcidPySparkOperator. All tables are locked before the first one is read"
 )
 
@@ -322,7 +322,7 @@ def run(program: Program) -> None:
     When somebody overtakes its transaction before anything is published it is called again, as it
     is when the task is tried again.
     """
-    parser = argparse.ArgumentParser(add_help=False)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--spec", required=True)
     given, own = parser.parse_known_args()
     sys.argv[1:] = own

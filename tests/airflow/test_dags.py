@@ -34,8 +34,14 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "dags"
-EXAMPLE_FILES = ("readme", "sql", "compaction")
-EXAMPLES = ("merge_customers", "change_customers", "compact_customers")
+EXAMPLE_FILES = ("readme", "sql", "transaction", "program", "compaction")
+EXAMPLES = (
+    "merge_customers",
+    "change_customers",
+    "settle_orders",
+    "merge_orders",
+    "compact_customers",
+)
 CHANGES = "file:///changes"
 
 
