@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.jobs.specs import DeleteSpec
+from airflow_hiveacid.spark.runtime import main
 from airflow_hiveacid.spark.statements.planned import planned
 from airflow_hiveacid.spark.writing.job import run_changes
-from airflow_hiveacid.spark.runtime import main
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.results import JobResult

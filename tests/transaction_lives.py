@@ -88,9 +88,7 @@ class Life:
             *[self.copy] * 2,
             self.overwrite,
         ]
-        return TransactionSpec(
-            statements=tuple(self.random.choice(verbs)() for _ in range(count))
-        )
+        return TransactionSpec(statements=tuple(self.random.choice(verbs)() for _ in range(count)))
 
     def take_back(self) -> None:
         """The last transaction was none."""
@@ -170,7 +168,7 @@ class Life:
         shift = 1000 + self.next_id
         self.next_id += 2000
         self.tables[to] += [(i + shift, v, p) for i, v, p in self.tables[come] if i % 2 == 0]
-        query = f"SELECT id + {shift} AS id, v, p FROM n WHERE id % 2 = 0"  # noqa: S608
+        query = f"SELECT id + {shift} AS id, v, p FROM n WHERE id % 2 = 0"
         source = SourceSpec(tables={"n": self.name(come)}, query=query)
         return InsertSpec(target=self.name(to), source=source)
 

@@ -300,10 +300,10 @@ class StatementOrderError(InputError):
     def __init__(self, *, table: object, statement: int, overwriting: int) -> None:
         self.table, self.statement, self.overwriting = table, statement, overwriting
         super().__init__(
-            f"statement {statement} changes table {table}, which statement {overwriting} of the same"
-            " transaction overwrites: readers take an overwrite's files for all that a transaction"
-            f" has written there. Make statement {statement} a part of the overwrite's query, put it"
-            " before the overwrite, or give it a transaction of its own"
+            f"statement {statement} changes table {table}, which statement {overwriting} of the"
+            " same transaction overwrites: readers take an overwrite's files for all that a"
+            f" transaction has written there. Make statement {statement} a part of the overwrite's"
+            " query, put it before the overwrite, or give it a transaction of its own"
         )
 
 

@@ -17,13 +17,13 @@ from airflow_hiveacid.jobs.specs import (
     CompactSpec,
     InsertMode,
 )
-from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan import statement_arguments as statements
-from airflow_hiveacid.plan.arguments import LEFT_OUT
 from airflow_hiveacid.operators.change import HiveAcidChangeOperator
 from airflow_hiveacid.operators.plan_text import cleaning_lines, compaction_lines
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.statement_specs import statement_spec
+from airflow_hiveacid.plan import arguments
+from airflow_hiveacid.plan import statement_arguments as statements
+from airflow_hiveacid.plan.arguments import LEFT_OUT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -50,9 +50,7 @@ class HiveAcidPySparkOperator(HiveAcidChangeOperator):
         overwrites: Sequence[str] = (),
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
-        super().__init__(
-            application=application, application_args=list(application_args), **kwargs
-        )
+        super().__init__(application=application, application_args=list(application_args), **kwargs)
         self.reads = reads
         self.inserts = inserts
         self.changes = changes
@@ -83,15 +81,15 @@ class HiveAcidPySparkOperator(HiveAcidChangeOperator):
         if not any(found[name] for name in _WRITTEN):
             raise ConfigurationError(
                 "the program may write no table: name those that it writes in inserts, changes or"
-                " overwrites. A program that only reads needs no task of this kind (`read_snapshot`)"
+                " overwrites. One that only reads needs no such task (`read_snapshot`)"
             )
         seen: dict[str, str] = {}
         for name, tables in found.items():
             for table in tables:
                 if table in seen:
                     raise ConfigurationError(
-                        f"{name} and {seen[table]} both name {table}; name it once, by the most that"
-                        " is done to it"
+                        f"{name} and {seen[table]} both name {table}; name it once, by the most"
+                        " that is done to it"
                     )
                 seen[table] = name
         return found

@@ -30,7 +30,6 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.packager import application_path, cached_archive
 from airflow_hiveacid.jobs.specs import JobSpec
-from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.operators.kill import abort_attempt, stop_processes
 from airflow_hiveacid.operators.outcome import judge, summary
 from airflow_hiveacid.operators.outlets import describe_outlets
@@ -39,6 +38,7 @@ from airflow_hiveacid.operators.resumption import Resumable
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.operators.run_identity import generation_of, key_of, note_delivered
 from airflow_hiveacid.operators.spark_target import SparkTarget, spark_on_path
+from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
     import subprocess

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError
 from airflow_hiveacid.jobs.specs import CompactSpec, TransactionSpec
-from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan import statement_arguments as parts
 from airflow_hiveacid.operators.change import HiveAcidChangeOperator
 from airflow_hiveacid.operators.statement_specs import check_names, reads_of, statement_spec
+from airflow_hiveacid.plan import arguments
+from airflow_hiveacid.plan import statement_arguments as parts
 from airflow_hiveacid.plan.transactions import check_order, steps_of
 from airflow_hiveacid.sql.script import read_script
 

@@ -81,11 +81,8 @@ def steps_of(statements: Sequence[StatementSpec]) -> list[Step]:
     return [
         Step(
             table=statement.target.lower(),
-            replaces=isinstance(statement, InsertSpec)
-            and statement.mode is InsertMode.OVERWRITE,
-            partition=number
-            if isinstance(statement, InsertSpec) and statement.partition
-            else None,
+            replaces=isinstance(statement, InsertSpec) and statement.mode is InsertMode.OVERWRITE,
+            partition=number if isinstance(statement, InsertSpec) and statement.partition else None,
         )
         for number, statement in enumerate(statements)
     ]

@@ -25,7 +25,8 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import ConfigurationError
@@ -67,19 +68,16 @@ if TYPE_CHECKING:
 
     Program = Callable[[SparkSession, "Metastore"], object]
 
-_FRAME = SourceSpec()  # the rows come from a frame of the program's
+_FRAME: Final = SourceSpec()  # the rows come from a frame of the program's
 
-_UNDECLARED = (
+_UNDECLARED: Final = (
     "the program {does} {table}, which its task does not name for that: add it to {where} of"
     " HiveAcidPySparkOperator. All tables are locked before the first one is read"
 )
 
 
 class AlreadyDoneError(Exception):
-    """An earlier try of the task has committed the transaction; `run` answers what it did.
-
-    Let it pass. It is no failure.
-    """
+    """An earlier try of the task has committed it. This is no failure: let it pass to `run`."""
 
 
 class Metastore:
@@ -93,6 +91,24 @@ class Metastore:
         self.rank = rank
         self.has_begun = False
         self.result: JobResult | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Declared:
+    """A table that the task names, and the most that may be done to it."""
+
+    table: TableInfo
+    operation: DataOperation
+
+
+_INSERT: Final = frozenset({DataOperation.INSERT})
+_CHANGE: Final = _INSERT | {DataOperation.UPDATE, DataOperation.DELETE}
+_ALLOWED: Final[Mapping[DataOperation, frozenset[DataOperation]]] = {
+    DataOperation.SELECT: frozenset(),
+    DataOperation.INSERT: _INSERT,
+    DataOperation.UPDATE: _CHANGE,
+    DataOperation.OVERWRITE: _CHANGE | {DataOperation.OVERWRITE},
+}
 
 
 class Transaction:
@@ -233,23 +249,6 @@ class Transaction:
         return found
 
 
-class _Declared:
-    """A table that the task names, and the most that may be done to it."""
-
-    def __init__(self, table: TableInfo, operation: DataOperation) -> None:
-        self.table, self.operation = table, operation
-
-
-_INSERT = frozenset({DataOperation.INSERT})
-_CHANGE = _INSERT | {DataOperation.UPDATE, DataOperation.DELETE}
-_ALLOWED: Mapping[DataOperation, frozenset[DataOperation]] = {
-    DataOperation.SELECT: frozenset(),
-    DataOperation.INSERT: _INSERT,
-    DataOperation.UPDATE: _CHANGE,
-    DataOperation.OVERWRITE: _CHANGE | {DataOperation.OVERWRITE},
-}
-
-
 @contextmanager
 def transaction(spark: SparkSession, metastore: Metastore) -> Iterator[Transaction]:
     """Run a block as the program's one transaction: committed when it ends, undone when it raises.
@@ -311,7 +310,7 @@ def _declared_tables(job: JobContext) -> dict[TableRef, _Declared]:
                 table = job.changeable_table(name, "a change of rows")
             else:
                 table = job.insertable_table(name)
-            found[table.ref] = _Declared(table, operation)
+            found[table.ref] = _Declared(table=table, operation=operation)
     return found
 
 

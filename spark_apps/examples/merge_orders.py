@@ -31,7 +31,11 @@ def merge_orders(spark: SparkSession, metastore: acid.Metastore) -> None:
             keys=["id"],
             clauses=[
                 {"when": "matched", "action": "update", "set": {"total": "t.total + s.amount"}},
-                {"when": "not_matched", "action": "insert", "set": {"id": "s.id", "total": "s.amount"}},
+                {
+                    "when": "not_matched",
+                    "action": "insert",
+                    "set": {"id": "s.id", "total": "s.amount"},
+                },
             ],
         )
         # A transaction reads what it has written: these totals are the new ones.

@@ -130,7 +130,7 @@ def test_what_templates_make_of_statements_is_checked_before_anything_is_submitt
         "INSERT OVERWRITE TABLE {{ 'demo.t' }} VALUES (1)",
         {"update": {"table": "demo.t", "assignments": {"a": "1"}}},
     ]
-    with pytest.raises(StatementOrderError, match="statement 2 changes table demo.t"):
+    with pytest.raises(StatementOrderError, match=r"statement 2 changes table demo\.t"):
         run_task(of(spark, statements))
     assert spark.calls == []
 

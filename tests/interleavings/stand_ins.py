@@ -127,6 +127,7 @@ def _resolve_target(
     table: TableInfo,
     snapshot: Snapshot,
     touched: Touched | None = None,
+    *,
     staged: object = None,
 ) -> Target:
     del spark, staged

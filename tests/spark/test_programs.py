@@ -144,7 +144,11 @@ def test_who_is_overtaken_runs_again_from_its_beginning(shop: Lab) -> None:
     ("body", "error", "message"),
     [
         (lambda txn, db: txn.read(f"{db}.log"), ConfigurationError, "add it to reads"),
-        (lambda txn, db: txn.delete(f"{db}.log", where="true"), ConfigurationError, "does not name"),
+        (
+            lambda txn, db: txn.delete(f"{db}.log", where="true"),
+            ConfigurationError,
+            "does not name",
+        ),
         (
             lambda txn, db: txn.insert(f"{db}.t", txn.read(f"{db}.t"), overwrite=True),
             ConfigurationError,
@@ -214,9 +218,7 @@ def test_a_kill_ends_a_program_wherever_it_is(shop: Lab) -> None:
 
     def killed(step: str) -> None:
         if step == "staged":
-            abort_job(
-                shop.client, f"{shop.db}/program", AttemptId.new(9), [shop.info("t").ref]
-            )
+            abort_job(shop.client, f"{shop.db}/program", AttemptId.new(9), [shop.info("t").ref])
 
     def body(txn: acid.Transaction) -> None:
         txn.delete(f"{shop.db}.t", where="true")
@@ -234,7 +236,12 @@ def test_the_example_runs_as_its_task_runs_it(lab4: Lab, tmp_path: Path) -> None
     for name, columns in {
         "orders": {"customer": "bigint", "amount": "int", "day": "date"},
         "customers": {"id": "bigint", "total": "bigint"},
-        "audit": {"day": "string", "new_customers": "bigint", "old_customers": "bigint", "rich": "bigint"},
+        "audit": {
+            "day": "string",
+            "new_customers": "bigint",
+            "old_customers": "bigint",
+            "rich": "bigint",
+        },
     }.items():
         in_demo(lab4).table(name, columns)
     demo = in_demo(lab4)

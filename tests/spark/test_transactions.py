@@ -134,9 +134,7 @@ def inserts(lab: Lab, name: str, *rows: Row, mode: InsertMode = InsertMode.APPEN
 
 
 def merges(lab: Lab, name: str, *rows: Row) -> StatementSpec:
-    return MergeSpec(
-        target=f"{lab.db}.{name}", source=values(*rows), keys=("id",), clauses=UPSERT
-    )
+    return MergeSpec(target=f"{lab.db}.{name}", source=values(*rows), keys=("id",), clauses=UPSERT)
 
 
 def test_each_statement_is_told_in_the_result_and_has_an_id_of_its_own(pair: Lab) -> None:

@@ -114,6 +114,7 @@ def resolve_target(  # noqa: PLR0913 - each is a part of what is seen
     table: TableInfo,
     snapshot: Snapshot,
     touched: Touched | None = None,
+    *,
     staged: Staged | None = None,
 ) -> Target:
     """A table (or some of its partitions) under a snapshot. Directories are listed when needed.

@@ -211,9 +211,7 @@ def _both(one: TableAccess, other: TableAccess) -> TableAccess:
     names = None
     if one.partitions is not None and other.partitions is not None:
         names = nameable(tuple(sorted({*one.partitions, *other.partitions}, key=str)))
-    return dataclasses.replace(
-        one, operations=one.operations | other.operations, partitions=names
-    )
+    return dataclasses.replace(one, operations=one.operations | other.operations, partitions=names)
 
 
 def _tables_read(job: JobContext, changes: Sequence[Change]) -> list[TableInfo]:

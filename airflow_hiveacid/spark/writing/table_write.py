@@ -170,9 +170,7 @@ class TableWrite:
         Raises:
             OvertakenError: as `check_not_overtaken`.
         """
-        known = self._access.partitions or (
-            () if self.table.is_partitioned else (PartitionName(),)
-        )
+        known = self._access.partitions or (() if self.table.is_partitioned else (PartitionName(),))
         seen = self._txn.snapshot.write_ids(self.table.ref)
         if is_overtaken(seen, self.write_id):
             self.check_not_overtaken(self._client.get_partitions(self.table, known))

@@ -52,6 +52,7 @@ from airflow_hiveacid.spark.writing.writers import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.jobs.specs import SourceSpec
     from airflow_hiveacid.spark.writing.context import JobContext
     from airflow_hiveacid.spark.writing.write import Write
@@ -116,7 +117,7 @@ class Work:
             table,
             self._write.txn.snapshot,
             touched,
-            None if part is None else part.staged,
+            staged=None if part is None else part.staged,
         )
 
     def run(self, change: Change, touched: Touched) -> StatementResult:
@@ -166,9 +167,7 @@ class Work:
             token=part.token(statement),
             insert_directory=BaseName(write_id=part.write_id) if overwrite else delta,
             delete_directory=dataclasses.replace(delta, is_delete=True),
-            options=writer_options(
-                target.table, self._job.client.generation, is_base=overwrite
-            ),
+            options=writer_options(target.table, self._job.client.generation, is_base=overwrite),
             given=(),
             locations=target.elsewhere,
         )
@@ -193,7 +192,7 @@ class Work:
     def _result(self) -> JobResult:
         job, txn = self._job, self._write.txn
         results, directories = self._results, self._write.directories
-        details = {"directories": [d.final_path for d in directories]}
+        details: dict[str, JsonValue] = {"directories": [d.final_path for d in directories]}
         one = results[0] if len(results) == 1 else None
         if job.spec.has_statements:
             details["statements"] = [to_json(result) for result in results]

@@ -5,7 +5,7 @@ downwards; each method brings all tables to the next state:
 
 | state | what is true |
 | --- | --- |
-| begun | the transaction has its locks and its snapshot; the tables are still as they were checked |
+| begun | the transaction has its locks and its snapshot; the tables are as they were checked |
 | staged | every file of a statement is written, where no reader looks |
 | registered | the metastore knows which partitions change |
 | verified | it has just said that the transaction is open; nobody's newer base hides what comes |
