@@ -296,7 +296,7 @@ def test_what_cannot_be_taken_back_of_one_table_keeps_no_other(
     real = Staging.discard
     monkeypatch.setattr(Staging, "discard", lambda s: fail(s) if s.location == first else real(s))
     with pytest.raises(DeadError):
-        replace(both, at={"staged": die}).run()
+        replace(both, at={"registered": die}).run()
     assert directories(both.tables[1]) == set()
 
 
