@@ -198,6 +198,17 @@ def test_the_readme_shows_the_examples_as_they_are() -> None:
     assert shown == [ast.dump(code) for code in examples]
 
 
+def test_the_readme_shows_the_example_program_as_it_is() -> None:
+    program = REPOSITORY / "spark_apps" / "examples" / "merge_orders.py"
+    blocks = re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.DOTALL)
+    (shown,) = (ast.parse(block) for block in blocks if "acid.transaction(" in block)
+    stories = [
+        [ast.dump(node) for node in code.body if isinstance(node, ast.FunctionDef)]
+        for code in (shown, ast.parse(program.read_text()))
+    ]
+    assert stories[0] == stories[1]
+
+
 def test_what_the_first_example_changes_wakes_the_second(dag_bag: DagBag) -> None:
     (told,) = dag_bag.dags["merge_customers"].get_task("merge").outlets
     (heard,) = dag_bag.dags["compact_customers"].timetable.asset_condition.objects
