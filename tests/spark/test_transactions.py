@@ -184,9 +184,14 @@ def test_an_overwrite_replaces_what_the_transaction_has_written_before(pair: Lab
             target=f"{pair.db}.u",
             source=SourceSpec(tables={"n": f"{pair.db}.t"}, query="SELECT * FROM n"),
         ),
+        DeleteSpec(
+            target=f"{pair.db}.u",
+            where="id IN (SELECT n.id FROM n WHERE n.v = 300)",
+            tables={"n": f"{pair.db}.t"},
+        ),
     )
     assert pair.rows("t") == [(1, 200, 1), (2, 300, 2)]
-    assert pair.rows("u") == [(1, 1, 1), (1, 200, 1), (2, 300, 2)]
+    assert pair.rows("u") == [(1, 1, 1), (1, 200, 1)]
     assert pair.directories("t") == ["base_0000002", "delta_0000001_0000001_0000"]
 
 
