@@ -37,8 +37,10 @@ def get_provider_info() -> dict[str, Any]:
             _modules(
                 "airflow_hiveacid.operators.create_table",
                 "airflow_hiveacid.operators.hive_acid",
+                "airflow_hiveacid.operators.pyspark",
                 "airflow_hiveacid.operators.spark_app",
                 "airflow_hiveacid.operators.sql",
+                "airflow_hiveacid.operators.transaction",
             )
         ],
         "sensors": [_modules("airflow_hiveacid.sensors.hive_acid")],

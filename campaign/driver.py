@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.jobs.specs import JobSpec
+from airflow_hiveacid.spark.runtime import run_spec
 from airflow_hiveacid.spark.session import open_session
 from campaign.box import Box
 from spark_apps.clean import clean
@@ -22,7 +23,6 @@ from spark_apps.compact import compact
 from spark_apps.delete import delete
 from spark_apps.insert import insert
 from spark_apps.merge import merge
-from spark_apps.runtime import run_spec
 from spark_apps.update import update
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_apps.runtime import Story
+    from airflow_hiveacid.spark.runtime import Story
 
 _STORIES: Final[Mapping[str, Story]] = {
     "clean": clean,

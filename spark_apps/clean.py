@@ -11,7 +11,7 @@ from airflow_hiveacid.spark.maintenance.clean import Cleaner, CleaningOutcome
 from airflow_hiveacid.spark.maintenance.overview import Overview
 from airflow_hiveacid.spark.maintenance.side_by_side import each_partition
 from airflow_hiveacid.spark.reading.target import partitions_of
-from spark_apps.runtime import main
+from airflow_hiveacid.spark.runtime import main
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

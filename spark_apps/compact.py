@@ -16,7 +16,7 @@ from airflow_hiveacid.jobs.specs import CompactSpec
 from airflow_hiveacid.spark.maintenance.compact import CompactionOutcome, Compactor
 from airflow_hiveacid.spark.maintenance.side_by_side import each_partition
 from airflow_hiveacid.spark.reading.target import partitions_of
-from spark_apps.runtime import main
+from airflow_hiveacid.spark.runtime import main
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.jobs.specs import DeleteSpec
-from airflow_hiveacid.spark.statements.change import change_events, plan_change
-from airflow_hiveacid.spark.writing.job import Change, run_change
-from spark_apps.runtime import main
+from airflow_hiveacid.spark.runtime import main
+from airflow_hiveacid.spark.statements.planned import planned
+from airflow_hiveacid.spark.writing.job import run_changes
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.results import JobResult
@@ -17,20 +16,7 @@ if TYPE_CHECKING:
 
 def delete(job: JobContext) -> JobResult:
     """Run one DELETE as one transaction."""
-    spec = job.job_of(DeleteSpec)
-    table = job.changeable_table(spec.target, "DELETE")
-    job.show_shapes(spec.tables)
-    program = plan_change(job.spark, table, spec)
-    return run_change(
-        job,
-        Change(
-            table=table,
-            operations=frozenset({DataOperation.DELETE}),
-            make_events=lambda target, _rows: change_events(program, target),
-            tables=spec.tables,
-            partitions=job.partitions_touched(table, spec.where, program.moment),
-        ),
-    )
+    return run_changes(job, planned(job, [job.job_of(DeleteSpec)]))
 
 
 if __name__ == "__main__":

@@ -83,7 +83,8 @@ else:
     result = JobResult(kind=spec.kind, job_key=plan["job_key"] or spec.job_key,
                        status=JobStatus(plan["status"]), table=spec.job.target, txn_id=7,
                        write_ids={{spec.job.target: 3}}, rows=RowCounts(inserted=1, updated=2),
-                       partitions=("month=1",), files=4, size_bytes=500, seconds=1.5)
+                       partitions=("month=1",), files=4, size_bytes=500, seconds=1.5,
+                       details=plan["details"])
 if plan["answers"]:
     path = pathlib.Path(spec.result_uri.removeprefix("file:"))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -104,6 +105,7 @@ class FakeSpark:
             "error": None,
             "status": "committed",
             "job_key": None,
+            "details": {},
             "answers": True,
             "cut": None,
             "version": CONTRACT_VERSION,

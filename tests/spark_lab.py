@@ -48,6 +48,7 @@ from spark_apps.compact import compact
 from spark_apps.delete import delete
 from spark_apps.insert import insert
 from spark_apps.merge import merge
+from spark_apps.transaction import transaction
 from spark_apps.update import update
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ STORIES = {
     "update": update,
     "delete": delete,
     "merge": merge,
+    "transaction": transaction,
     "compact": compact,
     "clean": clean,
 }

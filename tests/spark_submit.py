@@ -14,7 +14,7 @@ import pyspark
 
 from airflow_hiveacid.jobs.packager import application_path, build_archive
 from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs import Job, JobSpec
+from airflow_hiveacid.jobs.specs import Job, JobSpec, ProgramSpec
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
@@ -63,8 +63,9 @@ def submit(
             *("--executor-memory", "512m"),
             *("--py-files", str(archive)),
             *("--files", str(folder / "spec.json")),
-            str(application_path(spec.kind)),
+            job.application if isinstance(job, ProgramSpec) else str(application_path(spec.kind)),
             *("--spec", "spec.json"),
+            *(job.arguments if isinstance(job, ProgramSpec) else ()),
         ],
         capture_output=True,
         text=True,

@@ -28,12 +28,14 @@ if TYPE_CHECKING:
 class FileEntry:
     """One file of a listing; `path` is relative to the root, components separated by `/`.
 
-    `modified_s` is seconds since 1970 UTC, None where the file system does not say.
+    `modified_s` is seconds since 1970 UTC, None where the file system does not say. `root` is the
+    URI of the root of a file that is not yet where the listing has it: somebody has staged it.
     """
 
     path: str
     size_bytes: int
     modified_s: float | None = None
+    root: str | None = None
 
     @property
     def name(self) -> str:

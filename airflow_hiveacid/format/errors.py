@@ -12,6 +12,7 @@
     |  |- UnknownColumnError           |- PartitionColumnUpdateError |- BucketColumnUpdateError
     |  |- TypeMismatchError            |- StructFieldsError          |- ExpressionError
     |  |- SourceUnreadableError
+    |  |- StatementOrderError          statements that no one transaction can hold in this order
     |  |- MergeCardinalityError        two source rows for one target row
     |  |- RerunRefusedError            the job was done before
     |  `- StatementChangedError        the job was done before, with another statement
@@ -290,6 +291,19 @@ class MergeCardinalityError(_TableError):
             table=table,
             detail=f"{count} target row(s) are matched by more than one source row (first:"
             f" {example}); nothing was written. Make the source unique on the join keys",
+        )
+
+
+class StatementOrderError(InputError):
+    """Statements of one transaction that its files could not tell apart, in this order."""
+
+    def __init__(self, *, table: object, statement: int, overwriting: int) -> None:
+        self.table, self.statement, self.overwriting = table, statement, overwriting
+        super().__init__(
+            f"statement {statement} changes table {table}, which statement {overwriting} of the"
+            " same transaction overwrites: readers take an overwrite's files for all that a"
+            f" transaction has written there. Make statement {statement} a part of the overwrite's"
+            " query, put it before the overwrite, or give it a transaction of its own"
         )
 
 

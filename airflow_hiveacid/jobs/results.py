@@ -62,6 +62,21 @@ class RowCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StatementResult:
+    """What one statement of a transaction did; in the result's details, as `statements`.
+
+    A later statement may have replaced what this one wrote: then it counts here, and is not there.
+    """
+
+    kind: str
+    table: str
+    rows: RowCounts
+    partitions: tuple[str, ...] = ()
+    files: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobError:
     """A typed error on its way back: class name and message."""
 
@@ -70,10 +85,11 @@ class JobError:
 
     @classmethod
     def of(cls, error: BaseException) -> Self:
-        """Describe an error; classes outside the tree keep their name in the message."""
+        """Describe an error, with its notes; classes outside the tree keep their name in it."""
+        text = "\n".join([str(error), *getattr(error, "__notes__", ())])
         if isinstance(error, HiveAcidError):
-            return cls(type=type(error).__name__, message=str(error))
-        return cls(type="JobFailedError", message=f"{type(error).__name__}: {error}")
+            return cls(type=type(error).__name__, message=text)
+        return cls(type="JobFailedError", message=f"{type(error).__name__}: {text}")
 
     def rebuild(self) -> HiveAcidError:
         """The error again, to be raised on the operator's side."""

@@ -201,16 +201,75 @@ class CleanSpec:
     dry_run: bool = False
 
 
-Job = InsertSpec | MergeSpec | UpdateSpec | DeleteSpec | CompactSpec | CleanSpec
+StatementSpec = InsertSpec | MergeSpec | UpdateSpec | DeleteSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionSpec:
+    """Statements that are committed together or not at all.
+
+    They are done in this order, each on what the earlier ones have left of the tables, and of
+    everybody else's changes all see the same.
+    """
+
+    statements: tuple[StatementSpec, ...]
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The tables that are written, each once, in the order of their first statements."""
+        return tuple(dict.fromkeys(statement.target for statement in self.statements))
+
+    @property
+    def target(self) -> str:
+        """The same for people."""
+        return ", ".join(self.targets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramSpec:
+    """A PySpark program of the user's, with the tables that its one transaction may touch.
+
+    `inserts` are only inserted into, the rows of `changes` are changed in any way, `overwrites` may
+    be overwritten too; `reads` are read beside these. `digest` stands for the program's text, empty
+    where the operator cannot read it.
+    """
+
+    application: str
+    arguments: tuple[str, ...] = ()
+    digest: str = ""
+    reads: tuple[str, ...] = ()
+    inserts: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    overwrites: tuple[str, ...] = ()
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The tables that may be written, each once."""
+        return tuple(dict.fromkeys((*self.inserts, *self.changes, *self.overwrites)))
+
+    @property
+    def target(self) -> str:
+        """The same for people."""
+        return ", ".join(self.targets)
+
+
+Job = StatementSpec | TransactionSpec | ProgramSpec | CompactSpec | CleanSpec
 
 JOB_KINDS: Final[Mapping[str, type[Job]]] = {
     "insert": InsertSpec,
     "merge": MergeSpec,
     "update": UpdateSpec,
     "delete": DeleteSpec,
+    "transaction": TransactionSpec,
+    "program": ProgramSpec,
     "compact": CompactSpec,
     "clean": CleanSpec,
 }
+
+
+def kind_of(job: Job) -> str:
+    """A job's name: `merge`, `compact` and so on."""
+    return next(kind for kind, cls in JOB_KINDS.items() if type(job) is cls)
 
 
 class OnRerun(enum.Enum):
@@ -256,17 +315,31 @@ class JobSpec:
             >>> sorted(JobSpec(job_key="k", metastore=metastore, job=job).statement)
             ['kind', 'tables', 'target', 'where']
         """
-        parts = to_json(self.job)
-        if not isinstance(parts, dict):
-            raise TypeError("a job is an object")
-        if isinstance(source := parts.pop("source", None), dict):
-            parts |= {f"source.{name}": value for name, value in source.items()}
-        return {name: _digest(value) for name, value in {"kind": self.kind, **parts}.items()}
+        if not isinstance(self.job, TransactionSpec):
+            return _digests(self.job)
+        every = {"kind": _digest(self.kind)}
+        for number, statement in enumerate(self.job.statements, start=1):
+            every |= {f"{number}.{part}": text for part, text in _digests(statement).items()}
+        return every
 
     @property
     def kind(self) -> str:
-        """The job's name: `merge`, `compact` and so on."""
-        return next(kind for kind, cls in JOB_KINDS.items() if type(self.job) is cls)
+        """The job's name (`kind_of`)."""
+        return kind_of(self.job)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The tables that the job is about."""
+        match self.job:
+            case TransactionSpec() | ProgramSpec():
+                return self.job.targets
+            case _:
+                return (self.job.target,)
+
+    @property
+    def has_statements(self) -> bool:
+        """Whether the result tells of each statement."""
+        return isinstance(self.job, TransactionSpec | ProgramSpec)
 
     def dump(self) -> str:
         """Write the spec as JSON text."""
@@ -319,6 +392,16 @@ class _Envelope:
     lock_timeout_s: float
     heartbeat_s: float | None
     result_uri: str | None
+
+
+def _digests(job: Job) -> dict[str, str]:
+    """A digest of each part of a job that is one statement."""
+    parts = to_json(job)
+    if not isinstance(parts, dict):
+        raise TypeError("a job is an object")
+    if isinstance(source := parts.pop("source", None), dict):
+        parts |= {f"source.{name}": value for name, value in source.items()}
+    return {name: _digest(value) for name, value in {"kind": kind_of(job), **parts}.items()}
 
 
 def _digest(value: JsonValue) -> str:

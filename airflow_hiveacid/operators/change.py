@@ -6,8 +6,8 @@ from functools import partial as bind
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.jobs.specs import OnRerun
-from airflow_hiveacid.operators import arguments
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
+from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.operators import arguments
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
+from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,24 +15,22 @@ from airflow_hiveacid.jobs.specs import (
     ColumnMatch,
     CompactionChoice,
     CompactSpec,
-    DeleteSpec,
     InsertMode,
-    InsertSpec,
-    MergeSpec,
-    UpdateSpec,
 )
-from airflow_hiveacid.operators import arguments
-from airflow_hiveacid.operators import statement_arguments as statements
-from airflow_hiveacid.operators.arguments import LEFT_OUT
 from airflow_hiveacid.operators.change import HiveAcidChangeOperator
 from airflow_hiveacid.operators.plan_text import cleaning_lines, compaction_lines
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
+from airflow_hiveacid.operators.statement_specs import statement_spec
+from airflow_hiveacid.plan import arguments
+from airflow_hiveacid.plan import statement_arguments as statements
+from airflow_hiveacid.plan.arguments import LEFT_OUT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.operators.arguments import LeftOut
+    from airflow_hiveacid.jobs.specs import StatementSpec
+    from airflow_hiveacid.plan.arguments import LeftOut
 
 
 class HiveAcidMergeOperator(HiveAcidChangeOperator):
@@ -89,14 +87,17 @@ class HiveAcidMergeOperator(HiveAcidChangeOperator):
         statements.check_clauses_early(early, clauses)
         early.check(arguments.optional_condition, condition=condition)
 
-    def build_job(self) -> MergeSpec:
+    def build_job(self) -> StatementSpec:
         """The merge that the rendered arguments describe."""
-        return MergeSpec(
-            target=arguments.table_name(self.table),
-            source=statements.source_spec(self.source),
-            keys=statements.key_names(self.keys),
-            clauses=statements.merge_clauses(self.clauses),
-            condition=arguments.optional_condition(self.condition, "condition"),
+        return statement_spec(
+            "merge",
+            {
+                "table": self.table,
+                "source": self.source,
+                "keys": self.keys,
+                "clauses": self.clauses,
+                "condition": self.condition,
+            },
         )
 
 
@@ -152,15 +153,19 @@ class HiveAcidInsertOperator(HiveAcidChangeOperator):
         statements.check_partition_early(early, partition, self._nulls)
         early.check(bind(arguments.choice, ColumnMatch), match=match)
 
-    def build_job(self) -> InsertSpec:
+    def build_job(self) -> StatementSpec:
         """The insert that the rendered arguments describe."""
-        return InsertSpec(
-            target=arguments.table_name(self.table),
-            source=statements.source_spec(self.source),
-            mode=arguments.choice(InsertMode, self.mode, "mode"),
-            columns=arguments.names(self.columns, "columns"),
-            partition=statements.partition_values(self.partition, nulls=self._nulls),
-            match=arguments.choice(ColumnMatch, self.match, "match"),
+        return statement_spec(
+            "insert",
+            {
+                "table": self.table,
+                "source": self.source,
+                "mode": self.mode,
+                "columns": self.columns,
+                "partition": self.partition,
+                "match": self.match,
+            },
+            nulls=self._nulls,
         )
 
 
@@ -202,12 +207,11 @@ class HiveAcidUpdateOperator(HiveAcidChangeOperator):
         early.check(arguments.assignments, assignments=assignments)
         early.check(arguments.optional_condition, where=where)
 
-    def build_job(self) -> UpdateSpec:
+    def build_job(self) -> StatementSpec:
         """The update that the rendered arguments describe."""
-        return UpdateSpec(
-            target=arguments.table_name(self.table),
-            set=arguments.assignments(self.assignments, "assignments"),
-            where=arguments.optional_condition(self.where, "where"),
+        return statement_spec(
+            "update",
+            {"table": self.table, "assignments": self.assignments, "where": self.where},
         )
 
 
@@ -236,12 +240,9 @@ class HiveAcidDeleteOperator(HiveAcidChangeOperator):
         early.check(arguments.table_name, table=table)
         early.check(arguments.optional_condition, where=where)
 
-    def build_job(self) -> DeleteSpec:
+    def build_job(self) -> StatementSpec:
         """The delete that the rendered arguments describe."""
-        return DeleteSpec(
-            target=arguments.table_name(self.table),
-            where=arguments.optional_condition(self.where, "where"),
-        )
+        return statement_spec("delete", {"table": self.table, "where": self.where})
 
 
 class HiveAcidCompactOperator(HiveAcidSparkOperator):

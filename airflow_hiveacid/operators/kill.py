@@ -75,9 +75,9 @@ def _abort(spec: JobSpec) -> None:
         call_timeout_s=min(_CALL_S, spec.metastore.call_timeout_s),
     )
     try:
-        attempt, table = AttemptId.parse(spec.attempt), TableRef.parse(spec.job.target)
+        attempt, tables = AttemptId.parse(spec.attempt), map(TableRef.parse, spec.targets)
         with connect(endpoint) as client:
-            for txn_id in abort_job(client, spec.job_key, attempt, [table]):
+            for txn_id in abort_job(client, spec.job_key, attempt, tables):
                 _log.info("aborted txn_id=%s of killed job_key=%s", txn_id, spec.job_key)
     except Exception as error:  # noqa: BLE001 - edge of a thread; the processes have to end anyhow
         _log.warning(

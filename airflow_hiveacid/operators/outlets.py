@@ -24,7 +24,8 @@ def describe_outlets(
 ) -> None:
     """Put the gist of the results into the events of a task's outlets.
 
-    Of several jobs, that of each which changed something, as a list under `statements`.
+    Of several jobs, that of each which changed something, as a list under `statements`; of a
+    transaction, that of each of its statements.
     """
     news = [_gist(result) for spec, result in done if _is_news(spec, result)]
     if not news:
@@ -39,6 +40,21 @@ def describe_outlets(
 
 
 def _gist(result: JobResult) -> dict[str, JsonValue]:
+    statements = result.details.get("statements")
+    if isinstance(statements, list):
+        return {
+            "status": result.status.value,
+            "txn_id": result.txn_id,
+            "statements": [
+                {
+                    "table": one["table"],
+                    "write_id": result.write_ids.get(one["table"]),
+                    "rows": one["rows"],
+                    "partitions": one["partitions"],
+                }
+                for one in statements
+            ],
+        }
     return {
         "table": result.table,
         "status": result.status.value,

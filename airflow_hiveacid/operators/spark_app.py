@@ -30,7 +30,6 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.packager import application_path, cached_archive
 from airflow_hiveacid.jobs.specs import JobSpec
-from airflow_hiveacid.operators import arguments
 from airflow_hiveacid.operators.kill import abort_attempt, stop_processes
 from airflow_hiveacid.operators.outcome import judge, summary
 from airflow_hiveacid.operators.outlets import describe_outlets
@@ -39,6 +38,7 @@ from airflow_hiveacid.operators.resumption import Resumable
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.operators.run_identity import generation_of, key_of, note_delivered
 from airflow_hiveacid.operators.spark_target import SparkTarget, spark_on_path
+from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
     import subprocess
@@ -208,6 +208,10 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         """Where in the arguments a job is, by its number from 1; nothing if there is only one."""
         return ""
 
+    def program_of(self, spec: JobSpec) -> tuple[str, Sequence[str]]:
+        """The file that `spark-submit` runs for a job, and arguments of its own."""
+        return str(application_path(spec.kind)), ()
+
     def rerun_terms(self) -> dict[str, Any]:
         """What of the job description says how a run is to be taken that was done before."""
         return {}
@@ -306,11 +310,16 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
     def _submission(self, target: SparkTarget, spec: JobSpec, spec_file: Path) -> Iterator[None]:
         """Set what the parent class reads, and set it back, so that another try starts afresh."""
         archive = str(cached_archive())
+        application, own_arguments = self.program_of(spec)
         changes: dict[str, Any] = {
-            "application": str(application_path(spec.kind)),
+            "application": application,
             # A driver on this machine reads the file where it is: YARN's client mode does not
             # show shipped files to the driver.
-            "application_args": ["--spec", spec_file.name if target.is_cluster else str(spec_file)],
+            "application_args": [
+                "--spec",
+                spec_file.name if target.is_cluster else str(spec_file),
+                *own_arguments,
+            ],
             "py_files": ",".join(filter(None, [archive, self.py_files])),
             "name": self.name or f"hiveacid-{spec.kind}-{spec.job.target}",
             "_hook": None,

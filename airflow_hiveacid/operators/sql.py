@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_hiveacid.operators import arguments
 from airflow_hiveacid.operators.change import HiveAcidChangeOperator
 from airflow_hiveacid.operators.plan_text import compaction_lines
+from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.sql.script import read_script
 
 if TYPE_CHECKING:

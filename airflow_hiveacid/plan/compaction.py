@@ -232,7 +232,19 @@ def _why_minor_cannot(
             "its two result directories would not become visible at once to Hive 3.1 and Trino"
             f" (if neither reads the table, on Hive 4 set {ONLY_HIVE_4_READS}=true)"
         )
+    deltas = (*state.deltas, *state.delete_deltas)
+    is_pair = _is_pointless_minor(deltas)
+    if state.deltas and state.delete_deltas and not is_pair and len(_write_ids(deltas)) == 1:
+        return (
+            "of one write ID Hive 4 looks for deletes in later statements only, and a compacted"
+            " delta has no statement"
+        )
     return None
+
+
+def _write_ids(deltas: Iterable[AcidDirectory]) -> set[WriteId]:
+    names = [d.name for d in deltas if isinstance(d.name, DeltaName)]
+    return {end for name in names for end in (name.low, name.high)}
 
 
 _PAIR: Final = 2

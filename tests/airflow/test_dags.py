@@ -34,8 +34,14 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "dags"
-EXAMPLE_FILES = ("readme", "sql", "compaction")
-EXAMPLES = ("merge_customers", "change_customers", "compact_customers")
+EXAMPLE_FILES = ("readme", "sql", "transaction", "program", "compaction")
+EXAMPLES = (
+    "merge_customers",
+    "change_customers",
+    "settle_orders",
+    "merge_orders",
+    "compact_customers",
+)
 CHANGES = "file:///changes"
 
 
@@ -190,6 +196,17 @@ def test_the_readme_shows_the_examples_as_they_are() -> None:
     for code in examples:
         del code.body[0]  # its docstring
     assert shown == [ast.dump(code) for code in examples]
+
+
+def test_the_readme_shows_the_example_program_as_it_is() -> None:
+    program = REPOSITORY / "spark_apps" / "examples" / "merge_orders.py"
+    blocks = re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.DOTALL)
+    (shown,) = (ast.parse(block) for block in blocks if "acid.transaction(" in block)
+    stories = [
+        [ast.dump(node) for node in code.body if isinstance(node, ast.FunctionDef)]
+        for code in (shown, ast.parse(program.read_text()))
+    ]
+    assert stories[0] == stories[1]
 
 
 def test_what_the_first_example_changes_wakes_the_second(dag_bag: DagBag) -> None:

@@ -34,6 +34,7 @@ from airflow_hiveacid.spark.maintenance.overview import Overview
 from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.writing import job as product
 from airflow_hiveacid.spark.writing.context import JobContext
+from airflow_hiveacid.spark.writing.work import Change as Statement
 from airflow_hiveacid.storage.stores.listing import list_table
 from interleavings import stand_ins
 from interleavings.rows import (
@@ -108,14 +109,17 @@ class Acting(Ground):
                 speaker.snapshot = speaker.saw
 
         context = JobContext(spark=stand_ins.SPARK, spec=spec, client=client, on_step=on_step)
-        return product.run_change(
+        return product.run_changes(
             context,
-            product.Change(
-                table=table,
-                operations=frozenset(OPERATIONS[job.change.kind]),
-                make_events=stand_ins.make_events(job.change),
-                partitions=lambda: Touched(names=job.partitions),
-            ),
+            [
+                Statement(
+                    kind=job.change.kind,
+                    table=table,
+                    operations=frozenset(OPERATIONS[job.change.kind]),
+                    make_events=stand_ins.make_events(job.change),
+                    partitions=lambda: Touched(names=job.partitions),
+                )
+            ],
         )
 
     def minor(self, number: int) -> object:

@@ -22,7 +22,7 @@ from airflow_hiveacid.metastore import heartbeat, transaction
 from airflow_hiveacid.spark.events import Events, partition_text
 from airflow_hiveacid.spark.maintenance import clean, compact
 from airflow_hiveacid.spark.reading.access import Touched
-from airflow_hiveacid.spark.writing import job, overtaking, publish
+from airflow_hiveacid.spark.writing import job, overtaking, publish, work
 from airflow_hiveacid.spark.writing.publish import StagedFile
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.filesystem import file_errors, write_bytes
@@ -127,8 +127,10 @@ def _resolve_target(
     table: TableInfo,
     snapshot: Snapshot,
     touched: Touched | None = None,
+    *,
+    staged: object = None,
 ) -> Target:
-    del spark
+    del spark, staged
     infos = (touched or Touched()).places(client, table)
     return Target(table=table, snapshot=snapshot, partitions=infos)
 
@@ -389,8 +391,9 @@ def installed() -> Iterator[None]:
             patch.setattr(module, "ThreadPoolExecutor", Pool)
         for module in (job, compact):
             patch.setattr(module, "job_group", _job_group)
+        for module in (work, compact):
             patch.setattr(module, "empty_file", _empty_file)
-        patch.setattr(job, "resolve_target", _resolve_target)
+        patch.setattr(work, "resolve_target", _resolve_target)
         patch.setattr(compact, "bucket_files", _bucket_files)
         patch.setattr(compact, "run_tasks", _run_tasks)
         yield

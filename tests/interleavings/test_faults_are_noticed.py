@@ -18,7 +18,7 @@ import pytest
 
 from airflow_hiveacid.metastore import compaction_work, fencing, transaction
 from airflow_hiveacid.spark.maintenance import clean, replacement
-from airflow_hiveacid.spark.writing import publish, write
+from airflow_hiveacid.spark.writing import publish, table_write, write
 from airflow_hiveacid.storage.stores import filesystem, job_ledger
 from interleavings.scene import Scene
 from interleavings.schedules import InterleavingError, Plan, at_random, perform
@@ -92,8 +92,8 @@ FAULTS: Final = (
         scene="v4 : insert overwrite",
         edits=(
             Edit(
-                module=write,
-                where="Write.check_not_overtaken",
+                module=table_write,
+                where="TableWrite.check_not_overtaken",
                 old="if path is not None:",
                 new="if False:",
             ),

@@ -150,7 +150,7 @@ class LiveFiles:
         return live_rows(self.spark, asked, native, self.write_ids, place)
 
     def _numbered(self, partition: int, file: AcidFile, number: int) -> NumberedFile:
-        root = self.partitions[partition].location.rstrip("/")
+        root = (file.root or self.partitions[partition].location).rstrip("/")
         return NumberedFile(uri=f"{root}/{file.key}", length=file.length, number=number)
 
     def _tell(self, others: Sequence[tuple[TargetFile, str | None]]) -> None:

@@ -159,7 +159,7 @@ class PlainRows:
         return (self.spark.conf.get(setting, None) or "").strip().lower() == "true"
 
     def _numbered(self, number: int, file: PlainFile) -> NumberedFile:
-        root = self.partitions[partition_at(number)].location.rstrip("/")
+        root = (file.root or self.partitions[partition_at(number)].location).rstrip("/")
         return NumberedFile(uri=f"{root}/{file.key}", length=file.length, number=number)
 
     def _native(

@@ -19,7 +19,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
 from airflow_hiveacid.format.acid_state import AcidState, resolve
-from airflow_hiveacid.format.errors import PartitionNotFoundError, UnknownColumnError
+from airflow_hiveacid.format.directories import Listing
+from airflow_hiveacid.format.errors import (
+    LocationNotFoundError,
+    PartitionNotFoundError,
+    UnknownColumnError,
+)
 from airflow_hiveacid.format.table import (
     PartitionInfo,
     PartitionName,
@@ -60,6 +65,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.spark.catalyst import Moment
     from airflow_hiveacid.spark.reading.key_ranges import KeyRange
+    from airflow_hiveacid.spark.reading.staged import Staged
     from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
 
 _PARALLEL: Final = 16
@@ -102,21 +108,35 @@ def partitions_of(
     return found
 
 
-def resolve_target(
+def resolve_target(  # noqa: PLR0913 - each is a part of what is seen
     spark: SparkSession,
     client: MetastorePort,
     table: TableInfo,
     snapshot: Snapshot,
     touched: Touched | None = None,
+    *,
+    staged: Staged | None = None,
 ) -> Target:
-    """A table (or some of its partitions) under a snapshot. Directories are listed when needed."""
+    """A table (or some of its partitions) under a snapshot. Directories are listed when needed.
+
+    What the reader's own transaction has staged counts as if it were published and committed.
+    """
+    touched = touched or Touched()
+    write_ids, partitions = snapshot.write_ids(table.ref), touched.places(client, table)
+    if staged is not None:
+        write_ids = write_ids.with_own(staged.write_id)
+        known = {p.name for p in partitions}
+        is_asked = frozenset(touched.names or (p.name for p in staged.partitions))
+        new = [p for p in staged.partitions if p.name in is_asked - known]
+        partitions = (*partitions, *new)
     return Target(
         spark=spark,
         table=table,
-        write_ids=snapshot.write_ids(table.ref),
+        write_ids=write_ids,
         txns=snapshot.txns,
-        partitions=(touched or Touched()).places(client, table),
-        is_narrow=touched is not None and touched.names is not None,
+        partitions=partitions,
+        is_narrow=touched.names is not None,
+        staged=staged,
     )
 
 
@@ -138,16 +158,27 @@ class Target:
     partitions: tuple[PartitionInfo, ...]
     ranges: Mapping[str, KeyRange] = dataclasses.field(default_factory=dict)
     is_narrow: bool = False
+    staged: Staged | None = None
 
     @cached_property
     def states(self) -> tuple[AcidState, ...]:
         """What the snapshot reads of each partition."""
 
         def state_of(info: PartitionInfo) -> AcidState:
-            return resolve(list_table(info.location), self.write_ids, self.txns, self.table.kind)
+            return resolve(self._listing(info), self.write_ids, self.txns, self.table.kind)
 
         with ThreadPoolExecutor(_PARALLEL) as pool:
             return tuple(pool.map(state_of, self.partitions))
+
+    def _listing(self, info: PartitionInfo) -> Listing:
+        own = () if self.staged is None else self.staged.files.get(info.name, ())
+        try:
+            listing = list_table(info.location)
+        except LocationNotFoundError:
+            if not own:
+                raise
+            listing = Listing(location=info.location, files=())  # it comes with the commit
+        return dataclasses.replace(listing, files=(*listing.files, *own))
 
     @cached_property
     def buckets(self) -> tuple[tuple[BucketFiles, ...], ...]:

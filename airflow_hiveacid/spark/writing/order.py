@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.clock import Clock
     from airflow_hiveacid.metastore.locks import TableAccess
     from airflow_hiveacid.plan.reruns import Run
@@ -20,11 +19,12 @@ if TYPE_CHECKING:
 class WriteOrder:
     """What is to be written, by which run of which job, and within which bounds.
 
-    `reads` are the sources' tables. `first_txn_id` keeps the rank of a write that begins anew.
+    `accesses` are the tables written, one each; `reads` those that are only read. `first_txn_id`
+    keeps the rank of a write that begins anew.
     """
 
     run: Run
-    access: TableAccess
+    accesses: tuple[TableAccess, ...]
     reads: tuple[TableAccess, ...] = ()
     lock_timeout_s: float
     heartbeat_s: float | None = None
@@ -34,8 +34,3 @@ class WriteOrder:
     on_step: Callable[[str], None]
     on_lost: Callable[[], None] = lambda: None
     now_s: Callable[[], float] = time.time
-
-    @property
-    def table(self) -> TableInfo:
-        """The target."""
-        return self.access.table

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 class PlainFile:
     """One file of rows. A plain value: tasks get it as it is.
 
-    `path` is the file as `fs` names it, `key` its path below the table's or partition's root,
-    `length` its size in bytes. `text` says how lines of a text file become fields. `columns` are
-    the first of the table's by which it is read, the others being NULL; None for all.
+    `path` is the file as `fs` names it, `key` its path below the table's or partition's root, or
+    below `root` (a URI) while it is staged; `length` its size in bytes. `text` says how lines of a
+    text file become fields. `columns` are the first of the table's by which it is read, the others
+    being NULL; None for all.
     """
 
     fs: pafs.FileSystem
@@ -41,6 +42,7 @@ class PlainFile:
     format: FileFormat
     text: TextForm = DEFAULT_TEXT
     columns: tuple[Column, ...] | None = None
+    root: str | None = None
 
     def knows(self, name: str) -> bool:
         """Whether a column is not NULL for being younger than the file's partition."""
@@ -95,12 +97,13 @@ def plain_files(
     return tuple(
         PlainFile(
             fs=fs,
-            path=f"{root}/{entry.path}",
+            path=f"{root if entry.root is None else open_location(entry.root)[1]}/{entry.path}",
             key=entry.path,
             length=entry.size_bytes,
             format=format_,
             text=text,
             columns=columns,
+            root=entry.root,
         )
         for entry in _entries(state)
     )

@@ -69,7 +69,7 @@ def test_the_zip_holds_the_rooms_beside_spark_and_no_airflow_room(archive: Path)
         packager.APPS,
         *packager.LIBRARIES,
     }
-    assert "spark_apps/runtime.py" in names
+    assert "spark_apps/clean.py" in names
 
 
 def test_every_library_in_the_zip_is_imported_by_a_room() -> None:
@@ -92,7 +92,7 @@ def test_the_applications_package_can_be_imported_from_the_zip(
         "-S",
         "-c",
         "import sys, importlib.util as u; sys.path.insert(0, sys.argv[1]);"
-        "print(u.find_spec('spark_apps.runtime').origin)",
+        "print(u.find_spec('spark_apps.clean').origin)",
         str(archive),
         cwd=tmp_path,
     )

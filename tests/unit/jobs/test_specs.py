@@ -21,7 +21,9 @@ from airflow_hiveacid.jobs.specs import (
     MergeClause,
     MergeSpec,
     MergeWhen,
+    ProgramSpec,
     SourceSpec,
+    TransactionSpec,
     UpdateSpec,
 )
 
@@ -57,6 +59,22 @@ JOBS: dict[str, Job] = {
     ),
     "update": UpdateSpec(target="db.t", set={"a": "a + 1"}, where="id = 1"),
     "delete": DeleteSpec(target="db.t"),
+    "transaction": TransactionSpec(
+        statements=(
+            DeleteSpec(target="db.t", where="id = 1"),
+            UpdateSpec(target="db.u", set={"a": "1"}),
+            InsertSpec(target="db.t", source=SourceSpec(table="db.s")),
+            MergeSpec(
+                target="db.t",
+                source=SourceSpec(table="db.s"),
+                keys=("id",),
+                clauses=(MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE),),
+            ),
+        )
+    ),
+    "program": ProgramSpec(
+        application="a.py", arguments=("x",), digest="d", reads=("db.r",), changes=("db.t",)
+    ),
     "compact": CompactSpec(
         target="db.t", partition="month=1", choice=CompactionChoice.MAJOR, plan_only=True
     ),

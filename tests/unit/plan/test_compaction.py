@@ -225,6 +225,22 @@ def test_only_a_base_can_come_late_and_double_rows() -> None:
     assert not doubles_rows(found, names(*inserts(1, 3), "delta_0000001_0000005"))
 
 
+def test_a_minor_compaction_of_one_transactions_statements_becomes_a_major_one() -> None:
+    """Hive 4 looks for deletes of rows of their own write ID in later statements only."""
+    names = ("delta_0000001_0000001_0000", "delete_delta_0000001_0000001_0001")
+    pair = dict.fromkeys(names, 10)
+    write_ids = f"d.t:2:{MAX}::"
+    more = state({**pair, "delta_0000001_0000001_0001": 10}, write_ids)
+    found = plan(more, CompactionChoice.MINOR)
+    assert isinstance(found, CompactionPlan)
+    assert (found.is_major, "later statements" in found.why) == (True, True)
+    assert isinstance(plan(state(pair, write_ids), CompactionChoice.MINOR), NoCompaction)
+    wider = state({**pair, "delta_0000002_0000002_0000": 10}, write_ids)
+    found = plan(wider, CompactionChoice.MINOR)
+    assert isinstance(found, CompactionPlan)
+    assert not found.is_major
+
+
 def test_a_minor_result_of_an_insert_only_table_is_hidden_or_a_base() -> None:
     """A reader of an older snapshot would see all rows of a wider delta."""
     listing = Listing(

@@ -49,7 +49,8 @@ class SyntheticIdentity:
 class AcidFile:
     """One file that a reader reads. A plain value: tasks get it as it is.
 
-    `path` is the file as `fs` names it, `key` its path below the table's or partition's root.
+    `path` is the file as `fs` names it, `key` its path below the table's or partition's root, or
+    below `root` (a URI) while it is staged.
     `length` is where the file ends for a reader, in bytes: less than its size while a streaming
     writer is at it. `synthetic` goes with `FileKind.ORIGINAL` and no other. No row in it has an
     original write ID below `least_write_id` or above `greatest_write_id`; None sets no bound.
@@ -64,6 +65,7 @@ class AcidFile:
     least_write_id: WriteId = _BEFORE_ALL
     greatest_write_id: WriteId | None = None
     synthetic: SyntheticIdentity | None = None
+    root: str | None = None
 
     def __post_init__(self) -> None:
         if (self.kind is FileKind.ORIGINAL) != (self.synthetic is not None):

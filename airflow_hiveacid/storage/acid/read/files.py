@@ -71,7 +71,8 @@ class Place:
 
     def path(self, entry: FileEntry) -> str:
         """The path of a file on its file system."""
-        return f"{self.root}/{entry.path}"
+        root = self.root if entry.root is None else open_location(entry.root)[1]
+        return f"{root}/{entry.path}"
 
     def facts(self, entry: FileEntry, length: int) -> FooterFacts:
         """What the footer of a file says, that ends at this length."""
@@ -146,6 +147,7 @@ def _in_directory(place: Place, directory: AcidDirectory, kind: FileKind) -> Ite
             bucket_id=_bucket_id(place, entry, length) if name is None else name.bucket_id,
             least_write_id=least,
             greatest_write_id=greatest,
+            root=entry.root,
         )
     if raw:
         yield from _loaded(place, directory, raw)

@@ -28,7 +28,8 @@ from airflow_hiveacid.metastore.transaction import begin
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.spark.events import Events
 from airflow_hiveacid.spark.writing.context import JobContext
-from airflow_hiveacid.spark.writing.job import Change, run_change
+from airflow_hiveacid.spark.writing.job import run_changes
+from airflow_hiveacid.spark.writing.work import Change
 from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
 from contract.bench import access
 from contract.fake_client import FakeClient
@@ -122,12 +123,13 @@ class Statement:
         spark: Any = SimpleNamespace(sparkContext=CONTEXT)
         rows: Any = OneRow()
         change = Change(
+            kind="insert",
             table=client.get_table(self.table.ref),
             operations=frozenset({self.operation}),
             make_events=lambda _target, _source: Events(frame=lambda: rows),
         )
-        return run_change(
-            JobContext(spark=spark, spec=spec, client=client, on_step=on_step), change
+        return run_changes(
+            JobContext(spark=spark, spec=spec, client=client, on_step=on_step), [change]
         )
 
     @property

@@ -87,7 +87,7 @@ class Job:
                 statement={"kind": self.operation.value},
                 on_rerun=OnRerun.APPLY,
             ),
-            access=TableAccess(table=self.table, operations=frozenset({self.operation})),
+            accesses=(TableAccess(table=self.table, operations=frozenset({self.operation})),),
             lock_timeout_s=5,
             heartbeat_s=None,
             ledger_retention_s=1000.0,
@@ -118,15 +118,15 @@ class Job:
 
 def stage(write: Write, operation: DataOperation, partition: PartitionName = WHOLE) -> None:
     """Stage one small file where the write's rows go."""
-    write_id = write.txn.write_ids[write.table.ref]
+    (part,) = write.tables.values()
+    table, write_id = part.table, part.write_id
     name = (
         BaseName(write_id=write_id)
         if operation is OVERWRITE
         else DeltaName(low=write_id, high=write_id, statement_id=StatementId(0))
     )
-    table = write.table
     location = table.default_partition_location(partition) if partition.columns else table.location
-    staging = Staging.of(table, location, write.token)
+    staging = Staging.of(table, location, part.token(StatementId(0)))
     attempt, bucket = "a0", BucketId(0)
     path = staging.attempt_path(str(name), bucket_file(bucket), attempt).removeprefix("file:")
     Path(path).parent.mkdir(parents=True)
@@ -140,7 +140,7 @@ def stage(write: Write, operation: DataOperation, partition: PartitionName = WHO
         updated=0,
         size_bytes=4,
     )
-    write.stage(assemble([file], {partition: staging}))
+    write.stage(table.ref, assemble([file], {partition: staging}))
 
 
 def place(table: TableInfo) -> Path:
@@ -517,6 +517,7 @@ def test_a_partition_that_has_come_at_another_place_is_not_written_beside(
 
     def write() -> None:
         with writing(client, job.order()) as write:
+            (part,) = write.tables.values()
             file = StagedFile(
                 partition=name,
                 directory="delta_0000001_0000001_0000",
@@ -526,11 +527,11 @@ def test_a_partition_that_has_come_at_another_place_is_not_written_beside(
                 updated=0,
                 size_bytes=4,
             )
-            staging = Staging.of(table, there, write.token)
+            staging = Staging.of(table, there, part.token(StatementId(0)))
             directory = StagedDirectory(
                 partition=name, directory=file.directory, staging=staging, files=(file,)
             )
-            write.stage((directory,))
+            write.stage(table.ref, (directory,))
             write.register()
 
     if is_moved:

@@ -11,10 +11,10 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
 from airflow_hiveacid.jobs.specs import DeleteSpec, JobSpec
+from airflow_hiveacid.spark import runtime
 from contract.fake_client import FakeClient
 from contract.fake_metastore import FakeMetastore
 from contract.manual_clock import ManualClock
-from spark_apps import runtime
 
 if TYPE_CHECKING:
     from pathlib import Path

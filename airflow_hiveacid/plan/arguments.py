@@ -98,6 +98,16 @@ def table_name(value: str, argument: str = "table") -> str:
     return str(TableRef.parse(text(value, argument)))
 
 
+def table_names(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
+    """A list of full table names.
+
+    Raises:
+        ConfigurationError: it is no list, or an entry is not a text.
+        InvalidNameError: an entry is not `db.table`.
+    """
+    return tuple(table_name(name, argument) for name in names(value, argument))
+
+
 def partition_name(value: str | None, argument: str = "partition") -> str | None:
     """A partition such as `month=1/day=2`; blank text, as a template may leave it, is None.
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.specs import MergeAction, MergeClause, MergeWhen, SourceSpec
-from airflow_hiveacid.operators.arguments import (
+from airflow_hiveacid.plan.arguments import (
     assignments,
     choice,
     condition,
@@ -32,7 +32,7 @@ from airflow_hiveacid.plan.statements import check_source, clause_problem
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from airflow_hiveacid.operators.arguments import EarlyChecks
+    from airflow_hiveacid.plan.arguments import EarlyChecks
 
 _SCALARS: Final = str | int | float | None  # truth values are whole numbers in Python
 _LATER_SOURCE: Final = {

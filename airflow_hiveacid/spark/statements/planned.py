@@ -1,0 +1,148 @@
+"""Statements made ready to run: checked against their tables, before anything is begun.
+
+Takes a statement's spec, or one over a frame of the caller's; gives a `Change`, with what it locks
+and how its events are made. Every statement of every application comes through here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.jobs.specs import (
+    DeleteSpec,
+    InsertMode,
+    InsertSpec,
+    MergeSpec,
+    UpdateSpec,
+    kind_of,
+)
+from airflow_hiveacid.plan.transactions import Step, check_order
+from airflow_hiveacid.spark.reading.access import Touched, nameable, touching
+from airflow_hiveacid.spark.reading.source import tables_of
+from airflow_hiveacid.spark.statements.change import change_events, plan_change
+from airflow_hiveacid.spark.statements.insert import (
+    fixed_partition,
+    in_order,
+    new_row_events,
+    plan_insert,
+)
+from airflow_hiveacid.spark.statements.merge import merge_events, plan_merge
+from airflow_hiveacid.spark.statements.reach import is_bounded, partitions_reached
+from airflow_hiveacid.spark.writing.work import Change, naming
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from airflow_hiveacid.format.table import PartitionName
+    from airflow_hiveacid.jobs.specs import StatementSpec
+    from airflow_hiveacid.spark.writing.context import JobContext
+
+
+def planned(job: JobContext, specs: Sequence[StatementSpec]) -> list[Change]:
+    """The statements of one transaction, ready to run.
+
+    Raises:
+        InputError: a table, column, expression or source is wrong; or no one transaction can hold
+            these statements in this order. An error says of which one it is, if there are several.
+    """
+    changes = []
+    for number, spec in enumerate(specs, start=1):
+        with naming(number, len(specs)):
+            changes.append(planned_one(job, spec))
+    check_order([step_of(change) for change in changes])
+    return changes
+
+
+def step_of(change: Change) -> Step:
+    """What a statement is to the others of its transaction."""
+    fixed = change.fixed
+    return Step(
+        table=str(change.table.ref),
+        replaces=DataOperation.OVERWRITE in change.operations,
+        partition=None if fixed is None else fixed[0],
+    )
+
+
+def planned_one(job: JobContext, spec: StatementSpec, frame: DataFrame | None = None) -> Change:
+    """One statement; its rows come from the frame, if there is one, and else from its source.
+
+    Raises:
+        InputError: a table, column, expression or source is wrong.
+    """
+    match spec:
+        case InsertSpec():
+            return _insert(job, spec, frame)
+        case UpdateSpec() | DeleteSpec():
+            return _change(job, spec)
+        case MergeSpec():
+            return _merge(job, spec, frame)
+        case _:
+            assert_never(spec)
+
+
+def _insert(job: JobContext, spec: InsertSpec, frame: DataFrame | None) -> Change:
+    """INSERT INTO or INSERT OVERWRITE a transactional table."""
+    table = job.insertable_table(spec.target)
+    source = in_order(spec, job.source_shape(spec.source) if frame is None else frame)
+    program = plan_insert(job.spark, table, spec, source)
+    fixed = fixed_partition(job.spark, program, spec)
+    overwrite = spec.mode is InsertMode.OVERWRITE
+    return Change(
+        kind=kind_of(spec),
+        table=table,
+        operations=frozenset({DataOperation.OVERWRITE if overwrite else DataOperation.INSERT}),
+        make_events=lambda _target, rows: new_row_events(program, in_order(spec, rows())),
+        source=spec.source if frame is None else None,
+        shape=source,
+        fixed=fixed,
+        partitions=lambda: Touched(names=fixed),
+    )
+
+
+def _change(job: JobContext, spec: UpdateSpec | DeleteSpec) -> Change:
+    """UPDATE or DELETE FROM a full-ACID table."""
+    operation = DataOperation.UPDATE if isinstance(spec, UpdateSpec) else DataOperation.DELETE
+    table = job.changeable_table(spec.target, operation.name)
+    job.show_shapes(spec.tables)
+    program = plan_change(job.spark, table, spec)
+    return Change(
+        kind=kind_of(spec),
+        table=table,
+        operations=frozenset({operation}),
+        make_events=lambda target, _rows: change_events(program, target),
+        tables=spec.tables,
+        partitions=job.partitions_touched(table, spec.where, program.moment),
+    )
+
+
+def _merge(job: JobContext, spec: MergeSpec, frame: DataFrame | None) -> Change:
+    """MERGE INTO a full-ACID table.
+
+    Where the source tells which partitions can be touched, it is read and kept now, so that only
+    these are locked. A caller's frame comes when the locks are in hand.
+    """
+    table = job.changeable_table(spec.target, "MERGE")
+    source = job.source_shape(spec.source) if frame is None else frame
+    program = plan_merge(job.spark, table, spec, source)
+    # ACID tables are read under the job's snapshot, which comes with the locks.
+    looks_ahead = frame is None and not tables_of(spec.source) and is_bounded(program)
+    kept = program.moment.fixed_in(source).localCheckpoint() if looks_ahead else None
+
+    def reach(known: tuple[PartitionName, ...]) -> tuple[PartitionName, ...] | None:
+        names = None if kept is None else partitions_reached(program, known, kept)
+        return None if names is None else nameable(names)
+
+    return Change(
+        kind=kind_of(spec),
+        table=table,
+        operations=frozenset({DataOperation.UPDATE}),
+        make_events=lambda target, rows: merge_events(
+            program, target, rows() if kept is None else kept
+        ),
+        source=spec.source if frame is None else None,
+        shape=source,
+        partitions=Touched if kept is None else touching(job.client, table, reach),
+    )

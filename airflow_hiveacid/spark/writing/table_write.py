@@ -1,0 +1,333 @@
+"""What one write does to one table: its files, its ledger entry, and how both are taken back.
+
+A transaction may write several tables, and one table in several statements. Each statement stages
+its directories apart; they are published together, under the statement's own ID. Whoever reads the
+table in between reads them where they are staged (`staged`). In which order the tables of a write
+go through these steps is the affair of `write`. Must not know Spark.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.directories import FileEntry
+from airflow_hiveacid.format.errors import OvertakenError, TableChangedError
+from airflow_hiveacid.format.names import BaseName, data_file, parse_directory_name
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName
+from airflow_hiveacid.plan.reruns import LedgerEntry, earlier_run
+from airflow_hiveacid.spark.reading.staged import Staged
+from airflow_hiveacid.spark.writing.burial import bury
+from airflow_hiveacid.spark.writing.overtaking import hiding_directory, is_overtaken
+from airflow_hiveacid.spark.writing.publish import (
+    Publication,
+    StagedDirectory,
+    check_free,
+    discard,
+    misplaced,
+)
+from airflow_hiveacid.storage.stores.job_ledger import Ledger, abandoned, committed
+from airflow_hiveacid.storage.stores.staging import Staging, check_publishable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from airflow_hiveacid.format.ids import StatementId, WriteId
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.locks import TableAccess
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.transaction import Transaction
+    from airflow_hiveacid.spark.writing.order import WriteOrder
+
+_SHAPE: Final = (
+    "table_id",
+    "location",
+    "columns",
+    "partition_columns",
+    "kind",
+    "storage",
+    "bucket_columns",
+    "num_buckets",
+    "bucketing_version",
+    "sort_columns",
+)
+"""What of a table's definition a statement is checked against."""
+
+
+class TableWrite:
+    """The part of a write that is about one table. Mutable: it remembers what it has put where."""
+
+    def __init__(
+        self, client: MetastorePort, txn: Transaction, order: WriteOrder, access: TableAccess
+    ) -> None:
+        self.table: TableInfo = access.table
+        self._client, self._txn, self._order, self._access = client, txn, order, access
+        self._ledger = Ledger.of(access.table)
+        self._publication = Publication()
+        self._directories: tuple[StagedDirectory, ...] = ()
+        self._operations: dict[PartitionName, set[DataOperation]] = {}
+        self._homes = {access.table.location}
+        self._tokens: set[str] = set()
+        self._entry: LedgerEntry | None = None
+        self._earlier: tuple[LedgerEntry, ...] = ()
+
+    @property
+    def write_id(self) -> WriteId:
+        """The table's write ID in this transaction."""
+        return self._txn.write_ids[self.table.ref]
+
+    @property
+    def directories(self) -> tuple[StagedDirectory, ...]:
+        """What has been staged and will be published."""
+        return self._directories
+
+    @property
+    def staged(self) -> Staged | None:
+        """The same as a later statement reads it; None if there is nothing."""
+        if not self._directories:
+            return None
+        places = {d.partition: d.staging.location for d in self._directories}
+        return Staged(
+            write_id=self.write_id,
+            partitions=tuple(PartitionInfo(name=n, location=p) for n, p in places.items()),
+            files={name: tuple(_files(self._directories, name)) for name in places},
+        )
+
+    def token(self, statement_id: StatementId) -> str:
+        """The name of one statement's staging directories, which are ours to remove."""
+        token = f"{self._txn.txn_id}-{self._order.run.attempt}"
+        if statement_id:
+            token = f"{token}.{statement_id}"
+        self._tokens.add(token)
+        return token
+
+    def check_table(self) -> None:
+        """See that the table is still what the statements were checked against.
+
+        Raises:
+            TableChangedError: its definition changed, or it is another table of that name.
+        """
+        now = self._client.get_table(self.table.ref)
+        changed = [name for name in _SHAPE if getattr(now, name) != getattr(self.table, name)]
+        if changed:
+            raise TableChangedError(table=self.table.ref, what=", ".join(changed))
+
+    # ---- earlier runs ----------------------------------------------------------------------------
+
+    def earlier_run(self) -> LedgerEntry | None:
+        """The run that makes this one needless, as far as this table's ledger knows.
+
+        Raises:
+            RerunRefusedError, StatementChangedError, FencedError: see `plan.reruns`.
+        """
+        run, snapshot = self._order.run, self._txn.snapshot
+        self._earlier = self._ledger.entries(run.job_key)
+        write_ids = snapshot.write_ids(self.table.ref)
+        known = committed(self._earlier, write_ids, snapshot.txns)
+        return earlier_run(run, known, self.table, self._txn.txn_id)
+
+    def is_certain(self, entry: LedgerEntry) -> bool:
+        """Whether an entry of this table's is beyond doubt (`Ledger.is_certain`)."""
+        return self._ledger.is_certain(entry)
+
+    def confirm_earlier(self, entry: LedgerEntry) -> None:
+        """Confirm an entry whose writer was killed before it could."""
+        if not entry.is_confirmed:
+            self._ledger.write(dataclasses.replace(entry, is_confirmed=True))
+
+    def bury_abandoned(self) -> None:
+        """Remove what aborted attempts of this job have left; `earlier_run` has found them.
+
+        Raises:
+            StorageError: something cannot be removed.
+        """
+        dead = abandoned(self._earlier, self.table.ref, self._txn.snapshot)
+        bury(self._ledger, self._client, self.table, dead)
+
+    # ---- those who were faster -------------------------------------------------------------------
+
+    def check_not_overtaken(self, partitions: Sequence[PartitionInfo]) -> None:
+        """See that nothing committed since the write ID was given hides what is to be written.
+
+        Raises:
+            OvertakenError: something does; begin anew.
+        """
+        path = hiding_directory(
+            partitions,
+            self._txn.newest(self.table.ref).write_ids(self.table.ref),
+            self.write_id,
+            replaces=DataOperation.OVERWRITE in self._access.operations,
+        )
+        if path is not None:
+            raise self.overtaken(f"{path} would hide what it writes")
+
+    def look_ahead(self) -> None:
+        """Do so before the work, if it is known already that somebody came first.
+
+        With the locks in hand the answer cannot change any more, so this spares the work.
+
+        Raises:
+            OvertakenError: as `check_not_overtaken`.
+        """
+        known = self._access.partitions or (() if self.table.is_partitioned else (PartitionName(),))
+        seen = self._txn.snapshot.write_ids(self.table.ref)
+        if is_overtaken(seen, self.write_id):
+            self.check_not_overtaken(self._client.get_partitions(self.table, known))
+
+    def overtaken(self, why: str) -> OvertakenError:
+        """What lets this write begin anew, to be raised."""
+        return OvertakenError(table=self.table.ref, txn_id=self._txn.txn_id, why=why)
+
+    # ---- files -----------------------------------------------------------------------------------
+
+    def check_locations(self, locations: Collection[str]) -> None:
+        """See that every place that may be written can be published to, and remember it.
+
+        Raises:
+            UnsupportedTableError: a partition is on a store without renames.
+        """
+        for location in locations:
+            check_publishable(self.table.ref, location)
+            if Staging.of(self.table, location, "any").home is None:
+                self._homes.add(location)
+
+    def stage(
+        self,
+        directories: tuple[StagedDirectory, ...],
+        operations: Collection[DataOperation] | None = None,
+    ) -> None:
+        """Take over the directories of a statement, whose files are all written.
+
+        A base takes the place of what earlier statements have staged in its partition: readers
+        would pass over it, so it is not published at all.
+
+        Args:
+            directories: they; none if the statement changes nothing.
+            operations: what the statement does; by default all that this write does to the table.
+        """
+        replaced = {d.partition for d in directories if _is_base(d)}
+        kept = [d for d in self._directories if d.partition not in replaced]
+        self._directories = (*kept, *directories)
+        done = self._access.operations if operations is None else operations
+        for directory in directories:
+            self._operations.setdefault(directory.partition, set()).update(done)
+
+    def register(self) -> None:
+        """Tell the metastore which partitions change, before the first file appears in one.
+
+        Raises:
+            OvertakenError: a partition has come, or come again, at another place; begin anew.
+        """
+        if not self._directories:
+            self._txn.change_nothing(self.table.ref)
+        elif self.table.is_partitioned:
+            names = self._partitions
+            self._check_places(self._client.add_partitions(self.table, names))
+            alike: dict[frozenset[DataOperation], list[PartitionName]] = {}
+            for name in names:
+                alike.setdefault(frozenset(self._operations[name]), []).append(name)
+            for operations, found in alike.items():
+                self._txn.register_partitions(self.table.ref, found, operations)
+
+    def verify(self) -> None:
+        """Make sure, right before anything becomes visible, that it can still count.
+
+        Raises:
+            TableChangedError: it is another table by now; who has dropped it took no lock.
+            OvertakenError: what is to be published would be hidden.
+            DirectoryExistsError: something of that name is there. Nothing is noted yet, so nobody
+                will take it for ours.
+        """
+        if self._directories:
+            self.check_table()
+            # Where they are was asked when they were registered, and is asked again right behind.
+            places = {d.partition: d.staging.location for d in self._directories}
+            self.check_not_overtaken(
+                [PartitionInfo(name=name, location=place) for name, place in places.items()]
+            )
+            check_free(self._directories)
+
+    def note(self, result: str) -> None:
+        """Put into the ledger what is going to be published."""
+        run = self._order.run
+        self._entry = LedgerEntry(
+            job_key=run.job_key,
+            generation=run.generation,
+            attempt=run.attempt,
+            statement=run.statement,
+            table_id=self.table.table_id,
+            txn_id=self._txn.txn_id,
+            write_id=self.write_id,
+            directories=tuple(d.final_path for d in self._directories),
+            result=result,
+            recorded_s=self._order.now_s(),
+            retention_s=self._order.ledger_retention_s,
+        )
+        self._ledger.write(self._entry)
+
+    def publish(self) -> None:
+        """Give every directory its final name; the open write ID hides them until the commit.
+
+        Raises:
+            DirectoryExistsError: one is there already; it was not touched.
+            StorageError: a rename failed.
+        """
+        self._publication.publish(self._directories)
+
+    def check_published(self) -> None:
+        """See that what was published is where readers look.
+
+        Raises:
+            OvertakenError: a partition is gone, or is at another place; who has dropped it took no
+                lock. Whoever does it from here on removes what was published, too.
+        """
+        if self.table.is_partitioned:
+            self._check_places(self._client.get_partitions(self.table, self._partitions))
+
+    def take_back(self) -> None:
+        """Undo what this write did to the table: the transaction is known to be aborted."""
+        self._publication.take_back()
+        self._discard()
+        if self._entry is not None:
+            self._ledger.withdraw(self._entry)
+
+    def confirm(self) -> None:
+        """Note the commit, which has happened, and tidy up."""
+        if self._entry is not None:
+            self._ledger.write(dataclasses.replace(self._entry, is_confirmed=True))
+        self._discard()
+        self._ledger.prune(self._order.now_s(), self._order.ledger_retention_s)
+
+    @property
+    def _partitions(self) -> tuple[PartitionName, ...]:
+        return tuple(sorted({d.partition for d in self._directories}, key=str))
+
+    def _check_places(self, partitions: Sequence[PartitionInfo]) -> None:
+        stray = misplaced(self._directories, partitions)
+        if stray is not None:
+            raise self.overtaken(f"partition {stray.partition} is not at {stray.staging.location}")
+
+    def _discard(self) -> None:
+        discard(
+            Staging(location=home, token=token)
+            for home in sorted(self._homes)
+            for token in sorted(self._tokens)
+        )
+
+
+def _is_base(directory: StagedDirectory) -> bool:
+    return isinstance(parse_directory_name(directory.directory), BaseName)
+
+
+def _files(directories: Iterable[StagedDirectory], partition: PartitionName) -> list[FileEntry]:
+    return [
+        FileEntry(
+            path=f"{directory.directory}/{data_file(file.bucket, file.kind)}",
+            size_bytes=file.size_bytes,
+            root=directory.staging.root,
+        )
+        for directory in directories
+        if directory.partition == partition
+        for file in directory.files
+    ]

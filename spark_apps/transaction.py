@@ -1,0 +1,27 @@
+"""Statements over several tables, committed together or not at all.
+
+All are checked before anything is begun; then they are done one after another, each on what the
+earlier ones have left (`spark.writing.work`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.jobs.specs import TransactionSpec
+from airflow_hiveacid.spark.runtime import main
+from airflow_hiveacid.spark.statements.planned import planned
+from airflow_hiveacid.spark.writing.job import run_changes
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.spark.writing.context import JobContext
+
+
+def transaction(job: JobContext) -> JobResult:
+    """Run all statements as one transaction."""
+    return run_changes(job, planned(job, job.job_of(TransactionSpec).statements))
+
+
+if __name__ == "__main__":
+    main("transaction", transaction)

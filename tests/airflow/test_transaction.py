@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk import DAG, Asset
+
+from airflow_hiveacid.format.errors import ConfigurationError, StatementOrderError
+from airflow_hiveacid.jobs.specs import (
+    DeleteSpec,
+    InsertSpec,
+    JobSpec,
+    MergeSpec,
+    ProgramSpec,
+    TransactionSpec,
+    UpdateSpec,
+)
+from airflow_hiveacid.operators import kill
+from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
+from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
+from airflow_support import context_of, run_task
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_support import Connections, FakeSpark
+
+STATEMENTS: list[Any] = [
+    {
+        "merge": {
+            "table": "demo.t",
+            "source": {"table": "demo.late"},
+            "keys": ["id"],
+            "clauses": [{"when": "matched", "action": "delete", "condition": "s.op = 'D'"}],
+        }
+    },
+    "UPDATE demo.u SET a = 1 WHERE day = '{{ ds }}'; DELETE FROM demo.u WHERE id = 2;",
+    {
+        "insert": {
+            "table": "demo.log",
+            "source": {"columns": ["a"], "values": [["{{ ds }}"]]},
+            "partition": {"p": None},
+        }
+    },
+    {"delete": {"table": "demo.u"}},
+]
+
+
+@pytest.fixture(autouse=True)
+def _connected(connections: Connections) -> None:
+    """Every test has its connections."""
+
+
+def of(spark: FakeSpark, statements: Any, **arguments: Any) -> HiveAcidTransactionOperator:  # noqa: ANN401
+    return HiveAcidTransactionOperator(
+        task_id="task", statements=statements, spark_bin_dir=str(spark.bin_dir), **arguments
+    )
+
+
+def submitted(spark: FakeSpark) -> JobSpec:
+    (call,) = spark.calls
+    return JobSpec.parse(json.dumps(call["spec"]))
+
+
+def test_statements_of_both_forms_are_one_submission(spark: FakeSpark) -> None:
+    returned = run_task(of(spark, STATEMENTS))
+    spec = submitted(spark)
+    assert isinstance(spec.job, TransactionSpec)
+    merge, update, delete, insert, everything = spec.job.statements
+    assert isinstance(merge, MergeSpec)
+    assert isinstance(update, UpdateSpec)
+    assert update.where == "day = '2013-01-02'"
+    assert isinstance(delete, DeleteSpec)
+    assert isinstance(insert, InsertSpec)
+    assert insert.partition == {"p": None}
+    assert insert.source.values == (("2013-01-02",),)
+    assert everything == DeleteSpec(target="demo.u")
+    assert spec.targets == ("demo.t", "demo.u", "demo.log")
+    assert returned["kind"] == "transaction"
+    (call,) = spark.calls
+    assert any(a.endswith("/spark_apps/transaction.py") for a in call["arguments"])
+
+
+def test_a_sql_file_is_rendered_among_the_statements(spark: FakeSpark, tmp_path: Path) -> None:
+    (tmp_path / "old.sql").write_text("DELETE FROM t WHERE day = '{{ ds }}'")
+    with DAG("d", schedule=None, template_searchpath=[str(tmp_path)]):
+        task = of(spark, ["old.sql", {"delete": {"table": "demo.u"}}], database="demo")
+    task.resolve_template_files()
+    run_task(task)
+    job = submitted(spark).job
+    assert isinstance(job, TransactionSpec)
+    assert job.statements[0] == DeleteSpec(target="demo.t", where="day = '2013-01-02'")
+
+
+@pytest.mark.parametrize(
+    ("statements", "message"),
+    [
+        ("DELETE FROM demo.t", "statements must be a list"),
+        ([], "a transaction has 1 to"),
+        ([7], r"statements\[0\] must be SQL text or a mapping"),
+        ([{"delete": {"table": "d.t"}, "update": {}}], r"statements\[0\] must be SQL text"),
+        ([{"drop": {"table": "d.t"}}], "'drop' is no statement; it may be insert, update"),
+        ([{"delete": "d.t"}], r"statements\[0\]\['delete'\] must be a mapping"),
+        ([{"delete": {"tabel": "d.t"}}], "has no argument 'tabel'; it may have table, where"),
+        ([{"delete": {"where": "a = 1"}}], r"statements\[0\]\['delete'\] lacks 'table'"),
+        ([{"delete": {"table": "d.t", "where": None}}], r"\['where'\] is None; give a condition"),
+        (["DELETE FROM d.t", "DELETE FRM d.t"], "statement 1, line 1, column 1: FROM is"),
+        (["ALTER TABLE d.t COMPACT 'major'"], "a compaction has transactions of its own"),
+        (["INSERT OVERWRITE TABLE d.t VALUES (1)", "DELETE FROM d.t"], "statement 2 changes"),
+        # what is settled among what holds templates
+        ([{"delete": {"table": "t", "where": "{{ x }}"}}], "'t' is not a valid"),
+        ([{"delete": {"tabel": "{{ x }}"}}], "has no argument 'tabel'"),
+        (["DELETE FRM d.t", "DELETE FROM {{ x }}"], "line 1, column 1"),
+        (
+            [{"insert": {"table": "d.t", "source": {"format": "{{ x }}", "tabel": "d.u"}}}],
+            "tabel",
+        ),
+    ],
+)
+def test_a_wrong_statement_is_an_error_of_its_dag(statements: Any, message: str) -> None:  # noqa: ANN401
+    with pytest.raises(ConfigurationError, match=f"task 'task'.*{message}"):
+        HiveAcidTransactionOperator(task_id="task", statements=statements)
+
+
+def test_what_templates_make_of_statements_is_checked_before_anything_is_submitted(
+    spark: FakeSpark,
+) -> None:
+    statements = [
+        "INSERT OVERWRITE TABLE {{ 'demo.t' }} VALUES (1)",
+        {"update": {"table": "demo.t", "assignments": {"a": "1"}}},
+    ]
+    with pytest.raises(StatementOrderError, match=r"statement 2 changes table demo\.t"):
+        run_task(of(spark, statements))
+    assert spark.calls == []
+
+
+def test_an_event_tells_of_each_table(spark: FakeSpark) -> None:
+    details = {
+        "statements": [
+            {
+                "kind": "delete",
+                "table": "demo.t",
+                "rows": {"inserted": 0, "updated": 0, "deleted": 2},
+                "partitions": ["p=1"],
+                "files": 1,
+                "size_bytes": 9,
+            }
+        ]
+    }
+    spark.tell(details=details)
+    asset = Asset(name="t", uri="hive://hms:10000/demo/t")
+    context = context_of()
+    run_task(of(spark, ["DELETE FROM demo.t"], outlets=[asset]), context)
+    told = context["outlet_events"][asset].extra
+    assert told["statements"] == [
+        {
+            "table": "demo.t",
+            "write_id": 3,
+            "rows": {"inserted": 0, "updated": 0, "deleted": 2},
+            "partitions": ["p=1"],
+        }
+    ]
+
+
+def test_a_kill_looks_at_the_locks_of_every_table(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_task(of(spark, STATEMENTS))
+    spec, asked = submitted(spark), []
+
+    class Client:
+        def __enter__(self) -> object:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr("airflow_hiveacid.metastore.client.connect", lambda _: Client())
+    monkeypatch.setattr(
+        "airflow_hiveacid.metastore.fencing.abort_job",
+        lambda _client, _key, _attempt, refs: asked.extend(map(str, refs)) or (),
+    )
+    kill.abort_attempt(spec)
+    assert asked == ["demo.t", "demo.u", "demo.log"]
+
+
+def test_a_program_is_submitted_with_its_own_arguments_and_its_tables(
+    spark: FakeSpark, tmp_path: Path
+) -> None:
+    program = tmp_path / "job.py"
+    program.write_text("print('once')\n")
+
+    def submit() -> JobSpec:
+        run_task(
+            HiveAcidPySparkOperator(
+                task_id="task",
+                application=str(program),
+                application_args=["--day", "{{ ds }}"],
+                reads=["demo.orders"],
+                inserts="demo.audit",
+                changes=["{{ 'demo.customers' }}"],
+                spark_bin_dir=str(spark.bin_dir),
+            )
+        )
+        call = spark.calls[-1]
+        at = call["arguments"].index(str(program))
+        assert call["arguments"][at + 1] == "--spec"
+        assert call["arguments"][at + 3 :] == ["--day", "2013-01-02"]
+        return JobSpec.parse(json.dumps(call["spec"]))
+
+    job = submit().job
+    assert isinstance(job, ProgramSpec)
+    assert (job.reads, job.inserts, job.changes) == (
+        ("demo.orders",),
+        ("demo.audit",),
+        ("demo.customers",),
+    )
+    first = submit().statement
+    program.write_text("print('twice')\n")
+    assert submit().statement["digest"] != first["digest"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"reads": ["d.t"]}, "the program may write no table"),
+        ({"reads": ["d.t"], "changes": ["d.t"]}, "changes and reads both name d.t"),
+        ({"changes": ["t"]}, "'t' is not a valid"),
+    ],
+)
+def test_a_programs_tables_are_checked_with_its_dag(
+    arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"task 'task'.*{message}"):
+        HiveAcidPySparkOperator(task_id="task", application="job.py", **arguments)

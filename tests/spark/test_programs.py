@@ -1,0 +1,271 @@
+"""PySpark programs of the user's own: one transaction, with all that the ready-made jobs have."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    StatementOrderError,
+    UnknownColumnError,
+)
+from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
+from airflow_hiveacid.jobs.specs import JobSpec, ProgramSpec
+from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.fencing import abort_job
+from airflow_hiveacid.spark import acid
+from airflow_hiveacid.spark.failures import typed_failures
+from airflow_hiveacid.spark.writing.context import JobContext
+from spark_apps.examples import merge_orders
+from spark_submit import submit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from spark_lab import Lab
+
+CLAUSES = [
+    {"when": "matched", "action": "update"},
+    {"when": "not_matched", "action": "insert"},
+]
+
+
+def spec_of(lab: Lab, **tables: tuple[str, ...]) -> ProgramSpec:
+    named = {kind: tuple(f"{lab.db}.{n}" for n in names) for kind, names in tables.items()}
+    return ProgramSpec(application="job.py", **named)
+
+
+def run(
+    lab: Lab,
+    spec: ProgramSpec,
+    body: Callable[[acid.Transaction], object],
+    *,
+    job_key: str = "program",
+    on_step: Callable[[str], None] = lambda _step: None,
+) -> JobResult:
+    """Run a program in this process, whose transaction is this body."""
+
+    def program(spark: object, metastore: acid.Metastore) -> None:
+        with acid.transaction(spark, metastore) as txn:  # type: ignore[arg-type]
+            body(txn)
+
+    return story(lab, spec, program, job_key=job_key, on_step=on_step)
+
+
+def story(
+    lab: Lab,
+    spec: ProgramSpec,
+    program: Callable[..., None],
+    *,
+    job_key: str = "program",
+    on_step: Callable[[str], None] = lambda _step: None,
+) -> JobResult:
+    job = JobSpec(
+        job_key=f"{lab.db}/{job_key}", metastore=lab.endpoint, job=spec, lock_timeout_s=20.0
+    )
+    with connect(lab.endpoint) as client, typed_failures():
+        context = JobContext(spark=lab.spark, spec=job, client=client, on_step=on_step)
+        return acid.story(context, program)
+
+
+@pytest.fixture
+def shop(lab4: Lab) -> Lab:
+    lab4.table("t", {"id": "bigint", "v": "int"}, partition={"p": "int"})
+    lab4.table("log", {"id": "bigint", "what": "string"})
+    lab4.insert("t", [(1, 1, 1), (2, 2, 2)], ["id", "v", "p"])
+    return lab4
+
+
+@pytest.mark.promise("T24")
+def test_a_program_reads_what_it_has_written_and_commits_all_of_it(shop: Lab) -> None:
+    t, log = f"{shop.db}.t", f"{shop.db}.log"
+    seen: list[list[tuple[object, ...]]] = []
+
+    def body(txn: acid.Transaction) -> None:
+        before = txn.read(t)
+        new = before.selectExpr("id + 10 AS id", "v", "p + 1 AS p")
+        txn.merge(t, new, keys=["id"], clauses=CLAUSES)
+        txn.update(t, {"v": "v * 100"}, where="p = 3")
+        txn.delete(t, where="id = 1")
+        seen.append(sorted(map(tuple, before.collect())))
+        seen.append(sorted(map(tuple, txn.read(t, columns=["id", "v"], where="p > 1").collect())))
+        done = txn.insert(log, txn.read(t).selectExpr("id", "'kept' AS what"))
+        assert (done.kind, done.rows.inserted) == ("insert", 3)
+        assert shop.rows("t") == [(1, 1, 1), (2, 2, 2)]  # nobody else sees it
+
+    result = run(shop, spec_of(shop, changes=("t",), inserts=("log",)), body)
+    assert seen == [[(1, 1, 1), (2, 2, 2)], [(2, 2), (11, 1), (12, 200)]]
+    assert shop.rows("t") == [(2, 2, 2), (11, 1, 2), (12, 200, 3)]
+    assert shop.rows("log") == [(2, "kept"), (11, "kept"), (12, "kept")]
+    assert result.status is JobStatus.COMMITTED
+    kinds = [s["kind"] for s in result.details["statements"]]  # type: ignore[union-attr,index,call-overload]
+    assert kinds == ["merge", "update", "delete", "insert"]
+    assert shop.client.show_locks(shop.info("t").ref) == ()
+
+
+def test_a_program_that_is_tried_again_is_not_applied_again(shop: Lab) -> None:
+    spec, calls = spec_of(shop, inserts=("log",)), []
+
+    def body(txn: acid.Transaction) -> None:
+        calls.append(1)
+        txn.insert(f"{shop.db}.log", shop.spark.sql("SELECT 1L AS id, 'once' AS what"))
+
+    first, again = run(shop, spec, body), run(shop, spec, body)
+    assert (first.status, again.status) == (JobStatus.COMMITTED, JobStatus.ALREADY_DONE)
+    assert again.txn_id == first.txn_id
+    assert len(calls) == 1
+    assert shop.rows("log") == [(1, "once")]
+
+
+def test_who_is_overtaken_runs_again_from_its_beginning(shop: Lab) -> None:
+    spec, calls = spec_of(shop, inserts=("log",)), []
+
+    def overtake(step: str) -> None:
+        if step == "allocated" and not calls:
+            calls.append("overtaken")
+            shop.overwrite("log", [(9, "theirs")], ["id", "what"])
+
+    def body(txn: acid.Transaction) -> None:
+        calls.append("run")
+        rows = txn.read(f"{shop.db}.log").selectExpr("id + 1 AS id", "'ours' AS what")
+        txn.insert(f"{shop.db}.log", rows)
+
+    run(shop, spec, body, on_step=overtake)
+    assert shop.rows("log") == [(9, "theirs"), (10, "ours")]
+    assert calls == ["overtaken", "run"]
+
+
+@pytest.mark.parametrize(
+    ("body", "error", "message"),
+    [
+        (lambda txn, db: txn.read(f"{db}.log"), ConfigurationError, "add it to reads"),
+        (
+            lambda txn, db: txn.delete(f"{db}.log", where="true"),
+            ConfigurationError,
+            "does not name",
+        ),
+        (
+            lambda txn, db: txn.insert(f"{db}.t", txn.read(f"{db}.t"), overwrite=True),
+            ConfigurationError,
+            "add it to overwrites",
+        ),
+        (lambda txn, db: txn.delete(f"{db}.t", where=" "), ConfigurationError, "where is blank"),
+        (
+            lambda txn, db: txn.update(f"{db}.t", {"w": "1"}, where="true"),
+            UnknownColumnError,
+            "w",
+        ),
+    ],
+)
+def test_what_a_program_may_not_do_ends_its_transaction(
+    shop: Lab,
+    body: Callable[[acid.Transaction, str], object],
+    error: type[Exception],
+    message: str,
+) -> None:
+    with pytest.raises(error, match=message):
+        run(shop, spec_of(shop, changes=("t",)), lambda txn: body(txn, shop.db))
+    assert shop.client.show_locks(shop.info("t").ref) == ()
+
+
+def test_a_failed_statement_cannot_be_passed_over(shop: Lab) -> None:
+    t = f"{shop.db}.t"
+
+    def body(txn: acid.Transaction) -> None:
+        txn.delete(t, where="id = 1")
+        with pytest.raises(UnknownColumnError):
+            txn.update(t, {"w": "1"}, where="true")
+
+    with pytest.raises(ConfigurationError, match="and the program went on"):
+        run(shop, spec_of(shop, changes=("t",)), body)
+    assert shop.rows("t") == [(1, 1, 1), (2, 2, 2)]
+
+
+def test_a_change_behind_an_overwrite_is_refused_where_it_is_asked_for(shop: Lab) -> None:
+    t = f"{shop.db}.t"
+
+    def body(txn: acid.Transaction) -> None:
+        txn.insert(t, txn.read(t), overwrite=True)
+        txn.insert(t, txn.read(t), overwrite=True)
+        txn.delete(t, where="id = 1")
+
+    with pytest.raises(StatementOrderError, match="statement 3 changes"):
+        run(shop, spec_of(shop, overwrites=("t",)), body)
+    assert shop.directories("t", "p=1") == ["delta_0000001_0000001_0000"]
+
+
+def test_a_program_has_one_transaction(shop: Lab) -> None:
+    spec = spec_of(shop, inserts=("log",))
+    with pytest.raises(ConfigurationError, match="ended without a transaction"):
+        story(shop, spec, lambda *_: None)
+
+    def twice(spark: object, metastore: acid.Metastore) -> None:
+        for _ in range(2):
+            with acid.transaction(spark, metastore):  # type: ignore[arg-type]
+                pass
+
+    with pytest.raises(ConfigurationError, match="a program has one transaction"):
+        story(shop, spec, twice, job_key="twice")
+
+
+def test_a_kill_ends_a_program_wherever_it_is(shop: Lab) -> None:
+    spec = spec_of(shop, inserts=("log",), changes=("t",))
+
+    def killed(step: str) -> None:
+        if step == "staged":
+            abort_job(shop.client, f"{shop.db}/program", AttemptId.new(9), [shop.info("t").ref])
+
+    def body(txn: acid.Transaction) -> None:
+        txn.delete(f"{shop.db}.t", where="true")
+        txn.insert(f"{shop.db}.log", shop.spark.sql("SELECT 1L AS id, 'no' AS what"))
+
+    with pytest.raises(Exception, match="abort"):
+        run(shop, spec, body, on_step=killed)
+    assert shop.rows("t") == [(1, 1, 1), (2, 2, 2)]
+    assert shop.rows("log") == []
+
+
+def test_the_example_runs_as_its_task_runs_it(lab4: Lab, tmp_path: Path) -> None:
+    """Under `spark-submit`, killed right behind its commit, and tried again."""
+    lab4.client.create_database("demo")
+    for name, columns in {
+        "orders": {"customer": "bigint", "amount": "int", "day": "date"},
+        "customers": {"id": "bigint", "total": "bigint"},
+        "audit": {
+            "day": "string",
+            "new_customers": "bigint",
+            "old_customers": "bigint",
+            "rich": "bigint",
+        },
+    }.items():
+        in_demo(lab4).table(name, columns)
+    demo = in_demo(lab4)
+    demo.insert("customers", [(1, 900)], ["id", "total"])
+    orders = [(1, 100, date(2026, 1, 2)), (2, 7, date(2026, 1, 2)), (1, 5, date(2026, 1, 3))]
+    demo.insert("orders", [(c, a, str(d)) for c, a, d in orders], ["customer", "amount", "day"])
+    spec = ProgramSpec(
+        application=merge_orders.__file__,
+        arguments=("2026-01-02",),
+        reads=("demo.orders",),
+        changes=("demo.customers",),
+        inserts=("demo.audit",),
+    )
+    killed = submit(tmp_path, lab4.endpoint, spec, job_key="example", stop_at="committed")
+    assert killed.code != 0
+    again = submit(tmp_path, lab4.endpoint, spec, job_key="example")
+    assert again.code == ExitCode.OK, again.log
+    assert again.result is not None
+    assert again.result.status is JobStatus.ALREADY_DONE
+    told = again.result.details["statements"]
+    assert [s["table"] for s in told] == ["demo.customers", "demo.audit"]  # type: ignore[union-attr,index,call-overload]
+    assert demo.rows("customers") == [(1, 1000), (2, 7)]
+    assert demo.rows("audit") == [("2026-01-02", 1, 1, 1)]
+
+
+def in_demo(lab: Lab) -> Lab:
+    return type(lab)(spark=lab.spark, endpoint=lab.endpoint, client=lab.client, db="demo")

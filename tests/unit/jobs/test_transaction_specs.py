@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.specs import (
+    CleanSpec,
+    DeleteSpec,
+    Job,
+    JobSpec,
+    ProgramSpec,
+    TransactionSpec,
+    UpdateSpec,
+)
+from airflow_hiveacid.plan.reruns import differing_parts
+
+STATEMENTS = (
+    DeleteSpec(target="d.t", where="id = 1"),
+    UpdateSpec(target="d.u", set={"a": "1"}),
+    DeleteSpec(target="d.t"),
+)
+
+
+def spec(job: Job) -> JobSpec:
+    return JobSpec(job_key="k", metastore=MetastoreEndpoint(uris=("thrift://h:1",)), job=job)
+
+
+def test_a_transaction_is_about_each_of_its_tables_once() -> None:
+    job = spec(TransactionSpec(statements=STATEMENTS))
+    assert (job.targets, job.job.target, job.has_statements) == (("d.t", "d.u"), "d.t, d.u", True)
+
+
+def test_a_program_is_about_the_tables_that_it_writes() -> None:
+    program = ProgramSpec(application="a.py", reads=("d.r",), inserts=("d.i",), changes=("d.t",))
+    assert spec(program).targets == ("d.i", "d.t")
+    assert (spec(CleanSpec(target="d.t")).targets, spec(STATEMENTS[0]).has_statements) == (
+        ("d.t",),
+        False,
+    )
+
+
+def test_what_differs_between_two_transactions_is_named_by_statement() -> None:
+    one = spec(TransactionSpec(statements=STATEMENTS)).statement
+    changed = DeleteSpec(target="d.t", where="id = 2")
+    other = spec(TransactionSpec(statements=(changed, *STATEMENTS[1:]))).statement
+    assert differing_parts(one, other) == ("1.where",)
+    fewer = spec(TransactionSpec(statements=STATEMENTS[:1])).statement
+    assert "2.set" in differing_parts(one, fewer)

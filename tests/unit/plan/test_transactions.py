@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_hiveacid.format.errors import ConfigurationError, StatementOrderError
+from airflow_hiveacid.jobs.specs import (
+    DeleteSpec,
+    InsertMode,
+    InsertSpec,
+    SourceSpec,
+    StatementSpec,
+    UpdateSpec,
+)
+from airflow_hiveacid.plan.transactions import MOST_STATEMENTS, Step, check_order, steps_of
+
+OVER = Step(table="d.t", replaces=True, partition=None)
+CHANGE = Step(table="d.t", replaces=False, partition=None)
+OTHER = Step(table="d.u", replaces=False, partition=None)
+
+
+def insert(table: str, mode: InsertMode = InsertMode.APPEND, **partition: str) -> StatementSpec:
+    return InsertSpec(target=table, source=SourceSpec(), mode=mode, partition=partition)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [CHANGE],
+        [CHANGE, CHANGE, OTHER],
+        [CHANGE, OVER],
+        [OVER, OVER],
+        [CHANGE, OVER, OTHER, OVER],
+        [
+            Step(table="d.t", replaces=True, partition="p=1"),
+            Step(table="d.t", replaces=False, partition="p=2"),
+        ],
+    ],
+)
+def test_what_files_can_tell_apart_is_one_transaction(steps: list[Step]) -> None:
+    check_order(steps)
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ([OVER, CHANGE], "statement 2 changes table d.t, which statement 1"),
+        ([CHANGE, OVER, OTHER, OVER, CHANGE], "statement 5 changes table d.t, which statement 2"),
+        ([Step(table="d.t", replaces=True, partition="p=1"), CHANGE], "statement 2"),
+        ([OVER, Step(table="d.t", replaces=False, partition="p=2")], "statement 2"),
+        (
+            [
+                Step(table="d.t", replaces=True, partition="p=2"),
+                Step(table="d.t", replaces=False, partition="p=2"),
+            ],
+            "statement 2",
+        ),
+    ],
+)
+def test_a_change_behind_an_overwrite_of_the_same_place_is_refused(
+    steps: list[Step], message: str
+) -> None:
+    with pytest.raises(StatementOrderError, match=message):
+        check_order(steps)
+
+
+def test_there_are_as_many_statements_as_identities_tell_apart() -> None:
+    check_order([CHANGE] * MOST_STATEMENTS)
+    for count in (0, MOST_STATEMENTS + 1):
+        with pytest.raises(ConfigurationError, match=f"found {count}"):
+            check_order([CHANGE] * count)
+
+
+def test_before_tables_are_known_only_what_is_certain_is_refused() -> None:
+    overwrite = InsertMode.OVERWRITE
+    check_order(steps_of([insert("d.t", overwrite, p="1"), insert("d.t", p="01")]))
+    check_order(steps_of([insert("d.t"), insert("d.t", overwrite), insert("d.u")]))
+    later = (
+        insert("D.T"),
+        UpdateSpec(target="d.t", set={"a": "1"}),
+        DeleteSpec(target="d.t", where="p = 2"),
+    )
+    for statement in later:
+        with pytest.raises(StatementOrderError):
+            check_order(steps_of([insert("d.t", overwrite, p="1"), statement]))

@@ -1,0 +1,46 @@
+"""Which partitions of a table the statements of a transaction lock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.spark.reading.access import Touched
+from airflow_hiveacid.spark.writing import job
+from airflow_hiveacid.spark.writing.work import Change
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.table import TableInfo
+
+ONE, TWO = PartitionName.parse("p=1"), PartitionName.parse("p=2")
+
+
+def change(table: TableInfo, name: PartitionName, *, is_fixed: bool) -> Change:
+    seen = () if is_fixed else (name,)
+    events: Any = None
+    return Change(
+        kind="insert" if is_fixed else "update",
+        table=table,
+        operations=frozenset({DataOperation.INSERT if is_fixed else DataOperation.UPDATE}),
+        make_events=events,
+        fixed=(name,) if is_fixed else None,
+        partitions=lambda: Touched(names=(name,), seen=seen),
+    )
+
+
+def locked(*changes: Change) -> tuple[PartitionName, ...] | None:
+    (access,) = job._accesses(changes, job._touched(changes))
+    return access.partitions
+
+
+def test_one_statement_locks_the_partitions_that_it_finds(table: TableInfo) -> None:
+    assert locked(change(table, ONE, is_fixed=False)) == (ONE,)
+
+
+def test_several_lock_partitions_only_if_all_of_them_are_named(table: TableInfo) -> None:
+    """What is found among those that there are leaves out what an earlier statement adds."""
+    named = change(table, ONE, is_fixed=True)
+    assert locked(named, change(table, TWO, is_fixed=True), named) == (ONE, TWO)
+    assert locked(named, change(table, ONE, is_fixed=False)) is None
+    assert locked(change(table, ONE, is_fixed=False), named) is None
