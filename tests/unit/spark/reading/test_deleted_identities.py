@@ -1,0 +1,37 @@
+"""Which identities delete events can be of: a row outside is not looked up among them."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_hiveacid.format.bucket_codec import encode
+from airflow_hiveacid.format.ids import BucketId, StatementId
+from airflow_hiveacid.spark.reading.orc_frame import _halves
+
+ANY = (0, (1 << 16) - 1)
+# The codec's version stands above the bucket.
+V1 = 1 << 13
+
+
+def of(bucket: int, statement: int) -> int:
+    return encode(BucketId(bucket), StatementId(statement))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "buckets", "statements"),
+    [
+        ([(of(2, 1), of(2, 5))], (V1 + 2, V1 + 2), (1, 5)),
+        ([(of(2, 1), of(2, 5)), (of(0, 3), of(0, 9))], (V1, V1 + 2), (1, 9)),
+        # Between the least and the greatest of several buckets lies every statement.
+        ([(of(0, 3), of(1, 0))], (V1, V1 + 1), ANY),
+        ([(of(4, 2), of(4, 2)), (of(0, 3), of(1, 3))], (V1, V1 + 4), ANY),
+    ],
+)
+def test_several_buckets_say_nothing_of_statements(
+    pairs: list[tuple[int, int]], buckets: tuple[int, int], statements: tuple[int, int]
+) -> None:
+    assert _halves(pairs) == (buckets, statements)
+
+
+def test_a_file_that_does_not_say_leaves_both_open() -> None:
+    assert _halves(None) == (None, None)
