@@ -44,8 +44,9 @@ check: setup ## style, types, import contracts, doctests and the fast tests
 # whose doctests need no Airflow
 ROOMS := format plan jobs metastore storage spark sql local
 
-judge: setup ## Hive's own engine and readers against what we write, and the reverse
+judge: setup ## Hive and Trino against what we write, and the reverse; writes docs/interop.md
 	$(SPARK) -m pytest -m "judge or interop" tests
+	PYTHONPATH=tests $(SPARK) -m matrix $(MATRIX)
 
 bench: setup ## measure, and write build/bench.json; BENCH="--small" for a look, "--help" for more
 	$(SPARK) -m bench $(BENCH)

@@ -77,7 +77,14 @@ Row = tuple[object, ...]
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """One local session with two threads, as small as it gets."""
+    """See `small_session`; one for all."""
+    session = small_session()
+    yield session
+    session.stop()
+
+
+def small_session() -> SparkSession:
+    """A local session with two threads, as small as it gets."""
     # The default is the first python3 on the path, which lacks our libraries.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]")
@@ -95,8 +102,7 @@ def spark() -> Iterator[SparkSession]:
     builder.getOrCreate()
     session = open_session("hiveacid-tests")
     session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+    return session
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ class BareReader:
         self._work_dir = Path(tempfile.mkdtemp(prefix="bare-reader-"))
         self._process = LineProcess(
             "judge.ReaderServer",
+            java=_JUDGES[version].tool("java"),
             class_path=installation(_JUDGES[version]).class_path(CONF),
             work_dir=self._work_dir,
             timezone=timezone,

@@ -44,40 +44,23 @@ class CompactionOutcome:
     message: str | None
 
 
-class Engine:
-    """What the engines of both versions can do. Not for several threads at once."""
+class SqlEngine:
+    """What every engine can do. Not for several threads at once."""
 
     def __init__(self, process: LineProcess, work_dir: Path) -> None:
         self._process = process
         self._work_dir = work_dir
 
     def execute(self, sql: str) -> list[Row]:
-        """Runs one statement, without a semicolon, and returns its rows in Hive's order.
+        """Runs one statement, without a semicolon, and returns its rows in the engine's order.
 
         Values as `JsonRow.java` describes them: decimals, dates and timestamps are strings,
         binary is hex, maps are sorted pairs.
 
         Raises:
-            JudgeError: Hive refused or failed the statement.
+            JudgeError: The engine refused or failed the statement.
         """
         return self._process.request({"op": "execute", "sql": sql})[0]
-
-    def rows(self, table: str, *, with_identity: bool = False) -> list[Row]:
-        """Returns a table's rows, partition columns last, sorted.
-
-        With identity each row begins with `{"writeid": .., "bucketid": .., "rowid": ..}` and the
-        rows are sorted by it; without, by their JSON text.
-        """
-        if with_identity:
-            found = self.execute(f"select row__id, t.* from {table} t")
-            return sorted(found, key=identity_key)
-        return sorted(self.execute(f"select * from {table}"), key=json.dumps)
-
-    def describe(self, table: str) -> dict[str, Any]:
-        """Returns what the metastore says: location, columns, partition_columns, partitions,
-        buckets, bucket_columns, parameters, valid_write_id_list, valid_txn_list.
-        """
-        return self._process.request({"op": "describe", **table_names(table)})[1]
 
     def close(self) -> None:
         """Ends the process."""
@@ -96,6 +79,27 @@ class Engine:
     ) -> None:
         """Closes."""
         self.close()
+
+
+class Engine(SqlEngine):
+    """What Hive's engines of both versions can do besides."""
+
+    def rows(self, table: str, *, with_identity: bool = False) -> list[Row]:
+        """Returns a table's rows, partition columns last, sorted.
+
+        With identity each row begins with `{"writeid": .., "bucketid": .., "rowid": ..}` and the
+        rows are sorted by it; without, by their JSON text.
+        """
+        if with_identity:
+            found = self.execute(f"select row__id, t.* from {table} t")
+            return sorted(found, key=identity_key)
+        return sorted(self.execute(f"select * from {table}"), key=json.dumps)
+
+    def describe(self, table: str) -> dict[str, Any]:
+        """Returns what the metastore says: location, columns, partition_columns, partitions,
+        buckets, bucket_columns, parameters, valid_write_id_list, valid_txn_list.
+        """
+        return self._process.request({"op": "describe", **table_names(table)})[1]
 
 
 class HiveJudge(Engine):
@@ -121,6 +125,7 @@ class HiveJudge(Engine):
         (work_dir / "hive-site.xml").write_text(site)
         process = LineProcess(
             "judge.EngineServer",
+            java=Judge.HIVE_4.tool("java"),
             class_path=installation(Judge.HIVE_4).class_path(work_dir, CONF),
             work_dir=work_dir,
             timezone=timezone,

@@ -44,6 +44,7 @@ class Hive3Engine(Engine):
         (work_dir / "hive-site.xml").write_text(site)
         process = LineProcess(
             "judge.Launch",
+            java=Judge.ENGINE_3.tool("java"),
             class_path=installation(Judge.ENGINE_3).class_path(work_dir, CONF),
             work_dir=work_dir,
             timezone=timezone,

@@ -33,14 +33,18 @@ if TYPE_CHECKING:
 
 _HERE: Final = Path(__file__).resolve().parent
 _REPORT_EVERY_S: Final = 5.0
+_USUAL_JAVA: Final = 17
+_DEBIAN: Final = "apt-get install maven openjdk-17-jdk-headless"
+_JVMS: Final = Path("/usr/lib/jvm")
 
 
 class Judge(Enum):
-    """What can be installed: the pom's name and the folders of Java sources."""
+    """What can be installed: the pom's name, the folders of Java sources, the version of Java."""
 
-    HIVE_4 = ("hive4", ("shared", "hive4"))
-    READER_3 = ("reader3", ("shared", "hive3"))
-    ENGINE_3 = ("engine3", ("shared", "hive3", "engine3"))
+    HIVE_4 = ("hive4", ("line", "shared", "hive4"), 17)
+    READER_3 = ("reader3", ("line", "shared", "hive3"), 17)
+    ENGINE_3 = ("engine3", ("line", "shared", "hive3", "engine3"), 17)
+    TRINO = ("trino", ("line", "trino"), 25)
 
     @property
     def pom(self) -> Path:
@@ -52,6 +56,24 @@ class Judge(Enum):
         """The Java files, sorted."""
         folders = (_HERE / "java" / name for name in self.value[1])
         return tuple(sorted(file for folder in folders for file in folder.rglob("*.java")))
+
+    @property
+    def java_version(self) -> int:
+        """Of the JDK that compiles it and of the JVM that it runs in, at least."""
+        return self.value[2]
+
+    def tool(self, name: str) -> str:
+        """Where `java` or `javac` is.
+
+        Raises:
+            InstallationError: It is not installed; the message says how it is found.
+        """
+        newer = self.java_version > _USUAL_JAVA
+        found = shutil.which(name, path=_newer_java(self.java_version) if newer else _usual_java())
+        if found is None:
+            hint = f"set JAVA{self.java_version}_HOME" if newer else f"Debian: {_DEBIAN}"
+            raise InstallationError(f"{name} {self.java_version} was not found ({hint})")
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +156,8 @@ def _install(judge: Judge, folder: Path, progress: Progress) -> Installation:
     jars = scratch.read_text().strip()
     _run(
         (
-            *("javac", "-nowarn", "--release", "17", "-d", str(classes), "-cp", jars),
+            *(judge.tool("javac"), "-nowarn", "--release", str(judge.java_version)),
+            *("-d", str(classes), "-cp", jars),
             *map(str, judge.sources),
         ),
         log=folder / "javac.log",
@@ -150,9 +173,7 @@ def _install(judge: Judge, folder: Path, progress: Progress) -> Installation:
 def _run(arguments: Sequence[str], *, log: Path, progress: Callable[[], None]) -> None:
     program = shutil.which(arguments[0])
     if program is None:
-        raise InstallationError(
-            f"{arguments[0]} was not found (Debian: apt-get install maven openjdk-17-jdk-headless)"
-        )
+        raise InstallationError(f"{arguments[0]} was not found (Debian: {_DEBIAN})")
     with log.open("wb") as output:
         process = subprocess.Popen(
             (program, *arguments[1:]),
@@ -173,6 +194,17 @@ def _run(arguments: Sequence[str], *, log: Path, progress: Callable[[], None]) -
     if status != 0:
         end = "\n".join(log.read_text(errors="replace").splitlines()[-25:])
         raise InstallationError(f"{arguments[0]} failed; its output is in {log} and ends:\n{end}")
+
+
+def _usual_java() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    return f"{home}/bin" if home else None
+
+
+def _newer_java(version: int) -> str:
+    home = os.environ.get(f"JAVA{version}_HOME")
+    folders = [Path(home)] if home else sorted(_JVMS.glob(f"*-{version}-*"))
+    return os.pathsep.join(str(folder / "bin") for folder in folders)
 
 
 def _count_downloads(log: Path, judge: Judge, progress: Progress) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any, Final
 
@@ -53,20 +52,19 @@ class LineProcess:
         self,
         main_class: str,
         *,
+        java: str,
         class_path: str,
         work_dir: Path,
         timezone: str,
         heap_mb: int,
         flags: Sequence[str] = (),
+        arguments: Sequence[str] = (),
     ) -> None:
         """Starts the process and waits until it says that it is ready.
 
         Raises:
             JudgeError: It ended instead; the message ends with its log.
         """
-        java = shutil.which("java", path=_java_folders())
-        if java is None:
-            raise JudgeError("java was not found (Debian: apt-get install openjdk-17-jre-headless)")
         self._log = work_dir / "judge.log"
         self._log_start = 0
         with self._log.open("ab") as log:
@@ -80,6 +78,7 @@ class LineProcess:
                     *_OPEN_PACKAGES,
                     *flags,
                     main_class,
+                    *arguments,
                 ),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -142,8 +141,3 @@ class LineProcess:
         status = self._process.wait()
         end = self._log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
         return JudgeError(f"the judge's process ended with status {status}:\n" + "\n".join(end))
-
-
-def _java_folders() -> str | None:
-    home = os.environ.get("JAVA_HOME")
-    return f"{home}/bin" if home else None

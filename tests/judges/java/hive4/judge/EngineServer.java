@@ -112,7 +112,7 @@ public final class EngineServer {
 
   /** EXPLAIN answers with lines of text that pass no formatter: each becomes a row of one column. */
   private static String array(String row) {
-    return row.startsWith("[") ? row : "[" + JsonRow.quoted(row) + "]";
+    return row.startsWith("[") ? row : "[" + JsonText.quoted(row) + "]";
   }
 
   /** Queues over Thrift (ALTER TABLE COMPACT wants JDBC in 4.0.1), then runs Hive's own worker once. */

@@ -77,7 +77,7 @@ public final class JsonRow implements FetchFormatter<String> {
     if (value instanceof Float || value instanceof Double) {
       double wide = ((Number) value).doubleValue();
       boolean finite = !Double.isNaN(wide) && !Double.isInfinite(wide);
-      out.append(finite ? Double.toString(wide) : quoted(Double.toString(wide)));
+      out.append(finite ? Double.toString(wide) : JsonText.quoted(Double.toString(wide)));
     } else if (value instanceof Boolean || value instanceof Long || value instanceof Integer
         || value instanceof Short || value instanceof Byte) {
       out.append(value);
@@ -86,9 +86,9 @@ public final class JsonRow implements FetchFormatter<String> {
       for (byte b : (byte[]) value) {
         hex.append(String.format("%02x", b & 0xff));
       }
-      out.append(quoted(hex.toString()));
+      out.append(JsonText.quoted(hex.toString()));
     } else {
-      out.append(value == null ? "null" : quoted(value.toString()));
+      out.append(value == null ? "null" : JsonText.quoted(value.toString()));
     }
   }
 
@@ -119,7 +119,7 @@ public final class JsonRow implements FetchFormatter<String> {
     List<String> fields = new ArrayList<>();
     for (StructField field : inspector.getAllStructFieldRefs()) {
       Object part = inspector.getStructFieldData(data, field);
-      fields.add(quoted(field.getFieldName()) + ": " + text(part, field.getFieldObjectInspector()));
+      fields.add(JsonText.quoted(field.getFieldName()) + ": " + text(part, field.getFieldObjectInspector()));
     }
     out.append('{').append(String.join(", ", fields)).append('}');
   }
@@ -127,33 +127,6 @@ public final class JsonRow implements FetchFormatter<String> {
   private static String text(Object data, ObjectInspector inspector) {
     StringBuilder out = new StringBuilder();
     value(out, data, inspector);
-    return out.toString();
-  }
-
-  static String quoted(String text) {
-    StringBuilder out = new StringBuilder("\"");
-    for (char c : text.toCharArray()) {
-      if (c == '"' || c == '\\') {
-        out.append('\\').append(c);
-      } else if (c < ' ') {
-        out.append(String.format("\\u%04x", (int) c));
-      } else {
-        out.append(c);
-      }
-    }
-    return ascii(out.append('"').toString());
-  }
-
-  /** JSON text with every character outside ASCII as an escape: no terminal or default charset can harm it. */
-  static String ascii(String json) {
-    StringBuilder out = new StringBuilder(json.length());
-    for (char c : json.toCharArray()) {
-      if (c > '~') {
-        out.append(String.format("\\u%04x", (int) c));
-      } else {
-        out.append(c);
-      }
-    }
     return out.toString();
   }
 }

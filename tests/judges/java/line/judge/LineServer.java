@@ -4,8 +4,11 @@ import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
 import java.io.BufferedOutputStream;
 import java.io.BufferedReader;
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.InputStreamReader;
+import java.io.OutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 
@@ -14,7 +17,7 @@ import java.nio.charset.StandardCharsets;
  *
  * <p>A request is one JSON object a line on stdin. The answer on stdout is any number of rows, each a JSON array on
  * a line of its own, closed by one JSON object: the handler's result, or {@code {"error": text, "type": class}}, which
- * makes the rows before it void. Everything that Hive prints goes to stderr.
+ * makes the rows before it void. Everything else that is printed goes to stderr.
  */
 final class LineServer {
   interface Rows {
@@ -28,7 +31,9 @@ final class LineServer {
   private LineServer() {}
 
   static void serve(Handler handler) throws IOException {
-    PrintStream out = new PrintStream(new BufferedOutputStream(System.out, 1 << 16), false, "US-ASCII");
+    // Not System.out: Trino has put its log there by now.
+    OutputStream stdout = new FileOutputStream(FileDescriptor.out);
+    PrintStream out = new PrintStream(new BufferedOutputStream(stdout, 1 << 16), false, "US-ASCII");
     System.setOut(System.err);
     BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     out.println("{\"ready\": true}");
@@ -43,10 +48,10 @@ final class LineServer {
         answer.addProperty("error", message(t));
         answer.addProperty("type", t.getClass().getName());
       }
-      out.println(JsonRow.ascii(answer.toString()));
+      out.println(JsonText.ascii(answer.toString()));
       out.flush();
     }
-    Runtime.getRuntime().halt(0); // Hive leaves threads behind that would keep the machine up
+    Runtime.getRuntime().halt(0); // engines leave threads behind that would keep the machine up
   }
 
   private static String message(Throwable t) {

@@ -1,0 +1,360 @@
+"""Knows how each engine says what a step asks of it.
+
+Values are literals with their types, since every dialect reads those alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import UnsupportedTableError
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.jobs.specs import CompactionChoice, MergeAction, MergeClause, MergeWhen
+from judges.line_process import JudgeError
+from matrix.kinds import EXTRA
+from matrix.life import NotHereError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from airflow_hiveacid.format.table import Column
+    from judges.engine import HiveJudge, SqlEngine
+    from judges.engine3 import Hive3Engine
+    from judges.trino import TrinoJudge
+    from matrix.kinds import Kind, Row
+    from spark_lab import Lab
+
+OURS: Final = "ours"
+HIVE_4: Final = "Hive 4.0.1"
+HIVE_3: Final = "Hive 3.1.3"
+TRINO: Final = "Trino 483"
+_UPSERT: Final = (
+    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="s.v < 0"),
+    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"}),
+    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """The table that is written."""
+
+    lab: Lab
+    name: str
+    kind: Kind
+
+    @property
+    def full_name(self) -> str:
+        """With its database."""
+        return f"{self.lab.db}.{self.name}"
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """As they are now: data columns, then partition columns."""
+        info = self.lab.info(self.name)
+        return (*info.columns, *info.partition_columns)
+
+    @property
+    def partitions(self) -> list[str | None]:
+        """Their names, as statements about one need them; nothing for a table without any."""
+        if not self.kind.partition_columns:
+            return [None]
+        info = self.lab.info(self.name)
+        return [str(p.name) for p in self.lab.client.list_partitions(info)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OurWriter:
+    """Our jobs, as their applications run them."""
+
+    table: Table
+    name: str = OURS
+
+    def insert(self, rows: Sequence[Row]) -> None:
+        """See Writer."""
+        self._try(lambda lab, t: lab.insert(t, rows, self._names))
+
+    def overwrite(self, rows: Sequence[Row]) -> None:
+        """See Writer."""
+        self._try(lambda lab, t: lab.overwrite(t, rows, self._names))
+
+    def delete(self, where: str) -> None:
+        """See Writer."""
+        self._try(lambda lab, t: lab.delete(t, where))
+
+    def update(self, values: Mapping[str, str], where: str) -> None:
+        """See Writer."""
+        self._try(lambda lab, t: lab.update(t, values, where))
+
+    def upsert(self, rows: Sequence[Row]) -> None:
+        """See Writer."""
+        self._try(lambda lab, t: lab.merge(t, rows, self._names, ["id"], _UPSERT))
+
+    def minor(self) -> None:
+        """See Writer."""
+        self._try(lambda lab, t: lab.compact(t, CompactionChoice.MINOR))
+
+    def major(self) -> None:
+        """See Writer."""
+
+        def both(lab: Lab, name: str) -> None:
+            lab.compact(name, CompactionChoice.MAJOR)
+            lab.clean(name)
+
+        self._try(both)
+
+    def widen(self) -> None:
+        """See Writer."""
+        raise NotHereError("our jobs change no columns")
+
+    def empty(self) -> None:
+        """See Writer."""
+        if self.table.kind.is_insert_only:
+            raise NotHereError("our jobs have no TRUNCATE")
+        self._try(lambda lab, t: lab.delete(t))
+
+    @property
+    def _names(self) -> list[str]:
+        return [column.name for column in self.table.columns]
+
+    def _try(self, act: Callable[[Lab, str], object]) -> None:
+        try:
+            act(self.table.lab, self.table.name)
+        except UnsupportedTableError as error:
+            raise NotHereError(str(error)) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SqlWriter:
+    """An engine that is told in SQL."""
+
+    table: Table
+    engine: SqlEngine
+    name: str
+
+    def insert(self, rows: Sequence[Row]) -> None:
+        """See Writer."""
+        self._run(f"insert into {self.target} {self._values(rows)}")
+
+    def delete(self, where: str) -> None:
+        """See Writer."""
+        self._run(f"delete from {self.target} where {where}")
+
+    def update(self, values: Mapping[str, str], where: str) -> None:
+        """See Writer."""
+        told = ", ".join(f"{name} = {value}" for name, value in values.items())
+        self._run(f"update {self.target} set {told} where {where}")
+
+    def upsert(self, rows: Sequence[Row]) -> None:
+        """See Writer."""
+        names = [column.name for column in self.table.columns]
+        given = ", ".join(f"s.{name}" for name in names)
+        self._run(
+            f"merge into {self.target} t using ({self._selected(rows)}) s on t.id = s.id"
+            " when matched and s.v < 0 then delete when matched then update set v = s.v"
+            f" when not matched then insert {self._into(names)} values ({given})"
+        )
+
+    @property
+    def target(self) -> str:
+        """What the engine calls the table."""
+        return self.table.full_name
+
+    def _run(self, sql: str) -> None:
+        self.engine.execute(sql)
+
+    def _into(self, names: Sequence[str]) -> str:
+        return f"({', '.join(names)})"
+
+    def _values(self, rows: Sequence[Row]) -> str:
+        return f"values {', '.join(f'({self._literals(row)})' for row in rows)}"
+
+    def _selected(self, rows: Sequence[Row]) -> str:
+        names = [column.name for column in self.table.columns]
+        first, *others = (
+            [self._literal(c, v) for c, v in zip(self.table.columns, row, strict=True)]
+            for row in rows
+        )
+        named = ", ".join(f"{v} as {n}" for v, n in zip(first, names, strict=True))
+        return " union all ".join(
+            f"select {told}" for told in (named, *(", ".join(other) for other in others))
+        )
+
+    def _literals(self, row: Row) -> str:
+        columns = self.table.columns
+        return ", ".join(self._literal(c, v) for c, v in zip(columns, row, strict=True))
+
+    def _literal(self, column: Column, value: object) -> str:
+        text = "null" if value is None else "'" + str(value).replace("'", "''") + "'"
+        return f"cast({text} as {column.type.replace('string', self._text_type)})"
+
+    @property
+    def _text_type(self) -> str:
+        return "string"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HiveWriter(_SqlWriter):
+    """Hive 4.0.1."""
+
+    engine: HiveJudge
+    name: str = HIVE_4
+
+    def overwrite(self, rows: Sequence[Row]) -> None:
+        """See Writer."""
+        keys = ", ".join(c.name for c in self.table.kind.partition_columns)
+        into = f" partition ({keys})" if keys else ""
+        self._run(f"insert overwrite table {self.target}{into} {self._values(rows)}")
+
+    def insert(self, rows: Sequence[Row]) -> None:
+        """See Writer."""
+        keys = ", ".join(c.name for c in self.table.kind.partition_columns)
+        into = f" partition ({keys})" if keys else ""
+        self._run(f"insert into {self.target}{into} {self._values(rows)}")
+
+    def minor(self) -> None:
+        """See Writer."""
+        for partition in self.table.partitions:
+            self.engine.compact(self.target, partition, "minor")
+
+    def major(self) -> None:
+        """See Writer."""
+        for partition in self.table.partitions:
+            self.engine.compact(self.target, partition, "major")
+        self.engine.clean()
+
+    def widen(self) -> None:
+        """See Writer."""
+        cascade = " cascade" if self.table.kind.partition_columns else ""
+        column = f"{EXTRA.name} {EXTRA.type}"
+        self._run(f"alter table {self.target} add columns ({column}){cascade}")
+
+    def empty(self) -> None:
+        """See Writer."""
+        self._run(f"truncate table {self.target}")
+
+    def _into(self, names: Sequence[str]) -> str:  # noqa: ARG002 - Hive takes all, in their order
+        return ""
+
+    def _values(self, rows: Sequence[Row]) -> str:
+        return f"select * from ({self._selected(rows)}) s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hive3Writer(HiveWriter):
+    """Hive 3.1.3, which has a metastore of its own.
+
+    The other metastore gets to know what it did: as many write IDs, and the partitions. The files
+    are the same.
+    """
+
+    engine: Hive3Engine  # type: ignore[assignment] # it compacts by the same name
+    mirror: HiveWriter
+    name: str = HIVE_3
+
+    @classmethod
+    def beside(cls, mirror: HiveWriter, engine: Hive3Engine) -> Hive3Writer:
+        """A writer of a table that both metastores know.
+
+        Raises:
+            NotHereError: they cannot both know such a table.
+        """
+        table, kind = mirror.table, mirror.table.kind
+        if kind.was_flat:
+            raise NotHereError("write IDs of a converted table begin at ten million")
+        info = table.lab.info(table.name)
+        parts = ", ".join(f"{c.name} {c.type}" for c in info.partition_columns)
+        properties = {
+            "transactional": "true",
+            "bucketing_version": str(kind.bucketing_version),
+            **({"transactional_properties": "insert_only"} if kind.is_insert_only else {}),
+        }
+        told = ", ".join(f"'{name}'='{value}'" for name, value in properties.items())
+        formats = {FileFormat.ORC: "orc", FileFormat.PARQUET: "parquet"}
+        found = cls(table=table, engine=engine, mirror=mirror)
+        engine.execute(
+            f"create table {found.target} ({', '.join(f'{c.name} {c.type}' for c in info.columns)})"
+            + (f" partitioned by ({parts})" if parts else "")
+            + (
+                f" clustered by ({', '.join(kind.bucketed_by)}) into {kind.buckets} buckets"
+                if kind.buckets
+                else ""
+            )
+            + f" stored as {formats.get(kind.format, 'textfile')} location '{info.location}'"
+            + f" tblproperties ({told})"
+        )
+        return found
+
+    @property
+    def target(self) -> str:
+        """See `_SqlWriter`."""
+        return f"default.{self.table.name}"
+
+    def widen(self) -> None:
+        """See Writer."""
+        HiveWriter.widen(self)
+        self.mirror.widen()
+
+    def follow(self) -> None:
+        """Let the other metastore know what happened to the table."""
+        lab, info = self.table.lab, self.table.lab.info(self.table.name)
+        told = self.engine.describe(self.target)
+        if info.is_partitioned:
+            names = [info.partition_name(p["values"]) for p in told["partitions"]]
+            known = {p.name for p in lab.client.list_partitions(info)}
+            lab.client.add_partitions(info, [name for name in names if name not in known])
+        wanted = ValidWriteIdList.parse(told["valid_write_id_list"])
+        while (
+            lab.snapshot(self.table.name).write_ids(info.ref).high_watermark < wanted.high_watermark
+        ):
+            txn = lab.client.open_txn()
+            write_id = lab.client.allocate_write_id(txn, info.ref)
+            if wanted.is_visible(write_id):
+                lab.client.commit_txn(txn)
+            else:
+                lab.client.abort_txn(txn)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrinoWriter(_SqlWriter):
+    """Trino."""
+
+    engine: TrinoJudge
+    name: str = TRINO
+
+    def overwrite(self, rows: Sequence[Row]) -> None:
+        """See Writer."""
+        self.insert(rows)  # the table is empty
+
+    def minor(self) -> None:
+        """See Writer."""
+        raise NotHereError("Trino compacts nothing")
+
+    def major(self) -> None:
+        """See Writer."""
+        raise NotHereError("Trino compacts nothing")
+
+    def widen(self) -> None:
+        """See Writer."""
+        self._run(f"alter table {self.target} add column {EXTRA.name} varchar")
+
+    def empty(self) -> None:
+        """See Writer."""
+        if self.table.kind.is_insert_only:
+            raise NotHereError("Trino deletes no rows here")
+        self._run(f"delete from {self.target}")
+
+    def insert(self, rows: Sequence[Row]) -> None:
+        """See Writer."""
+        try:
+            self._run(f"insert into {self.target} {self._values(rows)}")
+        except JudgeError as error:
+            if "insert-only" in str(error).lower() or "transactional" in str(error).lower():
+                raise NotHereError(str(error)) from error
+            raise
+
+    @property
+    def _text_type(self) -> str:
+        return "varchar"

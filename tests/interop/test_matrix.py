@@ -1,0 +1,49 @@
+"""A part of what `make judge` does: tables of some kinds, written in turns, read by all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from matrix.course import ALTERNATING, Ground, lead
+from matrix.kinds import KINDS
+from matrix.readers import ArrowReader, BareHiveReader, HiveReader, NativeReader
+from matrix.writers import HIVE_4, OURS, HiveWriter, OurWriter
+
+if TYPE_CHECKING:
+    from judges.bare import BareReader
+    from judges.engine import HiveJudge
+    from spark_lab import Lab
+
+SAMPLE = [
+    "full ACID, partitions, 2 buckets by the first hash",
+    "full ACID, converted from flat files",
+    "insert-only, Parquet, partitions of two levels",
+]
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_hive_and_we_write_a_table_in_turns_and_all_read_it_alike(
+    lab4: Lab, hive_judge: HiveJudge, bare_reader_3: BareReader, name: str
+) -> None:
+    (kind,) = [kind for kind in KINDS if kind.name == name]
+    ground = Ground(
+        lab=lab4,
+        hive=hive_judge,
+        writers={
+            OURS: lambda table: OurWriter(table=table),
+            HIVE_4: lambda table: HiveWriter(table=table, engine=hive_judge),
+        },
+        readers=[
+            NativeReader(),
+            ArrowReader(),
+            HiveReader(hive_judge),
+            BareHiveReader(bare_reader_3),
+        ],
+    )
+    said: list[str] = []
+    course = lead(ground, kind, ALTERNATING, said.append)
+    assert said == []
+    assert course.is_good
+    assert course.cells[HIVE_4].read == course.steps
