@@ -58,6 +58,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     without_trino = why_not()
     courses: list[Course] = []
+    versions = [
+        f"Spark {pyspark.__version__}",
+        f"{HIVE_4} (metastore, engine)",
+        f"{HIVE_3} (engine, ORC reader)",
+        TRINO if without_trino is None else f"no {TRINO}",
+    ]
     with ExitStack() as stack:
         folder = asked.keep and asked.keep.resolve()
         folder = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="matrix-")))
@@ -73,13 +79,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 cells = {r: f"{c.read}/{course.steps}" for r, c in course.cells.items()}
                 say(f"{kind.name}, {name}: {cells}")
                 courses.append(course)
-    versions = [f"Spark {pyspark.__version__}", f"{HIVE_4} (metastore, engine)"]
-    versions += [
-        f"{HIVE_3} (engine, ORC reader)",
-        TRINO if without_trino is None else f"no {TRINO}",
-    ]
-    if not asked.no_report:
-        write(courses, versions)
+                if not asked.no_report:
+                    write(courses, versions)
     if without_trino is not None:
         say(f"not run: {TRINO}: {without_trino}")
     bad = [course for course in courses if not course.is_good]

@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from pyspark.errors import PySparkException
+
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.table import FileFormat
 from judges.line_process import JudgeError
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from spark_lab import Lab
 
 ALTERNATING: Final = "in turns"
+_BREAKS: Final = (JudgeError, HiveAcidError, NotHereError, PySparkException)
 # The default on a 4.x metastore is ZSTD, which the ORC in Hive 3.1 does not know.
 _ORC_OF_ALL: Final = {"orc.compress": "ZLIB"}
 
@@ -72,6 +75,7 @@ class Course:
     writers: str
     cells: dict[str, Cell]
     taken: list[Taken] = field(default_factory=list)
+    broke_off: str | None = None
 
     @property
     def steps(self) -> int:
@@ -81,7 +85,7 @@ class Course:
     @property
     def is_good(self) -> bool:
         """Nothing is left unexplained."""
-        return all(cell.is_good for cell in self.cells.values())
+        return self.broke_off is None and all(cell.is_good for cell in self.cells.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,13 +132,14 @@ def lead(ground: Ground, kind: Kind, writers: str, say: Callable[[str], None]) -
     for number, step in enumerate(life(kind)):
         at = (number + KINDS.index(kind)) % len(known)
         first = list(known)[at] if writers == ALTERNATING else writers
-        done_by = _written(known, first, step)
-        follower = known.get(HIVE_3)
-        if isinstance(follower, Hive3Writer):
-            follower.follow()
-        course.taken.append(Taken(step=step, asked=first, done_by=done_by))
         rows = step.model(rows)
-        _compare(ground, course, _After(table=table, rows=rows), say)
+        try:
+            course.taken.append(Taken(step=step, asked=first, done_by=_written(known, first, step)))
+            _compare(ground, course, _After(table=table, rows=rows), say)
+        except _BREAKS as error:
+            course.broke_off = f"{step.name} by {first}: {type(error).__name__}: {str(error)[:300]}"
+            say(f"{kind.name}, {writers}: broke off at {course.broke_off}")
+            break
     return course
 
 
@@ -191,6 +196,9 @@ def _written(writers: Mapping[str, Writer], first: str, step: Step) -> str:
         except NotHereError as error:
             reasons.append(f"{name}: {error}")
             continue
+        follower = writers[name]
+        if isinstance(follower, Hive3Writer):
+            follower.follow()
         return name
     raise NotHereError("; ".join(reasons))
 

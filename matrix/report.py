@@ -39,7 +39,8 @@ def _lines(courses: Sequence[Course], versions: Sequence[str]) -> Iterator[str]:
             _said(course.cells[name], course.steps, notes) if name in course.cells else ""
             for name in readers
         ]
-        by = course.writers + notes.mark(_others(course))
+        broken = [] if course.broke_off is None else [f"**Broke off** at {course.broke_off}"]
+        by = course.writers + notes.mark([*_others(course), *broken])
         yield f"| {course.kind.name} | {by} | {' | '.join(cells)} |"
     yield ""
     yield from notes.lines()
