@@ -35,6 +35,7 @@ from airflow_hiveacid.jobs.specs import (
     MergeClause,
     MergeSpec,
     SourceSpec,
+    TruncateSpec,
     UpdateSpec,
 )
 from airflow_hiveacid.metastore.catalog import NewTable
@@ -49,6 +50,7 @@ from spark_apps.delete import delete
 from spark_apps.insert import insert
 from spark_apps.merge import merge
 from spark_apps.transaction import transaction
+from spark_apps.truncate import truncate
 from spark_apps.update import update
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ STORIES = {
     "update": update,
     "delete": delete,
     "merge": merge,
+    "truncate": truncate,
     "transaction": transaction,
     "compact": compact,
     "clean": clean,
@@ -190,6 +193,12 @@ class Lab:
 
     def delete(self, name: str, where: str | None = None, **options: object) -> JobResult:
         return self.run(DeleteSpec(target=f"{self.db}.{name}", where=where), **options)  # type: ignore[arg-type]
+
+    def truncate(
+        self, name: str, partition: Mapping[str, str | None] | None = None, **options: object
+    ) -> JobResult:
+        spec = TruncateSpec(target=f"{self.db}.{name}", partition=partition or {})
+        return self.run(spec, **options)  # type: ignore[arg-type]
 
     def update(
         self, name: str, assign: Mapping[str, str], where: str | None = None, **options: object

@@ -162,6 +162,18 @@ class DeleteSpec:
     tables: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruncateSpec:
+    """TRUNCATE TABLE target [PARTITION (...)]: nothing is left, without a row being read.
+
+    `partition` gives some partition columns their value; every partition that has them is meant,
+    and there has to be one. Without it all partitions are.
+    """
+
+    target: str
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+
+
 class CompactionChoice(enum.Enum):
     """Which compaction is asked for."""
 
@@ -201,7 +213,7 @@ class CleanSpec:
     dry_run: bool = False
 
 
-StatementSpec = InsertSpec | MergeSpec | UpdateSpec | DeleteSpec
+StatementSpec = InsertSpec | MergeSpec | UpdateSpec | DeleteSpec | TruncateSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,6 +272,7 @@ JOB_KINDS: Final[Mapping[str, type[Job]]] = {
     "merge": MergeSpec,
     "update": UpdateSpec,
     "delete": DeleteSpec,
+    "truncate": TruncateSpec,
     "transaction": TransactionSpec,
     "program": ProgramSpec,
     "compact": CompactSpec,

@@ -245,6 +245,41 @@ class HiveAcidDeleteOperator(HiveAcidChangeOperator):
         return statement_spec("delete", {"table": self.table, "where": self.where})
 
 
+class HiveAcidTruncateOperator(HiveAcidChangeOperator):
+    """TRUNCATE a table, or some of its partitions: nothing is left, and no row is read for it.
+
+    Readers who are at work are not disturbed; the files go when the table is cleaned.
+
+    Args:
+        table: `db.table`, full ACID or insert-only.
+        partition: values of partition columns, as for `HiveAcidInsertOperator`: every partition
+            that has them is meant, and there has to be one. All partitions if it is left out.
+    """
+
+    template_fields: Sequence[str] = (*HiveAcidChangeOperator.template_fields, "table", "partition")
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        partition: Mapping[str, str | int | None] = {},
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.partition = partition
+        self._nulls = statements.null_columns(partition)
+        early = arguments.EarlyChecks(self.task_id)
+        early.check(arguments.table_name, table=table)
+        statements.check_partition_early(early, partition, self._nulls)
+
+    def build_job(self) -> StatementSpec:
+        """The truncation that the rendered arguments describe."""
+        return statement_spec(
+            "truncate", {"table": self.table, "partition": self.partition}, nulls=self._nulls
+        )
+
+
 class HiveAcidCompactOperator(HiveAcidSparkOperator):
     """Compact a table or one of its partitions.
 

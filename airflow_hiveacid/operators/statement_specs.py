@@ -23,6 +23,7 @@ from airflow_hiveacid.jobs.specs import (
     InsertSpec,
     MergeSpec,
     StatementSpec,
+    TruncateSpec,
     UpdateSpec,
 )
 from airflow_hiveacid.plan import arguments
@@ -71,6 +72,14 @@ _FORMS: Final[Mapping[str, _Form]] = {
         },
         needs=frozenset({"table"}),
     ),
+    "truncate": _Form(
+        spec=TruncateSpec,
+        reads={
+            "table": ("target", arguments.table_name),
+            "partition": ("partition", statements.partition_values),
+        },
+        needs=frozenset({"table"}),
+    ),
     "merge": _Form(
         spec=MergeSpec,
         reads={
@@ -90,7 +99,7 @@ def reads_of(kind: str, nulls: Collection[str] = ()) -> dict[str, Read]:
     """How each argument of a kind of statement is read, by its name.
 
     Args:
-        kind: `insert`, `update`, `delete` or `merge`.
+        kind: `insert`, `update`, `delete`, `truncate` or `merge`.
         nulls: the partition columns for which None was written down in the DAG.
 
     Raises:
@@ -126,7 +135,7 @@ def statement_spec(
     """One statement.
 
     Args:
-        kind: `insert`, `update`, `delete` or `merge`.
+        kind: `insert`, `update`, `delete`, `truncate` or `merge`.
         given: its arguments, rendered.
         where: what complaints say of the mapping that holds them, if one does.
         nulls: see `reads_of`.

@@ -46,7 +46,7 @@ def insert_of(piece: Piece, database: str | None) -> InsertSpec:
         piece.fail("INSERT is missing after WITH", _FORM)
     mode, at = _mode(piece, begin)
     table = table_name(piece, database, at)
-    partition, dynamic, at = _partition(piece, table)
+    partition, dynamic, at = partition_clause(piece, table)
     columns, at = _columns(piece, at)
     if at >= len(piece):
         piece.fail("the rows are missing", _FORM, piece.tokens[-1].end)
@@ -84,8 +84,14 @@ def _mode(piece: Piece, begin: int) -> tuple[InsertMode, int]:
     return _MODES[word], at + (piece.word(at) == "TABLE")
 
 
-def _partition(piece: Piece, table: NamedTable) -> tuple[dict[str, str], tuple[str, ...], int]:
-    """Static and dynamic partition columns, and the index after the clause."""
+def partition_clause(
+    piece: Piece, table: NamedTable
+) -> tuple[dict[str, str], tuple[str, ...], int]:
+    """Static and dynamic partition columns, and the index after the clause.
+
+    Raises:
+        SqlTextError: it is no PARTITION clause.
+    """
     at = table.end
     if piece.word(at) != "PARTITION":
         return {}, (), at

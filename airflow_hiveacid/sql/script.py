@@ -20,6 +20,7 @@ from airflow_hiveacid.sql.compactions import compaction_of
 from airflow_hiveacid.sql.inserts import insert_of
 from airflow_hiveacid.sql.merges import merge_of
 from airflow_hiveacid.sql.text import statements_of
+from airflow_hiveacid.sql.truncates import truncate_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,11 +30,12 @@ if TYPE_CHECKING:
         DeleteSpec,
         InsertSpec,
         MergeSpec,
+        TruncateSpec,
         UpdateSpec,
     )
     from airflow_hiveacid.sql.text import Piece
 
-    SqlJob = InsertSpec | UpdateSpec | DeleteSpec | MergeSpec | CompactSpec
+    SqlJob = InsertSpec | UpdateSpec | DeleteSpec | MergeSpec | TruncateSpec | CompactSpec
 
 _READERS: Final[Mapping[str, Callable[[Piece, str | None], SqlJob]]] = {
     "INSERT": insert_of,
@@ -41,6 +43,7 @@ _READERS: Final[Mapping[str, Callable[[Piece, str | None], SqlJob]]] = {
     "UPDATE": update_of,
     "DELETE": delete_of,
     "MERGE": merge_of,
+    "TRUNCATE": truncate_of,
     "ALTER": compaction_of,
 }
 _REMEDIES: Final = {
@@ -49,7 +52,6 @@ _REMEDIES: Final = {
     "USE": "write db.table, or give the operator its argument database",
     "SET": "give settings to the operator as conf",
     "CREATE": "use HiveAcidCreateTableOperator",
-    "TRUNCATE": "write DELETE FROM db.t",
 }
 
 
@@ -84,7 +86,8 @@ def _statement(piece: Piece, database: str | None) -> Statement:
         piece.fail(
             f"statements that begin with {first.raw!r} are not supported",
             _REMEDIES.get(
-                first.word, "write INSERT, UPDATE, DELETE, MERGE or ALTER TABLE ... COMPACT"
+                first.word,
+                "write INSERT, UPDATE, DELETE, MERGE, TRUNCATE or ALTER TABLE ... COMPACT",
             ),
             first,
         )

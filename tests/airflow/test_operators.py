@@ -24,6 +24,7 @@ from airflow_hiveacid.jobs.specs import (
     MergeSpec,
     MergeWhen,
     SourceSpec,
+    TruncateSpec,
     UpdateSpec,
 )
 from airflow_hiveacid.operators.hive_acid import (
@@ -32,6 +33,7 @@ from airflow_hiveacid.operators.hive_acid import (
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
     HiveAcidMergeOperator,
+    HiveAcidTruncateOperator,
     HiveAcidUpdateOperator,
 )
 from airflow_support import context_of, run_task
@@ -104,6 +106,12 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
         DeleteSpec(target="db.task", where="day = '2013-01-02'"),
     ),
     (HiveAcidDeleteOperator, {"table": "db.t"}, DeleteSpec(target="db.t", where=None)),
+    (HiveAcidTruncateOperator, {"table": "db.{{ ti.task_id }}"}, TruncateSpec(target="db.task")),
+    (
+        HiveAcidTruncateOperator,
+        {"table": "db.t", "partition": {"day": "{{ ds }}", "p": 1, "q": None}},
+        TruncateSpec(target="db.t", partition={"day": "2013-01-02", "p": "1", "q": None}),
+    ),
     (
         HiveAcidCompactOperator,
         {

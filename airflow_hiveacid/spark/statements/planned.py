@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import PartitionNotFoundError
 from airflow_hiveacid.jobs.specs import (
     DeleteSpec,
     InsertMode,
     InsertSpec,
     MergeSpec,
+    TruncateSpec,
     UpdateSpec,
     kind_of,
 )
@@ -29,6 +31,7 @@ from airflow_hiveacid.spark.statements.insert import (
 )
 from airflow_hiveacid.spark.statements.merge import merge_events, plan_merge
 from airflow_hiveacid.spark.statements.reach import is_bounded, partitions_reached
+from airflow_hiveacid.spark.statements.truncate import partitions_with
 from airflow_hiveacid.spark.writing.work import Change, naming
 
 if TYPE_CHECKING:
@@ -79,6 +82,8 @@ def planned_one(job: JobContext, spec: StatementSpec, frame: DataFrame | None = 
             return _change(job, spec)
         case MergeSpec():
             return _merge(job, spec, frame)
+        case TruncateSpec():
+            return _truncate(job, spec)
         case _:
             assert_never(spec)
 
@@ -145,4 +150,34 @@ def _merge(job: JobContext, spec: MergeSpec, frame: DataFrame | None) -> Change:
         source=spec.source if frame is None else None,
         shape=source,
         partitions=Touched if kept is None else touching(job.client, table, reach),
+    )
+
+
+def _truncate(job: JobContext, spec: TruncateSpec) -> Change:
+    """TRUNCATE a transactional table: an overwrite without rows, of the partitions that there are.
+
+    Raises:
+        PartitionNotFoundError: there is none with these values.
+    """
+    table = job.insertable_table(spec.target)
+
+    def meant(names: tuple[PartitionName, ...]) -> tuple[PartitionName, ...]:
+        return partitions_with(job.spark, table, names, spec.partition)
+
+    def reach(names: tuple[PartitionName, ...]) -> tuple[PartitionName, ...] | None:
+        return nameable(meant(names))
+
+    found = meant(job.client.partition_names(table))
+    if spec.partition and not found:
+        values = "/".join(f"{name}={value}" for name, value in spec.partition.items())
+        raise PartitionNotFoundError(table=table.ref, partition=values)
+    is_one = bool(spec.partition) and len(spec.partition) == len(table.partition_columns)
+    return Change(
+        kind=kind_of(spec),
+        table=table,
+        operations=frozenset({DataOperation.OVERWRITE}),
+        make_events=None,
+        fixed=found if is_one else None,
+        partitions=touching(job.client, table, reach) if spec.partition else Touched,
+        empties=meant,
     )

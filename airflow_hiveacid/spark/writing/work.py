@@ -69,21 +69,24 @@ class Change:
 
     `kind` is its name: `insert`, `merge` and so on. `operations` is what it does to the table; they
     decide the lock. `make_events` turns the target (its files as the statement sees them) and the
-    source into events. `shape` is the frame that the source was checked by. `tables` are those that
-    queries within its expressions ask, by their views. `partitions` answers the only partitions
-    that it can touch, as they are now, where that is known; `fixed` are they if the statement
-    itself names them, whatever there is. With a shape and no source, the shape is the source.
+    source into events; without it there are none. `shape` is the frame that the source was checked
+    by. `tables` are those that queries within its expressions ask, by their views. `partitions`
+    answers the only partitions that it can touch, as they are now, where that is known; `fixed` are
+    they if the statement itself names them, whatever there is. `empties` says which of those that
+    there are an overwrite replaces, with rows or without; by default those that it can touch. With
+    a shape and no source, the shape is the source.
     """
 
     kind: str
     table: TableInfo
     operations: frozenset[DataOperation]
-    make_events: MakeEvents
+    make_events: MakeEvents | None
     source: SourceSpec | None = None
     shape: DataFrame | None = None
     tables: Mapping[str, str] = dataclasses.field(default_factory=dict)
     partitions: Callable[[], Touched] = Touched
     fixed: tuple[PartitionName, ...] | None = None
+    empties: Callable[[tuple[PartitionName, ...]], tuple[PartitionName, ...]] | None = None
 
 
 @contextmanager
@@ -136,8 +139,13 @@ class Work:
         check_alike(change.table, target.partitions)
         plan = self._plan(change, target)
         show(self._frames(self._job.tables(change.tables)))
-        events = change.make_events(target, partial(self._source, change))
-        directories = _assemble(plan, _written(plan, events), touched.names)
+        files: tuple[StagedFile, ...] = ()
+        if change.make_events is not None:
+            files = _written(plan, change.make_events(target, partial(self._source, change)))
+        replaced = touched.names
+        if change.empties is not None:
+            replaced = change.empties(tuple(p.name for p in target.partitions))
+        directories = _assemble(plan, files, replaced)
         self._write.stage(change.table.ref, directories, change.operations)
         result = _result(change, directories)
         self._results.append(result)

@@ -20,6 +20,7 @@ from airflow_hiveacid.jobs.specs import (
     MergeSpec,
     MergeWhen,
     SourceSpec,
+    TruncateSpec,
     UpdateSpec,
 )
 from airflow_hiveacid.sql.changes import agreed
@@ -301,6 +302,11 @@ CHANGES: list[tuple[str, UpdateSpec | DeleteSpec | CompactSpec]] = [
         "UPDATE db.t x SET x.a = x.b, b = CASE WHEN x.a = 1 THEN 2 ELSE x.b END",
         UpdateSpec(target="db.t", set={"a": "t.b", "b": "CASE WHEN t.a = 1 THEN 2 ELSE t.b END"}),
     ),
+    ("TRUNCATE db.t", TruncateSpec(target="db.t")),
+    (
+        "truncate table t partition (Y=1, `m`='a/b')",
+        TruncateSpec(target="db.t", partition={"y": "1", "m": "a/b"}),
+    ),
     (
         "ALTER TABLE db.t COMPACT 'major'",
         CompactSpec(target="db.t", choice=CompactionChoice.MAJOR),
@@ -490,7 +496,6 @@ MERGE = "MERGE INTO db.t USING db.s ON t.id = s.id "
 ERRORS: list[tuple[str, int, str]] = [
     # other statements
     ("SELECT 1", 1, "'SELECT' are not supported; a task changes rows"),
-    ("TRUNCATE TABLE db.t", 1, "write DELETE FROM db.t"),
     ("CREATE TABLE db.t (a int)", 1, "HiveAcidCreateTableOperator"),
     ("FROM db.s INSERT INTO db.t SELECT a", 1, "once for each table"),
     ("USE db", 1, "database"),
@@ -498,6 +503,10 @@ ERRORS: list[tuple[str, int, str]] = [
     ("'x'", 1, "not supported"),
     ("(DELETE FROM db.t)", 1, "not supported"),
     ("EXPLAIN DELETE FROM db.t", 1, "not supported"),
+    ("TRUNCATE TABLE db.t PARTITION (a)", 1, "'a' has no value"),
+    ("TRUNCATE TABLE db.t PARTITION (a=1, a=2)", 37, "named twice"),
+    ("TRUNCATE TABLE db.t COLUMNS (a)", 21, "not understood here"),
+    ("TRUNCATE TABLE", 1, "table"),
     ("ALTER TABLE db.t ADD COLUMNS (a int)", 1, "of ALTER only COMPACT"),
     ("ALTER TABLE db.t COMPACT 'rebalance'", 26, "'minor' or 'major'"),
     ("ALTER TABLE db.t COMPACT major", 26, "'minor' or 'major'"),
