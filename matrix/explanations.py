@@ -21,6 +21,10 @@ _DELETES: Final = (
     "Trino passes over delete files with Hive 4's names (`bucket_00000_0`): deleted rows, and old"
     " versions of updated ones, come back until a major compaction, of Hive's or ours."
 )
+_DELETES_3: Final = (
+    "Hive 3.1 looks for the delete events of a bucket by its name, and passes over Hive 4's"
+    " (`bucket_00000_0`): deleted rows come back until a major compaction, of Hive's or ours."
+)
 _TRUNCATED: Final = (
     "Trino passes over the empty base that Hive's TRUNCATE leaves: rows come back until a major"
     " compaction, of Hive's or ours."
@@ -48,7 +52,9 @@ def explanation(reader: str, course: Course, seen: Seen) -> str | None:
         return {TRINO: _ONE_FILE, HIVE_4: _NO_ORDER, HIVE_3_READER: _NO_ORDER}.get(reader)
     if reader == TRINO and any(step.name == _EMPTIED for step in by_hive):
         return _TRUNCATED
-    return _DELETES if reader == TRINO and by_hive else None
+    if not by_hive:
+        return None
+    return {TRINO: _DELETES, HIVE_3_READER: _DELETES_3}.get(reader)
 
 
 def _since_major(course: Course, writer: str) -> Sequence[Step]:

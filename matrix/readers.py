@@ -25,7 +25,7 @@ from matrix.kinds import Row, canonical
 from matrix.writers import HIVE_4, TRINO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.spark.reading.target import Target
@@ -40,6 +40,12 @@ HIVE_3: Final = "Hive 3.1.3's reader"
 # Of a file `bucket_00000_0`: Hive 3.1 takes what follows "bucket_" for a number.
 _NAME_OF_HIVE_4: Final = re.compile(r'For input string: "[0-9]+_[0-9]+"')
 Identity = tuple[int, int, int]
+_ARROW: Final[Mapping[str, pa.DataType]] = {
+    "bigint": pa.int64(),
+    "char": pa.string(),
+    "date": pa.date32(),
+    "string": pa.string(),
+}
 
 
 class NotReadHereError(Exception):
@@ -203,7 +209,8 @@ def misplaced(table: Table) -> int:
     names = list(info.bucket_columns)
     found = target.scan(names).select(f"{PLACE}.bucket", *names).collect()
     types = tuple(parse_type(c.type) for n in names for c in info.columns if c.name == n)
-    values = [pa.array([row[n] for row in found]) for n in names]
+    by_name = {c.name: _ARROW[c.type.partition("(")[0]] for c in info.columns if c.name in names}
+    values = [pa.array([row[n] for row in found], by_name[n]) for n in names]
     expected = bucket_ids(values, types, info.num_buckets, info.bucketing_version).to_pylist()
     there = [int(decode(BucketProperty(row[0])).bucket_id) for row in found]
     return sum(a != b for a, b in zip(expected, there, strict=True))

@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import functions as F
 
+from airflow_hiveacid.format.errors import ConfigurationError, UnknownColumnError
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements import quoted
 from airflow_hiveacid.spark.catalyst import NotOfOneRowError, conjuncts
+from airflow_hiveacid.spark.failures import reason_of
 from airflow_hiveacid.spark.names import free_name
 from airflow_hiveacid.spark.types import named, spark_type
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, SparkSession
@@ -106,6 +108,41 @@ def partitions_meeting(
     wanted = source.select(*[F.col(quoted(c.name)) for c in columns]).distinct().alias("s")
     found = values.join(wanted, reduce(and_, [equal(c.name) for c in columns]), "left_semi")
     return _numbered(found, number, partitions)
+
+
+def partitions_with(
+    spark: SparkSession,
+    table: TableInfo,
+    partitions: tuple[PartitionName, ...],
+    wanted: Mapping[str, str | None],
+) -> tuple[PartitionName, ...]:
+    """The partitions in which columns have these values, exactly; all of them if none is given.
+
+    Values are compared as their columns' type: what is given as `01` for an int means the partition
+    of 1, however anybody has spelled it.
+
+    Raises:
+        UnknownColumnError: one is no partition column.
+        ConfigurationError: a value cannot be read as one of its column.
+    """
+    columns = {c.name: c for c in table.partition_columns}
+    for name in wanted:
+        if name.lower() not in columns:
+            raise UnknownColumnError(table=table.ref, column=name, known=tuple(sorted(columns)))
+    if not wanted:
+        return partitions
+    number = free_name("number", table.column_names)
+    rows = _values(spark, table, table.partition_columns, partitions, number)
+    for name, value in wanted.items():
+        kind = spark_type(parse_type(columns[name.lower()].type))
+        rows = rows.where(F.col(quoted(name.lower())).eqNullSafe(F.lit(value).cast(kind)))
+    try:
+        return _numbered(rows, number, partitions)
+    except PySparkException as error:
+        raise ConfigurationError(
+            f"partition {dict(wanted)} of {table.ref} does not fit its columns' types:"
+            f" {reason_of(error)}"
+        ) from error
 
 
 def _values(

@@ -21,6 +21,7 @@ from airflow_hiveacid.jobs.specs import (
 )
 from airflow_hiveacid.plan.transactions import Step, check_order
 from airflow_hiveacid.spark.reading.access import Touched, nameable, touching
+from airflow_hiveacid.spark.reading.pruning import partitions_with
 from airflow_hiveacid.spark.reading.source import tables_of
 from airflow_hiveacid.spark.statements.change import change_events, plan_change
 from airflow_hiveacid.spark.statements.insert import (
@@ -31,7 +32,6 @@ from airflow_hiveacid.spark.statements.insert import (
 )
 from airflow_hiveacid.spark.statements.merge import merge_events, plan_merge
 from airflow_hiveacid.spark.statements.reach import is_bounded, partitions_reached
-from airflow_hiveacid.spark.statements.truncate import partitions_with
 from airflow_hiveacid.spark.writing.work import Change, naming
 
 if TYPE_CHECKING:
