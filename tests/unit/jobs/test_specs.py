@@ -24,6 +24,7 @@ from airflow_hiveacid.jobs.specs import (
     ProgramSpec,
     SourceSpec,
     TransactionSpec,
+    TruncateSpec,
     UpdateSpec,
 )
 
@@ -59,6 +60,7 @@ JOBS: dict[str, Job] = {
     ),
     "update": UpdateSpec(target="db.t", set={"a": "a + 1"}, where="id = 1"),
     "delete": DeleteSpec(target="db.t"),
+    "truncate": TruncateSpec(target="db.t", partition={"p": "1", "q": None}),
     "transaction": TransactionSpec(
         statements=(
             DeleteSpec(target="db.t", where="id = 1"),

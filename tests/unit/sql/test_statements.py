@@ -304,7 +304,7 @@ CHANGES: list[tuple[str, UpdateSpec | DeleteSpec | CompactSpec]] = [
     ),
     ("TRUNCATE db.t", TruncateSpec(target="db.t")),
     (
-        "truncate table t partition (Y=1, `m`='a/b')",
+        "truncate table db.t partition (Y=1, `m`='a/b')",
         TruncateSpec(target="db.t", partition={"y": "1", "m": "a/b"}),
     ),
     (
@@ -506,7 +506,7 @@ ERRORS: list[tuple[str, int, str]] = [
     ("TRUNCATE TABLE db.t PARTITION (a)", 1, "'a' has no value"),
     ("TRUNCATE TABLE db.t PARTITION (a=1, a=2)", 37, "named twice"),
     ("TRUNCATE TABLE db.t COLUMNS (a)", 21, "not understood here"),
-    ("TRUNCATE TABLE", 1, "table"),
+    ("TRUNCATE TABLE", 15, "table"),
     ("ALTER TABLE db.t ADD COLUMNS (a int)", 1, "of ALTER only COMPACT"),
     ("ALTER TABLE db.t COMPACT 'rebalance'", 26, "'minor' or 'major'"),
     ("ALTER TABLE db.t COMPACT major", 26, "'minor' or 'major'"),
