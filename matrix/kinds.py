@@ -87,7 +87,7 @@ KINDS: Final = (
     Kind(
         name="full ACID, partitions, 2 buckets by the first hash",
         partition_columns=(_BY_NUMBER,),
-        bucketed_by=("code",),
+        bucketed_by=("id",),
         buckets=2,
         bucketing_version=1,
     ),
