@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from spark_lab import Lab
 
 ALTERNATING: Final = "in turns"
+# Of this run alone, and of this machine.
+_PATH: Final = re.compile(r"(?:file:)?/\S+")
 _BREAKS: Final = (JudgeError, HiveAcidError, NotHereError, PySparkException)
 # The default on a 4.x metastore is ZSTD, which the ORC in Hive 3.1 does not know.
 _ORC_OF_ALL: Final = {"orc.compress": "ZLIB"}
@@ -137,7 +140,8 @@ def lead(ground: Ground, kind: Kind, writers: str, say: Callable[[str], None]) -
             course.taken.append(Taken(step=step, asked=first, done_by=_written(known, first, step)))
             _compare(ground, course, _After(table=table, rows=rows), say)
         except _BREAKS as error:
-            course.broke_off = f"{step.name} by {first}: {type(error).__name__}: {str(error)[:300]}"
+            said = _PATH.sub("(a path)", str(error))[:300]
+            course.broke_off = f"{step.name} by {first}: {type(error).__name__}: {said}"
             say(f"{kind.name}, {writers}: broke off at {course.broke_off}")
             break
     return course
