@@ -202,15 +202,16 @@ class HiveWriter(_SqlWriter):
 
     def overwrite(self, rows: Sequence[Row]) -> None:
         """See Writer."""
-        keys = ", ".join(c.name for c in self.table.kind.partition_columns)
-        into = f" partition ({keys})" if keys else ""
-        self._run(f"insert overwrite table {self.target}{into} {self._values(rows)}")
+        self._run(f"insert overwrite table {self.target}{self._partitions} {self._values(rows)}")
 
     def insert(self, rows: Sequence[Row]) -> None:
         """See Writer."""
+        self._run(f"insert into {self.target}{self._partitions} {self._values(rows)}")
+
+    @property
+    def _partitions(self) -> str:
         keys = ", ".join(c.name for c in self.table.kind.partition_columns)
-        into = f" partition ({keys})" if keys else ""
-        self._run(f"insert into {self.target}{into} {self._values(rows)}")
+        return f" partition ({keys})" if keys else ""
 
     def minor(self) -> None:
         """See Writer."""

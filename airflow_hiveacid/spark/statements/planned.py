@@ -6,6 +6,7 @@ and how its events are made. Every statement of every application comes through 
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, assert_never
 
 from airflow_hiveacid.format.conflicts import DataOperation
@@ -161,13 +162,14 @@ def _truncate(job: JobContext, spec: TruncateSpec) -> Change:
     """
     table = job.insertable_table(spec.target)
 
+    @functools.lru_cache(maxsize=1)  # Spark is asked again only where partitions have come or gone
     def meant(names: tuple[PartitionName, ...]) -> tuple[PartitionName, ...]:
         return partitions_with(job.spark, table, names, spec.partition)
 
     def reach(names: tuple[PartitionName, ...]) -> tuple[PartitionName, ...] | None:
         return nameable(meant(names))
 
-    found = meant(job.client.partition_names(table))
+    found = meant(job.client.partition_names(table)) if spec.partition else ()
     if spec.partition and not found:
         values = "/".join(f"{name}={value}" for name, value in spec.partition.items())
         raise PartitionNotFoundError(table=table.ref, partition=values)

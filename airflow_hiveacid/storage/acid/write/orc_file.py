@@ -75,8 +75,7 @@ class AbortsUnlessClosed(abc.ABC):
 class OrcFile(AbortsUnlessClosed, Generic[_Key]):
     """One ORC file being written. Mutable, for one thread; one that was not closed is no file.
 
-    `_Key` is what tells the place of a row,
-    of which the last of each stripe is kept.
+    `_Key` is what tells the place of a row, of which the last of each stripe is kept.
     """
 
     def __init__(  # noqa: PLR0913 - a place, a layout and a name for messages
