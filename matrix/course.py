@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.table import FileFormat
 from judges.line_process import JudgeError
-from matrix.explanations import explanation
+from matrix.explanations import explanation, failure
 from matrix.kinds import KINDS, Kind
 from matrix.life import NotHereError, Rows, life
 from matrix.readers import NATIVE, NotReadHereError, as_rows, misplaced
@@ -54,11 +54,12 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """A step, who should have taken it, and who did."""
+    """A step, who should have taken it, and who did; `failures` are known ones of others."""
 
     step: Step
     asked: str
     done_by: str
+    failures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +138,7 @@ def lead(ground: Ground, kind: Kind, writers: str, say: Callable[[str], None]) -
         first = list(known)[at] if writers == ALTERNATING else writers
         rows = step.model(rows)
         try:
-            course.taken.append(Taken(step=step, asked=first, done_by=_written(known, first, step)))
+            course.taken.append(_taken(kind, known, first, step))
             _compare(ground, course, _After(table=table, rows=rows), say)
         except _BREAKS as error:
             said = _PATH.sub("(a path)", str(error))[:300]
@@ -189,9 +190,10 @@ def _converted(ground: Ground, table: Table) -> None:
     )
 
 
-def _written(writers: Mapping[str, Writer], first: str, step: Step) -> str:
-    """Who took the step: who should, else the first of the others who can."""
-    reasons = []
+def _taken(kind: Kind, writers: Mapping[str, Writer], first: str, step: Step) -> Taken:
+    """A step by who should take it, else by the first of the others who can."""
+    reasons: list[str] = []
+    failures: list[str] = []
     # Nobody else knows the metastore of Hive 3.1.3.
     others: tuple[str, ...] = () if first == HIVE_3 else (OURS, HIVE_4)
     for name in dict.fromkeys((first, *others)):
@@ -200,11 +202,17 @@ def _written(writers: Mapping[str, Writer], first: str, step: Step) -> str:
         except NotHereError as error:
             reasons.append(f"{name}: {error}")
             continue
+        except JudgeError as error:
+            known = failure(name, kind, error)
+            if known is None:
+                raise
+            failures.append(known)
+            continue
         follower = writers[name]
         if isinstance(follower, Hive3Writer):
             follower.follow()
-        return name
-    raise NotHereError("; ".join(reasons))
+        return Taken(step=step, asked=first, done_by=name, failures=tuple(failures))
+    raise NotHereError("; ".join(reasons + failures))
 
 
 def _compare(ground: Ground, course: Course, after: _After, say: Callable[[str], None]) -> None:

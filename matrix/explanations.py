@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matrix.course import Course, Seen
+    from matrix.kinds import Kind
     from matrix.life import Step
 
 _DELETES: Final = (
@@ -39,6 +40,11 @@ _NO_ORDER: Final = (
     " sorted, and misses some: rows come back until a major compaction of ours. One of Hive's keeps"
     " them for good."
 )
+_TWO_WRITERS: Final = (
+    "Trino shares out the rows that it deletes from a bucketed table by the whole bucket property,"
+    " the statement ID in it too: two of its writers then make one file, and it fails with File"
+    " already exists (see its issue 14636). Another engine took the step."
+)
 _MAJOR: Final = "major compaction"
 _EMPTIED: Final = "emptied"
 
@@ -55,6 +61,13 @@ def explanation(reader: str, course: Course, seen: Seen) -> str | None:
     if not by_hive:
         return None
     return {TRINO: _DELETES, HIVE_3_READER: _DELETES_3}.get(reader)
+
+
+def failure(writer: str, kind: Kind, error: Exception) -> str | None:
+    """Why a writer broke off at a step; None where nobody knows."""
+    if writer == TRINO and kind.buckets and "FileAlreadyExistsException" in str(error):
+        return _TWO_WRITERS
+    return None
 
 
 def _since_major(course: Course, writer: str) -> Sequence[Step]:

@@ -51,7 +51,8 @@ def _others(course: Course) -> list[str]:
     for one in course.taken:
         if one.done_by != one.asked:
             by.setdefault(one.done_by, []).append(one.step.name)
-    return [f"By {name}: {', '.join(steps)}." for name, steps in by.items()]
+    failures = dict.fromkeys(why for one in course.taken for why in one.failures)
+    return [*(f"By {name}: {', '.join(steps)}." for name, steps in by.items()), *failures]
 
 
 def _said(cell: Cell, steps: int, notes: _Notes) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +30,7 @@ from airflow_hiveacid.storage.acid.row_schema import (
 )
 from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, TypeKind
 from airflow_hiveacid.storage.orc.statistics import has_replaced_bounds
+from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY, day_of
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 Doubts = Mapping[str, str]
 """Directories of one partition, with what speaks against reading them with Spark."""
 
-_PARALLEL: Final = 16
 _OPERATION_COLUMN_ID: Final = 1
 _BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
 _MILLIS_A_DAY: Final = 86_400_000
@@ -125,8 +124,7 @@ def judged(asked: Asked, files: Sequence[tuple[AcidFile, Doubts]]) -> list[Verdi
         HiveAcidError: a footer cannot be read.
     """
     table = asked.why_none_fits
-    with ThreadPoolExecutor(_PARALLEL) as pool:
-        return list(pool.map(lambda one: _verdict(asked, table, *one), files))
+    return each_in_threads(lambda one: _verdict(asked, table, *one), files)
 
 
 def delete_files(files: Sequence[tuple[AcidFile, Doubts]]) -> list[DeleteFile]:
@@ -135,8 +133,7 @@ def delete_files(files: Sequence[tuple[AcidFile, Doubts]]) -> list[DeleteFile]:
     Raises:
         HiveAcidError: a footer cannot be read.
     """
-    with ThreadPoolExecutor(_PARALLEL) as pool:
-        found = list(pool.map(lambda one: _delete_file(*one), files))
+    found = each_in_threads(lambda one: _delete_file(*one), files)
     return [delete for delete in found if delete.rows]
 
 

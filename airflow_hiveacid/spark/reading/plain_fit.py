@@ -6,7 +6,6 @@ Spark would show otherwise than Hive, our own reader reads (`storage.plain`).
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -19,6 +18,7 @@ from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.plain.parquet_fit import Places, holds, is_exactly
 from airflow_hiveacid.storage.plain.parquet_footer import Calendar, Clock, read_facts
 from airflow_hiveacid.storage.stores.filesystem import file_errors
+from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.plain.files import PlainFile
     from airflow_hiveacid.storage.plain.parquet_footer import ParquetFacts
 
-_PARALLEL: Final = 16
 # Where Spark keeps what it knows of a row's file, and where we keep its number.
 _TAKEN: Final = frozenset({"_metadata", NUMBER})
 _REBASE: Final = {Calendar.HYBRID: "LEGACY", Calendar.PROLEPTIC: "CORRECTED"}
@@ -82,15 +81,14 @@ def judged_plain(
     Raises:
         HiveAcidError: a footer cannot be read.
     """
-    with ThreadPoolExecutor(_PARALLEL) as pool:
-        verdict = partial(
-            _verdict,
-            asked,
-            _why_none_fits(asked),
-            moves_instants=moves_instants,
-            minds_case=minds_case,
-        )
-        return list(pool.map(verdict, files))
+    verdict = partial(
+        _verdict,
+        asked,
+        _why_none_fits(asked),
+        moves_instants=moves_instants,
+        minds_case=minds_case,
+    )
+    return each_in_threads(verdict, files)
 
 
 def _why_none_fits(asked: Asked) -> str | None:

@@ -8,7 +8,6 @@ runs again reads the same.
 from __future__ import annotations
 
 import dataclasses
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -55,6 +54,7 @@ from airflow_hiveacid.spark.types import named, spark_type, table_struct
 from airflow_hiveacid.storage.acid.read.buckets import buckets_of
 from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY
 from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 
 if TYPE_CHECKING:
@@ -68,7 +68,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.reading.staged import Staged
     from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
 
-_PARALLEL: Final = 16
 
 PLACE: Final = "__place"
 """The one column of a scan that is not the table's: where a row is, and its identity."""
@@ -167,8 +166,7 @@ class Target:
         def state_of(info: PartitionInfo) -> AcidState:
             return resolve(self._listing(info), self.write_ids, self.txns, self.table.kind)
 
-        with ThreadPoolExecutor(_PARALLEL) as pool:
-            return tuple(pool.map(state_of, self.partitions))
+        return tuple(each_in_threads(state_of, self.partitions))
 
     def _listing(self, info: PartitionInfo) -> Listing:
         own = () if self.staged is None else self.staged.files.get(info.name, ())

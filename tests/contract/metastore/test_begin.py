@@ -197,8 +197,9 @@ def test_a_lock_that_is_not_granted_in_time_is_taken_back_and_says_who_holds_it(
         ),
     ):
         pytest.fail("the body must not run")
-    assert caught.value.waited_s >= 0.3  # the bound counts from the beginning of it all
-    assert bench.clock.monotonic() - began_s < 5
+    # The bound counts from the beginning of it all, however little of it the locks had left.
+    assert caught.value.waited_s <= bench.clock.monotonic() - began_s
+    assert bench.clock.monotonic() - began_s >= 0.5
     assert str(table.ref) in caught.value.tables
     assert {lock.txn_id for lock in client.show_locks(table.ref)} == {holder.txn_id}
     assert client.valid_txns().open == (holder.txn_id,)

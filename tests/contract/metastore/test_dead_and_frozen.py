@@ -127,7 +127,7 @@ def test_3x_forgets_an_aborted_write_that_was_not_registered_and_shows_it_as_com
     client.abort_txn(known.txn_id)
     client.commit_txn(later.txn_id)
     if hms.config.release is HIVE_3:
-        wait_until(lambda: is_visible(client, table, bare.write_id))
+        wait_until(lambda: is_visible(client, table, bare.write_id), timeout_s=120)
     else:
         time.sleep(2.0)
         assert not is_visible(client, table, bare.write_id)

@@ -5,9 +5,7 @@ Takes files; gives a few facts of each, and lets the footer go. Must not know di
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID, decode
@@ -17,6 +15,7 @@ from airflow_hiveacid.storage.acid.read.acid_file import has_acid_columns
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors
+from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.storage.orc.footer import OrcTail
 
-_PARALLEL_READS: Final = 16
-# Handing a footer to a thread costs a third of what reading it from a disk does.
-_MOST_IN_A_ROW: Final = 64
 _WRITE_ID_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[0]
 _BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
 
@@ -107,17 +103,10 @@ class Footers:
         Raises:
             HiveAcidError: as `footer_facts`.
         """
-
-        def facts(part: Sequence[tuple[str, int]]) -> list[FooterFacts]:
-            return [footer_facts(self.fs, path, length) for path, length in part]
-
         missing = [(path, length) for path, length in files if path not in self._known]
-        step = max(1, min(_MOST_IN_A_ROW, len(missing) // _PARALLEL_READS))
-        parts = [missing[at : at + step] for at in range(0, len(missing), step)]
-        with ThreadPoolExecutor(_PARALLEL_READS) as pool:
-            found = pool.map(facts, parts) if len(parts) > 1 else map(facts, parts)
-            for (path, _), one in zip(missing, chain.from_iterable(found), strict=True):
-                self._known[path] = one
+        found = each_in_threads(lambda one: footer_facts(self.fs, *one), missing)
+        for (path, _), one in zip(missing, found, strict=True):
+            self._known[path] = one
 
     def of(self, path: str, length: int) -> FooterFacts:
         """The facts of one file.

@@ -39,6 +39,26 @@ def test_an_unknown_compression_is_named(kind: int) -> None:
         decompress(b"\x01\x00\x00", kind, 1024, path="f.orc")
 
 
+@pytest.mark.parametrize("size", [0, 1, 255, 256, 300, 65_791, 65_792, 200_000])
+@pytest.mark.parametrize("states_its_length", [True, False])
+def test_zstd_is_expanded_whether_or_not_a_frame_states_its_length(
+    size: int,
+    states_its_length: bool,
+) -> None:
+    data = (NOISE * 80)[:size]
+    if states_its_length:
+        frame = bytes(pa.Codec("zstd").compress(data, asbytes=True))
+    else:
+        out = pa.BufferOutputStream()
+        with pa.CompressedOutputStream(out, "zstd") as stream:
+            stream.write(data)
+        frame = out.getvalue().to_pybytes()
+    # An empty stream says so.
+    assert (compression._zstd_length(frame) == size) is (states_its_length or not size)
+    section = (len(frame) << 1).to_bytes(3, "little") + frame
+    assert decompress(section, Compression.ZSTD, 1 << 20) == data
+
+
 def test_lzo_cannot_be_written() -> None:
     with pytest.raises(UnsupportedFileError, match="LZO"):
         compress(b"a", Compression.LZO, 1024)
