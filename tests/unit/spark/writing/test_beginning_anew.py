@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.writing.writers import WritePlan
     from contract.fake_metastore import FakeMetastore
 
-_, INSERT, UPDATE, _, OVERWRITE = DataOperation
+_, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 STEPS = (
     "opened",
     "allocated",
@@ -242,3 +242,23 @@ def test_whoever_is_overtaken_every_time_says_so_in_the_end_and_leaves_nothing(
         late.run()
     assert directories(table) == {f"base_{n:07d}" for n in (2, 4, 6, 8, 10)}
     assert states(server) == [TxnState.ABORTED, TxnState.COMMITTED] * 5
+
+
+@pytest.mark.promise("T11")
+@pytest.mark.parametrize("operation", [INSERT, UPDATE, DELETE])
+def test_no_row_is_changed_under_a_lower_write_id_than_its_own(
+    table: TableInfo, server: FakeMetastore, operation: DataOperation
+) -> None:
+    """Hive 4 passes over a delete event that is older than its row."""
+
+    def append(n: int) -> Callable[[], object]:
+        return Statement(server=server, table=table, key=f"other {n}").run
+
+    late = Statement(
+        server=server,
+        table=table,
+        operation=operation,
+        at={("allocated", n): append(n) for n in range(1, 7)},
+    )
+    write_id = late.run().write_ids[str(table.ref)]
+    assert write_id == (1 if operation is INSERT else 13)
