@@ -22,6 +22,7 @@ from airflow_hiveacid.spark import acid
 from airflow_hiveacid.spark.session import _SETTINGS, check_session
 from airflow_hiveacid.spark.writing.context import JobContext
 from contract.fake_client import FakeClient
+from one_row import CONTEXT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import TableInfo
     from contract.fake_metastore import FakeMetastore
-
-CONTEXT = SimpleNamespace(
-    setJobGroup=lambda *_: None, setLocalProperty=lambda *_: None, cancelJobGroup=lambda _: None
-)
 
 
 class Session(SimpleNamespace):
