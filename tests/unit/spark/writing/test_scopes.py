@@ -54,3 +54,10 @@ def test_a_named_partition_that_was_seen_is_looked_for_among_all(table: TableInf
     )
     for found in job._touched([truncation, change(table, TWO, is_fixed=True)]):
         assert found.seen == ((ONE, TWO) if found.names == (ONE,) else ())
+
+
+def test_a_table_is_locked_for_all_that_is_done_to_it(table: TableInfo) -> None:
+    changes = [change(table, ONE, is_fixed=True), change(table, ONE, is_fixed=False)]
+    for order in (changes, changes[::-1]):
+        (access,) = job._accesses(order, job._touched(order))
+        assert access.operations == {DataOperation.INSERT, DataOperation.UPDATE}

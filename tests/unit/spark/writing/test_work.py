@@ -116,3 +116,16 @@ def test_a_truncation_empties_what_it_means_and_nothing_else(
     )
     run(client, whole)
     assert [directories(f"{table.location}/{n}") for n in names] == [["base_0000001"], []]
+
+
+def test_who_finds_other_partitions_behind_its_locks_begins_anew(
+    client: FakeClient, table: TableInfo
+) -> None:
+    """It would see one half of what a commit did to several."""
+    one, two = (PartitionName.parse(f"p={n}") for n in (1, 2))
+    found = iter([(one,), (one, two), (one, two), (one, two)])
+    seen: list[list[str]] = []
+    whole = statement(table, INSERT, seen, partitions=lambda: Touched(names=next(found)))
+    run(client, whole)
+    assert directories(table.location) == ["delta_0000002_0000002_0000"]
+    assert next(found, None) is None
