@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError, StatementOrderError
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
@@ -59,11 +59,12 @@ def story(
     *,
     on_step: Callable[[str], None] = lambda _: None,
     job_key: str = "dag/run/task/-1",
+    **tables: tuple[str, ...],
 ) -> JobResult:
     job = JobSpec(
         job_key=job_key,
         metastore=MetastoreEndpoint(uris=("thrift://h:1",)),
-        job=ProgramSpec(application="job.py", inserts=("default.parts",)),
+        job=ProgramSpec(application="job.py", **(tables or {"inserts": ("default.parts",)})),
         lock_timeout_s=5.0,
     )
     spark: Any = Session()
@@ -226,3 +227,142 @@ def test_a_program_may_end_its_process_as_programs_do(
     with pytest.raises(SystemExit):
         story(server, ends(3), job_key="three")
     assert FakeClient(server).show_locks(parts.ref) == ()
+
+
+def enters(calls: list[str]) -> acid.Program:
+    """A program that says so when it is called, and when its block is entered."""
+
+    def program(spark: Any, metastore: acid.Metastore) -> None:  # noqa: ANN401
+        calls.append("called")
+        with acid.transaction(spark, metastore):
+            calls.append("entered")
+
+    return program
+
+
+def test_who_reads_other_partitions_than_it_has_locked_begins_anew(
+    server: FakeMetastore, parts: TableInfo, table: TableInfo
+) -> None:
+    calls: list[str] = []
+    FakeClient(server).add_partitions(parts, [PartitionName.parse("p=-1")])
+
+    def append(step: str) -> None:
+        if step == "opened" and calls == ["called"]:
+            FakeClient(server).add_partitions(parts, [PartitionName.parse("p=1")])
+
+    story(server, enters(calls), on_step=append, reads=(str(parts.ref),), inserts=(str(table.ref),))
+    assert calls == ["called", "called", "entered"]
+
+
+def test_who_changes_rows_below_what_it_sees_begins_anew(
+    server: FakeMetastore, table: TableInfo
+) -> None:
+    calls: list[str] = []
+
+    def append(step: str) -> None:
+        if step == "allocated" and calls == ["called"]:
+            client = FakeClient(server)
+            txn_id = client.open_txn()
+            client.allocate_write_id(txn_id, table.ref)
+            client.commit_txn(txn_id)
+
+    story(server, enters(calls), on_step=append, changes=(str(table.ref),))
+    assert calls == ["called", "called", "entered"]
+
+
+def test_a_block_is_not_entered_again_by_a_retry(server: FakeMetastore, parts: TableInfo) -> None:
+    del parts
+    calls: list[str] = []
+    assert story(server, enters(calls)).status is JobStatus.COMMITTED
+    assert story(server, enters(calls)).status is JobStatus.ALREADY_DONE
+    assert calls == ["called", "entered", "called"]
+
+
+def test_a_failed_statement_is_not_passed_over_by_the_end_of_its_block(
+    server: FakeMetastore, parts: TableInfo
+) -> None:
+    def program(spark: Any, metastore: acid.Metastore) -> None:  # noqa: ANN401
+        with acid.transaction(spark, metastore) as txn, suppress(ConfigurationError):
+            insert(txn, match="by chance")
+
+    with pytest.raises(ConfigurationError, match="and the program went on"):
+        story(server, program)
+    assert FakeClient(server).show_locks(parts.ref) == ()
+
+
+def test_a_program_has_one_transaction(server: FakeMetastore, parts: TableInfo) -> None:
+    del parts
+    calls: list[str] = []
+
+    def program(spark: Any, metastore: acid.Metastore) -> None:  # noqa: ANN401
+        for _ in range(2):
+            enters(calls)(spark, metastore)
+
+    with pytest.raises(ConfigurationError, match="a program has one transaction"):
+        story(server, program)
+    assert calls == ["called", "entered", "called"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "done", "is_allowed"),
+    [
+        (DataOperation.INSERT, DataOperation.INSERT, True),
+        (DataOperation.INSERT, DataOperation.DELETE, False),
+        (DataOperation.UPDATE, DataOperation.DELETE, True),
+        (DataOperation.UPDATE, DataOperation.OVERWRITE, False),
+        (DataOperation.OVERWRITE, DataOperation.OVERWRITE, True),
+        (DataOperation.SELECT, DataOperation.INSERT, False),
+    ],
+)
+def test_no_more_is_done_to_a_table_than_its_locks_are_for(
+    txn: acid.Transaction,
+    work: Work,
+    parts: TableInfo,
+    monkeypatch: pytest.MonkeyPatch,
+    declared: DataOperation,
+    done: DataOperation,
+    *,
+    is_allowed: bool,
+) -> None:
+    change = SimpleNamespace(operations=frozenset({done}), table=parts, fixed=None)
+    monkeypatch.setattr(acid, "planned_one", lambda *_: change)
+    txn._tables = {parts.ref: acid._Declared(table=parts, operation=declared)}
+    if is_allowed:
+        insert(txn)
+    else:
+        with pytest.raises(ConfigurationError, match="does not name for that"):
+            insert(txn)
+    assert work.done == is_allowed
+
+
+def test_what_comes_behind_an_overwrite_is_refused(
+    txn: acid.Transaction, work: Work, parts: TableInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    txn._tables = {parts.ref: acid._Declared(table=parts, operation=DataOperation.OVERWRITE)}
+    kinds = iter([DataOperation.INSERT, DataOperation.OVERWRITE, DataOperation.INSERT])
+    monkeypatch.setattr(
+        acid,
+        "planned_one",
+        lambda *_: SimpleNamespace(operations=frozenset({next(kinds)}), table=parts, fixed=None),
+    )
+    insert(txn)
+    insert(txn)
+    with pytest.raises(StatementOrderError, match="statement 3 changes"):
+        insert(txn)
+    assert work.done == 2
+
+
+def test_of_a_table_that_is_named_twice_the_most_counts(
+    server: FakeMetastore, parts: TableInfo
+) -> None:
+    name = str(parts.ref)
+    locks: list[set[str]] = []
+
+    def look(step: str) -> None:
+        if step == "locked":
+            held = FakeClient(server).show_locks(parts.ref)
+            locks.append({lock.lock_type.name for lock in held})
+
+    tables = {"reads": (name,), "inserts": (name,), "changes": (name.upper(),)}
+    story(server, enters([]), on_step=look, **tables)
+    assert locks == [{"SHARED_WRITE"}]
