@@ -253,7 +253,8 @@ class HiveAcidTruncateOperator(HiveAcidChangeOperator):
     Args:
         table: `db.table`, full ACID or insert-only.
         partition: values of partition columns, as for `HiveAcidInsertOperator`: every partition
-            that has them is meant, and there has to be one. All partitions if it is left out.
+            that has them is meant, and there has to be one. All partitions if it is left out; what
+            is empty is refused.
     """
 
     template_fields: Sequence[str] = (*HiveAcidChangeOperator.template_fields, "table", "partition")
@@ -262,7 +263,7 @@ class HiveAcidTruncateOperator(HiveAcidChangeOperator):
         self,
         *,
         table: str,
-        partition: Mapping[str, str | int | None] = {},
+        partition: Mapping[str, str | int | None] | LeftOut = LEFT_OUT,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
@@ -271,7 +272,10 @@ class HiveAcidTruncateOperator(HiveAcidChangeOperator):
         self._nulls = statements.null_columns(partition)
         early = arguments.EarlyChecks(self.task_id)
         early.check(arguments.table_name, table=table)
-        statements.check_partition_early(early, partition, self._nulls)
+        if partition and partition is not LEFT_OUT:
+            statements.check_partition_early(early, partition, self._nulls)
+        else:
+            early.check(statements.truncated_partition, partition=partition)
 
     def build_job(self) -> StatementSpec:
         """The truncation that the rendered arguments describe."""

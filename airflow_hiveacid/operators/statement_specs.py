@@ -76,7 +76,7 @@ _FORMS: Final[Mapping[str, _Form]] = {
         spec=TruncateSpec,
         reads={
             "table": ("target", arguments.table_name),
-            "partition": ("partition", statements.partition_values),
+            "partition": ("partition", statements.truncated_partition),
         },
         needs=frozenset({"table"}),
     ),
@@ -109,7 +109,8 @@ def reads_of(kind: str, nulls: Collection[str] = ()) -> dict[str, Read]:
         raise ConfigurationError(f"{kind!r} is no statement; it may be {', '.join(_FORMS)}")
     reads = {argument: read for argument, (_, read) in _FORMS[kind].reads.items()}
     if _PARTITION in reads:
-        reads[_PARTITION] = bind(statements.partition_values, nulls=nulls)
+        read = statements.partition_values if kind == "insert" else statements.truncated_partition
+        reads[_PARTITION] = bind(read, nulls=nulls)
     return reads
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.specs import MergeAction, MergeClause, MergeWhen, SourceSpec
 from airflow_hiveacid.plan.arguments import (
+    LeftOut,
     assignments,
     choice,
     condition,
@@ -196,6 +197,25 @@ def partition_values(
                 f" {given!r}"
             )
         found[name] = str(given)
+    return found
+
+
+def truncated_partition(
+    value: object, argument: str = "partition", *, nulls: Collection[str] = ()
+) -> dict[str, str | None]:
+    """The same of a TRUNCATE; nothing, for all partitions, only where it was left out.
+
+    Raises:
+        ConfigurationError: as `partition_values`; or it was given, and names no column.
+    """
+    if isinstance(value, LeftOut):
+        return {}
+    found = partition_values(value, argument, nulls=nulls)
+    if not found:
+        raise ConfigurationError(
+            f"{argument} is empty; name a partition column, or leave it out to truncate every"
+            " partition"
+        )
     return found
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.bucket_codec import MAX_STATEMENT_ID
 from airflow_hiveacid.format.errors import ConfigurationError, StatementOrderError
-from airflow_hiveacid.jobs.specs import InsertMode, InsertSpec
+from airflow_hiveacid.jobs.specs import InsertMode, InsertSpec, TruncateSpec
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -81,8 +81,18 @@ def steps_of(statements: Sequence[StatementSpec]) -> list[Step]:
     return [
         Step(
             table=statement.target.lower(),
-            replaces=isinstance(statement, InsertSpec) and statement.mode is InsertMode.OVERWRITE,
-            partition=number if isinstance(statement, InsertSpec) and statement.partition else None,
+            replaces=_replaces(statement),
+            partition=number if _names_partition(statement) else None,
         )
         for number, statement in enumerate(statements)
     ]
+
+
+def _replaces(statement: StatementSpec) -> bool:
+    if isinstance(statement, InsertSpec):
+        return statement.mode is InsertMode.OVERWRITE
+    return isinstance(statement, TruncateSpec)
+
+
+def _names_partition(statement: StatementSpec) -> bool:
+    return isinstance(statement, InsertSpec | TruncateSpec) and bool(statement.partition)

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -47,6 +48,7 @@ from airflow_hiveacid.plan.transactions import Step, check_order
 from airflow_hiveacid.spark.catalyst import Moment
 from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.runtime import main
+from airflow_hiveacid.spark.session import check_session
 from airflow_hiveacid.spark.statements.planned import planned_one, step_of
 from airflow_hiveacid.spark.writing.job import (
     Rank,
@@ -74,6 +76,12 @@ _FRAME: Final = SourceSpec()  # the rows come from a frame of the program's
 _UNDECLARED: Final = (
     "the program {does} {table}, which its task does not name for that: add it to {where} of"
     " HiveAcidPySparkOperator. All tables are locked before the first one is read"
+)
+
+
+_OVER: Final = (
+    "the transaction's block has ended, and what it has done is committed or undone; nothing can be"
+    " read or changed through it any more. Indent this below `with acid.transaction(...)`"
 )
 
 
@@ -113,12 +121,17 @@ _ALLOWED: Final[Mapping[DataOperation, frozenset[DataOperation]]] = {
 
 
 class Transaction:
-    """An open transaction. Statements are done when they are called, and seen by the later ones."""
+    """An open transaction. Statements are done when they are called, and seen by the later ones.
+
+    Threads may share it; then one statement or read waits for the other.
+    """
 
     def __init__(self, job: JobContext, work: Work, tables: Mapping[TableRef, _Declared]) -> None:
         self._job, self._work, self._tables = job, work, tables
         self._steps: list[Step] = []
         self._failure: BaseException | None = None
+        self._lock = threading.Lock()
+        self._is_over = False
 
     def read(
         self, table: str, *, columns: Sequence[str] | None = None, where: str | None = None
@@ -131,12 +144,15 @@ class Transaction:
             where: a condition in Spark SQL; files in which it cannot hold are not read.
 
         Raises:
-            InputError: the task does not name the table, or a column or the condition is wrong.
+            InputError: the task does not name the table, or a column or the condition is wrong; or
+                the program has changed the session (`check_session`).
         """
-        target = self._work.target(self._declared(table, "reads", "reads").table)
-        if where is None:
-            return target.rows(columns)
-        return target.rows_where(where, Moment.now(self._job.spark), columns)
+        with self._turn():
+            check_session(self._job.spark)
+            target = self._work.target(self._declared(table, "reads", "reads").table)
+            if where is None:
+                return target.rows(columns)
+            return target.rows_where(where, Moment.now(self._job.spark), columns)
 
     def insert(  # noqa: PLR0913 - an INSERT says that much
         self,
@@ -154,17 +170,19 @@ class Transaction:
             HiveAcidError: the transaction cannot be committed any more.
         """
         given = {} if partition is None else partition
-        spec = InsertSpec(
-            target=arguments.table_name(table),
-            source=_FRAME,
-            mode=InsertMode.OVERWRITE if overwrite else InsertMode.APPEND,
-            columns=arguments.names(columns, "columns"),
-            partition=statement_arguments.partition_values(
-                given, nulls=statement_arguments.null_columns(given)
+        return self._run(
+            lambda: InsertSpec(
+                target=arguments.table_name(table),
+                source=_FRAME,
+                mode=InsertMode.OVERWRITE if overwrite else InsertMode.APPEND,
+                columns=arguments.names(columns, "columns"),
+                partition=statement_arguments.partition_values(
+                    given, nulls=statement_arguments.null_columns(given)
+                ),
+                match=arguments.choice(ColumnMatch, match, "match"),
             ),
-            match=arguments.choice(ColumnMatch, match, "match"),
+            rows,
         )
-        return self._run(spec, rows)
 
     def update(self, table: str, assignments: Mapping[str, str], *, where: str) -> StatementResult:
         """UPDATE; columns and the Spark SQL expressions they get. `where="true"` is every row.
@@ -172,12 +190,13 @@ class Transaction:
         Raises:
             HiveAcidError: the transaction cannot be committed any more.
         """
-        spec = UpdateSpec(
-            target=arguments.table_name(table),
-            set=arguments.assignments(assignments, "assignments"),
-            where=arguments.condition(where, "where"),
+        return self._run(
+            lambda: UpdateSpec(
+                target=arguments.table_name(table),
+                set=arguments.assignments(assignments, "assignments"),
+                where=arguments.condition(where, "where"),
+            )
         )
-        return self._run(spec, None)
 
     def delete(self, table: str, *, where: str) -> StatementResult:
         """DELETE; `where="true"` is every row.
@@ -185,10 +204,11 @@ class Transaction:
         Raises:
             HiveAcidError: the transaction cannot be committed any more.
         """
-        spec = DeleteSpec(
-            target=arguments.table_name(table), where=arguments.condition(where, "where")
+        return self._run(
+            lambda: DeleteSpec(
+                target=arguments.table_name(table), where=arguments.condition(where, "where")
+            )
         )
-        return self._run(spec, None)
 
     def merge(
         self,
@@ -204,20 +224,29 @@ class Transaction:
         Raises:
             HiveAcidError: the transaction cannot be committed any more.
         """
-        spec = MergeSpec(
-            target=arguments.table_name(table),
-            source=_FRAME,
-            keys=statement_arguments.key_names(keys),
-            clauses=statement_arguments.merge_clauses(clauses),
-            condition=None if condition is None else arguments.condition(condition, "condition"),
+        return self._run(
+            lambda: MergeSpec(
+                target=arguments.table_name(table),
+                source=_FRAME,
+                keys=statement_arguments.key_names(keys),
+                clauses=statement_arguments.merge_clauses(clauses),
+                condition=None
+                if condition is None
+                else arguments.condition(condition, "condition"),
+            ),
+            rows,
         )
-        return self._run(spec, rows)
 
     def close(self) -> None:
-        """Look back before the commit; called by `transaction` alone.
+        """Let nothing more be done, once what another thread is doing is done."""
+        with self._lock:
+            self._is_over = True
+
+    def look_back(self) -> None:
+        """See that no statement is missing.
 
         Raises:
-            ConfigurationError: a statement has failed, and the program went on.
+            ConfigurationError: one has failed, and the program went on.
         """
         if self._failure is not None:
             raise ConfigurationError(
@@ -225,18 +254,40 @@ class Transaction:
                 " on; nothing is committed. Let the error end the block"
             ) from self._failure
 
-    def _run(self, spec: StatementSpec, rows: DataFrame | None) -> StatementResult:
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Let one thread at a time work: the metastore's client knows only one.
+
+        Raises:
+            ConfigurationError: the block has ended.
+        """
+        with self._lock:
+            if self._is_over:
+                raise ConfigurationError(_OVER)
+            yield
+
+    def _run(
+        self, describe: Callable[[], StatementSpec], rows: DataFrame | None = None
+    ) -> StatementResult:
+        with self._turn():
+            self.look_back()
+            try:
+                check_session(self._job.spark)
+                if rows is not None:
+                    check_session(rows.sparkSession)  # which may be another one
+                return self._done(describe(), rows)
+            except BaseException as error:
+                self._failure = error
+                raise
+
+    def _done(self, spec: StatementSpec, rows: DataFrame | None) -> StatementResult:
         number = len(self._steps) + 1
-        try:
-            with naming(number, number):
-                change = planned_one(self._job, spec, rows)
-                self._check_declared(spec.target, change.operations)
-                check_order([*self._steps, step_of(change)])
-                self._steps.append(step_of(change))
-                return self._work.run(change, Touched(names=change.fixed))
-        except BaseException as error:
-            self._failure = error
-            raise
+        with naming(number, number):
+            change = planned_one(self._job, spec, rows)
+            self._check_declared(spec.target, change.operations)
+            check_order([*self._steps, step_of(change)])
+            self._steps.append(step_of(change))
+            return self._work.run(change, Touched(names=change.fixed))
 
     def _check_declared(self, table: str, operations: frozenset[DataOperation]) -> None:
         declared = self._declared(table, "writes", "inserts, changes or overwrites")
@@ -279,8 +330,8 @@ def transaction(spark: SparkSession, metastore: Metastore) -> Iterator[Transacti
         for d in tables.values()
         if d.operation is not DataOperation.SELECT
     ]
-    # Those that are changed are read as well, or may be.
-    sources = [d.table for d in tables.values()]
+    # Those that are changed may be read as well: they are locked as a whole, for that too.
+    sources = [d.table for d in tables.values() if d.operation is DataOperation.SELECT]
     with begun(job, accesses, sources, metastore.rank) as write:
         earlier = write.earlier_run()
         if earlier is not None:
@@ -290,8 +341,11 @@ def transaction(spark: SparkSession, metastore: Metastore) -> Iterator[Transacti
         write.look_ahead()
         work = Work(job, write)
         txn = Transaction(job, work, tables)
-        yield txn
-        txn.close()
+        try:
+            yield txn
+        finally:
+            txn.close()
+        txn.look_back()
         result = work.finish()
     metastore.result = result
 
@@ -345,6 +399,9 @@ def story(job: JobContext, program: Program) -> JobResult:
             program(job.spark, metastore)
         except AlreadyDoneError:
             if metastore.result is None:
+                raise
+        except SystemExit as end:  # many a program ends with sys.exit(0)
+            if end.code:
                 raise
         if metastore.result is None:
             raise ConfigurationError(

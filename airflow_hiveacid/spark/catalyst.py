@@ -50,6 +50,9 @@ _REPEATABLE: Final = frozenset(
     }
 )
 
+_OF_CODE: Final = frozenset({"LogicalRDD", "MapInArrow", "PythonMapInArrow"})
+"""Rows that code makes which Spark cannot look into."""
+
 
 class NotOfOneRowError(Exception):
     """An expression needs more than one row, or makes several: an aggregate, a window, explode."""
@@ -225,14 +228,16 @@ def _asked(
     return asked, plan, named
 
 
-def is_repeatable(frame: DataFrame) -> bool:
+def is_repeatable(frame: DataFrame, *, is_ours: bool = True) -> bool:
     """Whether every task of a frame makes the same rows when it runs again, in whatever order.
 
     Files are read, rows are picked, changed one by one and joined: then it does. Aggregates are not
     trusted (sums of floating numbers depend on the order), nor limits, samples, windows, and what
-    is not a file.
+    is not a file; nor, unless the frame is ours, what code makes: an RDD may be any of these.
     """
     plan = _analysed(frame)
+    if not is_ours and any(_kind(node) in _OF_CODE for node in _nodes(plan)):
+        return False
     return plan.subqueriesAll().isEmpty() and all(_repeats(node) for node in _nodes(plan))
 
 

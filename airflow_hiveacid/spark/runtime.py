@@ -70,6 +70,7 @@ def run_spec(spark: SparkSession, story: Story, spec_name: str) -> ExitCode:
         log.error("%s", error)  # noqa: TRY400 - the message says it all
         return exit_code(error)
     started = time.monotonic()
+    spark_app_id = spark.sparkContext.applicationId  # a program of the user's may end the session
     try:
         with connect(spec.metastore) as client, typed_failures():
             for finding in preflight(client):
@@ -84,7 +85,7 @@ def run_spec(spark: SparkSession, story: Story, spec_name: str) -> ExitCode:
         dataclasses.replace(
             result,
             seconds=round(time.monotonic() - started, 3),
-            spark_app_id=spark.sparkContext.applicationId,
+            spark_app_id=spark_app_id,
         ),
     )
     return code

@@ -19,6 +19,7 @@ from airflow_hiveacid.spark.time_zones import UTC_OPTION, names_a_zone
 
 log = logging.getLogger("hiveacid")
 
+_TIME_ZONE: Final = "spark.sql.session.timeZone"
 _SETTINGS: Final = {
     # An overflow or an impossible cast is an error, never a silent NULL.
     "spark.sql.ansi.enabled": "true",
@@ -30,7 +31,7 @@ _SETTINGS: Final = {
     # Names are Hive's, which knows no case.
     "spark.sql.caseSensitive": "false",
     # A Hive timestamp is a wall-clock value; expressions that turn it into an instant use one zone.
-    "spark.sql.session.timeZone": "UTC",
+    _TIME_ZONE: "UTC",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     # Wall-clock values of a source stay such. Nanoseconds are the business of `nanoseconds`: what
     # Spark's microseconds cannot hold is refused, never cut.
@@ -113,6 +114,26 @@ def open_session(app_name: str) -> SparkSession:
     for key, value in _SETTINGS.items():
         spark.conf.set(key, value)
     return spark
+
+
+def check_session(spark: SparkSession) -> None:
+    """See that our settings are still on a session that somebody else's code has, too.
+
+    Its time zone is that code's own affair: nothing that is stored or read depends on it.
+
+    Raises:
+        ConfigurationError: one is another now, so that a statement could store other values.
+    """
+    changed = [
+        f"{key}={found}"
+        for key, value in _SETTINGS.items()
+        if key != _TIME_ZONE and (found := spark.conf.get(key, "") or "").lower() != value.lower()
+    ]
+    if changed:
+        raise ConfigurationError(
+            f"the program has set {', '.join(changed)}: statements could store other values then."
+            " Leave the session as it comes while the transaction lasts"
+        )
 
 
 def _give_up_other_meanings(spark: SparkSession) -> None:

@@ -186,6 +186,34 @@ class NothingReturned:
         return None
 
 
+class NothingNamed:
+    """The same of a task that had nothing to say."""
+
+    def resolve(self, _context: object) -> dict[str, str]:
+        return {}
+
+
+@pytest.mark.promise("W9")
+@pytest.mark.parametrize(
+    ("partition", "message"),
+    [(NothingReturned(), "partition must map .*None"), (NothingNamed(), "partition is empty")],
+)
+def test_what_another_task_left_empty_does_not_mean_every_partition(
+    partition: Any,  # noqa: ANN401 - what a task returns
+    message: str,
+    connections: Connections,  # noqa: ARG001 - sets the environment
+    spark: FakeSpark,
+) -> None:
+    task = HiveAcidTruncateOperator(
+        task_id="task", table="db.t", partition=partition, spark_bin_dir=str(spark.bin_dir)
+    )
+    with pytest.raises(ConfigurationError, match=message):
+        run_task(task)
+    assert spark.calls == []
+    with pytest.raises(ConfigurationError, match="partition is empty; name a partition column"):
+        HiveAcidTruncateOperator(task_id="task", table="db.t", partition={})
+
+
 @pytest.mark.parametrize(
     ("operator", "arguments", "name"),
     [

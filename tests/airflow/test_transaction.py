@@ -105,6 +105,7 @@ def test_a_sql_file_is_rendered_among_the_statements(spark: FakeSpark, tmp_path:
         ([{"delete": {"tabel": "d.t"}}], "has no argument 'tabel'; it may have table, where"),
         ([{"delete": {"where": "a = 1"}}], r"statements\[0\]\['delete'\] lacks 'table'"),
         ([{"delete": {"table": "d.t", "where": None}}], r"\['where'\] is None; give a condition"),
+        ([{"truncate": {"table": "d.t", "partition": {}}}], r"\['partition'\] is empty"),
         (["DELETE FROM d.t", "DELETE FRM d.t"], "statement 1, line 1, column 1: FROM is"),
         (["ALTER TABLE d.t COMPACT 'major'"], "a compaction has transactions of its own"),
         (["INSERT OVERWRITE TABLE d.t VALUES (1)", "DELETE FROM d.t"], "statement 2 changes"),

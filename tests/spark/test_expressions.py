@@ -229,6 +229,17 @@ def test_only_a_source_that_makes_the_same_rows_again_is_not_kept(
     assert is_repeatable(spark.sql(query)) is expected
 
 
+def test_what_a_users_code_makes_may_be_others_when_it_runs_again(spark: SparkSession) -> None:
+    numbers = spark.range(4)
+    assert is_repeatable(numbers, is_ours=False)
+    for made in (
+        numbers.rdd.map(lambda row: (row.id,)).toDF(["id"]),
+        numbers.mapInArrow(lambda batches: batches, "id long"),
+    ):
+        assert is_repeatable(made)
+        assert not is_repeatable(made, is_ours=False)
+
+
 def test_what_is_sent_to_every_executor_is_bounded_in_bytes(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,11 +110,11 @@ def plan_insert(
     return replace(program, checked=(source, program.values(source)))
 
 
-def new_row_events(program: InsertProgram, source: DataFrame) -> Events:
-    """The insert events of every source row."""
+def new_row_events(program: InsertProgram, source: DataFrame, *, is_ours: bool = True) -> Events:
+    """The insert events of every source row; `is_ours` says that no code of a user's makes it."""
     table = program.table
     kept = program.moment.fixed_in(source)
-    if not is_repeatable(kept):
+    if not is_repeatable(kept, is_ours=is_ours):
         kept = kept.localCheckpoint()
     shape, values = program.checked or (None, {})
     if shape is not source:  # an ACID table is read under the job's own snapshot

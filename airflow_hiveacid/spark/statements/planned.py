@@ -100,7 +100,9 @@ def _insert(job: JobContext, spec: InsertSpec, frame: DataFrame | None) -> Chang
         kind=kind_of(spec),
         table=table,
         operations=frozenset({DataOperation.OVERWRITE if overwrite else DataOperation.INSERT}),
-        make_events=lambda _target, rows: new_row_events(program, in_order(spec, rows())),
+        make_events=lambda _target, rows: new_row_events(
+            program, in_order(spec, rows()), is_ours=frame is None
+        ),
         source=spec.source if frame is None else None,
         shape=source,
         fixed=fixed,
@@ -173,7 +175,8 @@ def _truncate(job: JobContext, spec: TruncateSpec) -> Change:
     if spec.partition and not found:
         values = "/".join(f"{name}={value}" for name, value in spec.partition.items())
         raise PartitionNotFoundError(table=table.ref, partition=values)
-    is_one = bool(spec.partition) and len(spec.partition) == len(table.partition_columns)
+    # Of one value there may be several, which somebody has spelled otherwise than we.
+    is_one = len(found) == 1 and len(spec.partition) == len(table.partition_columns)
     return Change(
         kind=kind_of(spec),
         table=table,

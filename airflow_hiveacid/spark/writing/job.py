@@ -190,7 +190,7 @@ def _touched(changes: Sequence[Change]) -> list[Touched]:
     count = Counter(change.table.ref for change in changes)
     found = [change.partitions() for change in changes]
     return [
-        touched if count[change.table.ref] == 1 else Touched(names=change.fixed)
+        touched if count[change.table.ref] == 1 else Touched(names=change.fixed, seen=touched.seen)
         for change, touched in zip(changes, found, strict=True)
     ]
 

@@ -54,6 +54,8 @@ _SHAPE: Final = (
 )
 """What of a table's definition a statement is checked against."""
 
+_CHANGES: Final = frozenset({DataOperation.UPDATE, DataOperation.DELETE})
+
 
 class TableWrite:
     """The part of a write that is about one table. Mutable: it remembers what it has put where."""
@@ -165,14 +167,20 @@ class TableWrite:
     def look_ahead(self) -> None:
         """Do so before the work, if it is known already that somebody came first.
 
-        With the locks in hand the answer cannot change any more, so this spares the work.
+        With the locks in hand the answer cannot change any more, so this spares the work. Whoever
+        changes rows must not even see a higher write ID than its own: Hive 4 passes over delete
+        events for rows that are younger than these (VectorizedOrcAcidRowBatchReader), and would
+        show the old row beside the new one.
 
         Raises:
-            OvertakenError: as `check_not_overtaken`.
+            OvertakenError: as `check_not_overtaken`; or rows that are seen may be younger than the
+                change.
         """
         known = self._access.partitions or (() if self.table.is_partitioned else (PartitionName(),))
         seen = self._txn.snapshot.write_ids(self.table.ref)
         if is_overtaken(seen, self.write_id):
+            if self._access.operations & _CHANGES:
+                raise self.overtaken("it would change rows of a higher write ID than its own")
             self.check_not_overtaken(self._client.get_partitions(self.table, known))
 
     def overtaken(self, why: str) -> OvertakenError:

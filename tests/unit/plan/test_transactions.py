@@ -9,6 +9,7 @@ from airflow_hiveacid.jobs.specs import (
     InsertSpec,
     SourceSpec,
     StatementSpec,
+    TruncateSpec,
     UpdateSpec,
 )
 from airflow_hiveacid.plan.transactions import MOST_STATEMENTS, Step, check_order, steps_of
@@ -74,6 +75,12 @@ def test_before_tables_are_known_only_what_is_certain_is_refused() -> None:
     overwrite = InsertMode.OVERWRITE
     check_order(steps_of([insert("d.t", overwrite, p="1"), insert("d.t", p="01")]))
     check_order(steps_of([insert("d.t"), insert("d.t", overwrite), insert("d.u")]))
+    whole, part = TruncateSpec(target="d.t"), TruncateSpec(target="d.t", partition={"p": "1"})
+    check_order(steps_of([insert("d.t", overwrite), whole, part, insert("d.t", overwrite)]))
+    check_order(steps_of([part, insert("d.t", p="2")]))
+    for truncation in (whole, part):
+        with pytest.raises(StatementOrderError):
+            check_order(steps_of([truncation, insert("d.t")]))
     later = (
         insert("D.T"),
         UpdateSpec(target="d.t", set={"a": "1"}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -51,3 +52,21 @@ def test_a_driver_warns_of_a_metastore_that_forgets_nobody(
     assert runtime.run_spec(spark, story, str(tmp_path / "spec.json")) is ExitCode.OK
     warned = [r.message for r in caplog.records if r.levelname == "WARNING"]
     assert any("clients that died" in text for text in warned) is not is_reaping
+
+
+def test_a_program_may_stop_the_session_when_it_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = FakeMetastore(MetastoreGeneration.V4, ManualClock())
+    monkeypatch.setattr(runtime, "connect", lambda _: FakeClient(server))
+    monkeypatch.setattr(runtime, "SparkFiles", SimpleNamespace(get=lambda name: name))
+    spec = dataclasses.replace(SPEC, result_uri=f"file:{tmp_path}/result.json")
+    (tmp_path / "spec.json").write_text(spec.dump())
+    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(applicationId="app"))
+
+    def stops(job: JobContext) -> JobResult:
+        del spark.sparkContext
+        return story(job)
+
+    assert runtime.run_spec(spark, stops, str(tmp_path / "spec.json")) is ExitCode.OK
+    assert JobResult.parse((tmp_path / "result.json").read_text()).spark_app_id == "app"

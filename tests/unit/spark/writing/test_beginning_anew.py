@@ -17,9 +17,6 @@ import pytest
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import FencedError, OvertakenError, TransactionAbortedError
-from airflow_hiveacid.format.ids import BucketId
-from airflow_hiveacid.format.names import bucket_file
-from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs import InsertSpec, JobSpec, SourceSpec
@@ -33,19 +30,18 @@ from airflow_hiveacid.spark.writing.work import Change
 from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
 from contract.bench import access
 from contract.fake_client import FakeClient
+from one_row import CONTEXT, OneRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from functools import partial
 
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.metastore.fencing import Rival
     from airflow_hiveacid.metastore.transaction import Transaction
-    from airflow_hiveacid.spark.writing.writers import WritePlan
     from contract.fake_metastore import FakeMetastore
 
-_, INSERT, UPDATE, _, OVERWRITE = DataOperation
+_, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 STEPS = (
     "opened",
     "allocated",
@@ -58,38 +54,6 @@ STEPS = (
     "noted",
     "published",
     "body_done",
-)
-
-
-class OneRow:
-    """Stands for a frame of events, and for that of the files that its tasks have written."""
-
-    def mapInArrow(self, function: partial[Any], schema: str) -> OneRow:  # noqa: N802 -- Spark's
-        del schema
-        self._plan: WritePlan = function.keywords["plan"]
-        return self
-
-    def collect(self) -> list[SimpleNamespace]:
-        directory, bucket = str(self._plan.insert_directory), BucketId(0)
-        staging = self._plan.staging(PartitionName())
-        path = staging.attempt_path(directory, bucket_file(bucket), "a0").removeprefix("file:")
-        Path(path).parent.mkdir(parents=True)
-        Path(path).write_text("row")
-        return [
-            SimpleNamespace(
-                partition="[]",
-                directory=directory,
-                bucket=0,
-                attempt="a0",
-                rows=1,
-                updated=0,
-                size_bytes=3,
-            )
-        ]
-
-
-CONTEXT = SimpleNamespace(
-    setJobGroup=lambda *_: None, setLocalProperty=lambda *_: None, cancelJobGroup=lambda _: None
 )
 
 
@@ -242,3 +206,23 @@ def test_whoever_is_overtaken_every_time_says_so_in_the_end_and_leaves_nothing(
         late.run()
     assert directories(table) == {f"base_{n:07d}" for n in (2, 4, 6, 8, 10)}
     assert states(server) == [TxnState.ABORTED, TxnState.COMMITTED] * 5
+
+
+@pytest.mark.promise("T11")
+@pytest.mark.parametrize("operation", [INSERT, UPDATE, DELETE])
+def test_no_row_is_changed_under_a_lower_write_id_than_its_own(
+    table: TableInfo, server: FakeMetastore, operation: DataOperation
+) -> None:
+    """Hive 4 passes over a delete event that is older than its row."""
+
+    def append(n: int) -> Callable[[], object]:
+        return Statement(server=server, table=table, key=f"other {n}").run
+
+    late = Statement(
+        server=server,
+        table=table,
+        operation=operation,
+        at={("allocated", n): append(n) for n in range(1, 7)},
+    )
+    write_id = late.run().write_ids[str(table.ref)]
+    assert write_id == (1 if operation is INSERT else 13)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.format.conflicts import DataOperation
@@ -44,3 +45,19 @@ def test_several_lock_partitions_only_if_all_of_them_are_named(table: TableInfo)
     assert locked(named, change(table, TWO, is_fixed=True), named) == (ONE, TWO)
     assert locked(named, change(table, ONE, is_fixed=False)) is None
     assert locked(change(table, ONE, is_fixed=False), named) is None
+
+
+def test_a_named_partition_that_was_seen_is_looked_for_among_all(table: TableInfo) -> None:
+    """The metastore may have it under a name that is escaped otherwise."""
+    truncation = dataclasses.replace(
+        change(table, ONE, is_fixed=True), partitions=lambda: Touched(names=(ONE,), seen=(ONE, TWO))
+    )
+    for found in job._touched([truncation, change(table, TWO, is_fixed=True)]):
+        assert found.seen == ((ONE, TWO) if found.names == (ONE,) else ())
+
+
+def test_a_table_is_locked_for_all_that_is_done_to_it(table: TableInfo) -> None:
+    changes = [change(table, ONE, is_fixed=True), change(table, ONE, is_fixed=False)]
+    for order in (changes, changes[::-1]):
+        (access,) = job._accesses(order, job._touched(order))
+        assert access.operations == {DataOperation.INSERT, DataOperation.UPDATE}

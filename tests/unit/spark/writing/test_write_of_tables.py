@@ -24,9 +24,10 @@ from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.jobs.specs import OnRerun
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.transaction import Transaction
 from airflow_hiveacid.plan.reruns import Run
 from airflow_hiveacid.spark.writing.order import WriteOrder
-from airflow_hiveacid.spark.writing.publish import StagedFile, assemble
+from airflow_hiveacid.spark.writing.publish import StagedDirectory, StagedFile, assemble
 from airflow_hiveacid.spark.writing.write import Write, WriteState, writing
 from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.staging import Staging
@@ -345,3 +346,33 @@ def test_a_table_that_no_statement_changes_conflicts_with_nobody(both: Both) -> 
         write.publish()
     assert directories(both.tables[0]) == {"delta_0000001_0000001_0000"}
     assert directories(both.tables[1]) == {"delta_0000002_0000002_0000"}
+
+
+def test_all_that_statements_do_to_a_partition_is_recorded(
+    client: FakeClient, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By that the metastore finds the conflicts of an update, whatever follows it."""
+    (tmp_path / "parts").mkdir()
+    parts = client.create_table(
+        NewTable(
+            ref=TableRef("default", "parts"),
+            columns=(Column(name="id", type="bigint"),),
+            partition_columns=(Column(name="p", type="int"),),
+            location=f"file:{tmp_path}/parts",
+        )
+    )
+    recorded: list[frozenset[DataOperation]] = []
+    monkeypatch.setattr(
+        Transaction,
+        "register_partitions",
+        lambda _txn, _ref, _names, operations: recorded.append(frozenset(operations)),
+    )
+    name = PartitionName.parse("p=1")
+    with writing(client, Both(client=client, tables=(parts,), clock=clock).order()) as write:
+        for directory, operation in (("delete_delta_1_1_0000", UPDATE), ("delta_1_1_0001", INSERT)):
+            place = Staging.of(parts, parts.default_partition_location(name), directory)
+            staged = StagedDirectory(partition=name, directory=directory, staging=place, files=())
+            write.stage(parts.ref, (staged,), {operation})
+        write.register()
+        write.txn.abandon()
+    assert recorded == [{UPDATE, INSERT}]

@@ -1,0 +1,42 @@
+"""What is known of a statement before it is begun, as far as no Spark is needed."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.jobs.specs import TruncateSpec
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.spark.statements import planned
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from contract.fake_client import FakeClient
+
+
+@pytest.mark.promise("W9")
+@pytest.mark.parametrize("spelled", [("p=1",), ("p=01", "p=1")])
+def test_a_truncation_is_of_one_partition_if_one_has_the_values(
+    client: FakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spelled: tuple[str, ...]
+) -> None:
+    """Else an INSERT into the other one would be let in behind it, and its base would hide that."""
+    table = client.create_table(
+        NewTable(
+            ref=TableRef("default", "parts"),
+            columns=(Column(name="id", type="bigint"),),
+            partition_columns=(Column(name="p", type="int"),),
+            location=f"file:{tmp_path}/parts",
+        )
+    )
+    names = tuple(map(PartitionName.parse, spelled))
+    client.add_partitions(table, names)
+    monkeypatch.setattr(planned, "partitions_with", lambda _spark, _table, names, _wanted: names)
+    job: Any = SimpleNamespace(client=client, spark=None, insertable_table=lambda _: table)
+    change = planned.planned_one(job, TruncateSpec(target="default.parts", partition={"p": "1"}))
+    assert change.fixed == (names if len(names) == 1 else None)
+    assert planned.step_of(change).partition == (names[0] if len(names) == 1 else None)
+    assert change.partitions().names == names

@@ -1,0 +1,368 @@
+"""A user's program and its one transaction, as far as no Spark is needed."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import ConfigurationError, StatementOrderError
+from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs import JobSpec, ProgramSpec
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.spark import acid
+from airflow_hiveacid.spark.session import _SETTINGS, check_session
+from airflow_hiveacid.spark.writing.context import JobContext
+from contract.fake_client import FakeClient
+from one_row import CONTEXT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from airflow_hiveacid.format.table import TableInfo
+    from contract.fake_metastore import FakeMetastore
+
+
+class Session(SimpleNamespace):
+    """A session with our settings, and what a program has made of them."""
+
+    def __init__(self, **changed: str) -> None:
+        settings = {**_SETTINGS, **{f"spark.sql.{k}": v for k, v in changed.items()}}
+        super().__init__(conf=settings, sparkContext=CONTEXT)
+
+
+@pytest.fixture
+def parts(client: FakeClient, tmp_path: Path) -> TableInfo:
+    (tmp_path / "parts").mkdir()
+    return client.create_table(
+        NewTable(
+            ref=TableRef("default", "parts"),
+            columns=(Column(name="id", type="bigint"),),
+            partition_columns=(Column(name="p", type="int"),),
+            location=f"file:{tmp_path}/parts",
+        )
+    )
+
+
+def story(
+    server: FakeMetastore,
+    program: acid.Program,
+    *,
+    on_step: Callable[[str], None] = lambda _: None,
+    job_key: str = "dag/run/task/-1",
+    **tables: tuple[str, ...],
+) -> JobResult:
+    job = JobSpec(
+        job_key=job_key,
+        metastore=MetastoreEndpoint(uris=("thrift://h:1",)),
+        job=ProgramSpec(application="job.py", **(tables or {"inserts": ("default.parts",)})),
+        lock_timeout_s=5.0,
+    )
+    spark: Any = Session()
+    context = JobContext(spark=spark, spec=job, client=FakeClient(server), on_step=on_step)
+    return acid.story(context, program)
+
+
+class Work:
+    """Stands for the work of a transaction: says how many statements run at once."""
+
+    def __init__(self) -> None:
+        self.now = self.most = self.done = 0
+
+    def run(self, *_: object) -> str:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        time.sleep(0.01)
+        self.now -= 1
+        self.done += 1
+        return "done"
+
+    def target(self, *_: object) -> object:
+        return SimpleNamespace(rows=lambda _: self.run())
+
+
+@pytest.fixture
+def work() -> Work:
+    return Work()
+
+
+@pytest.fixture
+def txn(work: Work, parts: TableInfo, monkeypatch: pytest.MonkeyPatch) -> acid.Transaction:
+    change = SimpleNamespace(
+        operations=frozenset({DataOperation.INSERT}), table=parts, fixed=None, kind="insert"
+    )
+    monkeypatch.setattr(acid, "planned_one", lambda *_: change)
+    declared = acid._Declared(table=parts, operation=DataOperation.INSERT)
+    job: Any = SimpleNamespace(spark=Session())
+    return acid.Transaction(job, work, {parts.ref: declared})  # type: ignore[arg-type]
+
+
+def insert(txn: acid.Transaction, rows: Any = None, **arguments: Any) -> object:  # noqa: ANN401
+    return txn.insert("default.parts", rows, **arguments)
+
+
+def test_nothing_is_done_through_a_transaction_whose_block_has_ended(
+    txn: acid.Transaction, work: Work
+) -> None:
+    """Its files would be staged, counted, and never be seen."""
+    insert(txn)
+    txn.close()
+    for late in (lambda: insert(txn), lambda: txn.read("default.parts")):
+        with pytest.raises(ConfigurationError, match="block has ended"):
+            late()
+    assert work.done == 1
+
+
+def test_what_is_no_statement_at_all_cannot_be_passed_over_either(
+    txn: acid.Transaction, work: Work
+) -> None:
+    with pytest.raises(ConfigurationError, match="match"):
+        insert(txn, match="by chance")
+    with pytest.raises(ConfigurationError, match="and the program went on"):
+        insert(txn)
+    with pytest.raises(ConfigurationError, match="and the program went on"):
+        txn.look_back()
+    assert work.done == 0
+
+
+def test_threads_that_share_a_transaction_wait_for_each_other(
+    txn: acid.Transaction, work: Work
+) -> None:
+    does = [lambda: insert(txn), lambda: txn.read("default.parts")]
+
+    def do(number: int) -> None:
+        with suppress(ConfigurationError):  # the block has ended
+            does[number % 2]()
+
+    threads = [threading.Thread(target=do, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    while not work.now:
+        time.sleep(0.001)
+    txn.close()
+    done = work.done
+    for thread in threads:
+        thread.join()
+    assert work.most == 1
+    assert work.done == done >= 1  # and the end waits for what is under way
+
+
+def test_a_block_that_ends_by_an_error_ends_its_transaction(
+    server: FakeMetastore, parts: TableInfo
+) -> None:
+    kept: list[acid.Transaction] = []
+
+    def program(spark: Any, metastore: acid.Metastore) -> None:  # noqa: ANN401
+        with suppress(ZeroDivisionError), acid.transaction(spark, metastore) as txn:
+            kept.append(txn)
+            raise ZeroDivisionError
+        with pytest.raises(ConfigurationError, match="block has ended"):
+            insert(kept[0])
+
+    with pytest.raises(ConfigurationError, match="ended without a transaction"):
+        story(server, program)
+    assert FakeClient(server).show_locks(parts.ref) == ()
+
+
+def test_a_session_that_a_program_has_changed_is_refused(txn: acid.Transaction, work: Work) -> None:
+    check_session(Session(**{"session.timeZone": "Europe/Berlin", "ansi.enabled": "True"}))  # type: ignore[arg-type]
+    other = Session(**{"ansi.enabled": "false"})
+    with pytest.raises(ConfigurationError, match=r"set spark.sql.ansi.enabled=false"):
+        insert(txn, SimpleNamespace(sparkSession=other))
+    txn._failure = None
+    txn._job = SimpleNamespace(spark=other)  # type: ignore[assignment]
+    for use in (lambda: txn.read("default.parts"), lambda: insert(txn)):
+        with pytest.raises(ConfigurationError, match=r"set spark.sql.ansi.enabled=false"):
+            use()
+    with pytest.raises(ConfigurationError, match="and the program went on"):
+        txn.look_back()
+    assert work.done == 0
+
+
+def test_who_adds_partitions_to_a_table_lets_no_program_begin_anew(
+    server: FakeMetastore, parts: TableInfo
+) -> None:
+    """Its lock is on the whole table, for its reads, too."""
+    calls: list[str] = []
+    FakeClient(server).add_partitions(parts, [PartitionName.parse("p=-1")])
+
+    def append(step: str) -> None:
+        if step == "opened":
+            name = PartitionName.parse(f"p={len(calls)}")
+            FakeClient(server).add_partitions(parts, [name])
+
+    def program(spark: Any, metastore: acid.Metastore) -> None:  # noqa: ANN401
+        calls.append("called")
+        with acid.transaction(spark, metastore):
+            calls.append("entered")
+
+    assert story(server, program, on_step=append).status is JobStatus.COMMITTED
+    assert calls == ["called", "entered"]
+
+
+def test_a_program_may_end_its_process_as_programs_do(
+    server: FakeMetastore, parts: TableInfo
+) -> None:
+    def ends(code: int | None, *, inside: bool = False) -> acid.Program:
+        def program(spark: Any, metastore: acid.Metastore) -> None:  # noqa: ANN401
+            with acid.transaction(spark, metastore):
+                if inside:
+                    sys.exit(code)
+            sys.exit(code)
+
+        return program
+
+    with pytest.raises(ConfigurationError, match="ended without a transaction"):
+        story(server, ends(0, inside=True), job_key="inside")
+    assert story(server, ends(0)).status is JobStatus.COMMITTED
+    with pytest.raises(SystemExit):
+        story(server, ends(3), job_key="three")
+    assert FakeClient(server).show_locks(parts.ref) == ()
+
+
+def enters(calls: list[str]) -> acid.Program:
+    """A program that says so when it is called, and when its block is entered."""
+
+    def program(spark: Any, metastore: acid.Metastore) -> None:  # noqa: ANN401
+        calls.append("called")
+        with acid.transaction(spark, metastore):
+            calls.append("entered")
+
+    return program
+
+
+def test_who_reads_other_partitions_than_it_has_locked_begins_anew(
+    server: FakeMetastore, parts: TableInfo, table: TableInfo
+) -> None:
+    calls: list[str] = []
+    FakeClient(server).add_partitions(parts, [PartitionName.parse("p=-1")])
+
+    def append(step: str) -> None:
+        if step == "opened" and calls == ["called"]:
+            FakeClient(server).add_partitions(parts, [PartitionName.parse("p=1")])
+
+    story(server, enters(calls), on_step=append, reads=(str(parts.ref),), inserts=(str(table.ref),))
+    assert calls == ["called", "called", "entered"]
+
+
+def test_who_changes_rows_below_what_it_sees_begins_anew(
+    server: FakeMetastore, table: TableInfo
+) -> None:
+    calls: list[str] = []
+
+    def append(step: str) -> None:
+        if step == "allocated" and calls == ["called"]:
+            client = FakeClient(server)
+            txn_id = client.open_txn()
+            client.allocate_write_id(txn_id, table.ref)
+            client.commit_txn(txn_id)
+
+    story(server, enters(calls), on_step=append, changes=(str(table.ref),))
+    assert calls == ["called", "called", "entered"]
+
+
+def test_a_block_is_not_entered_again_by_a_retry(server: FakeMetastore, parts: TableInfo) -> None:
+    del parts
+    calls: list[str] = []
+    assert story(server, enters(calls)).status is JobStatus.COMMITTED
+    assert story(server, enters(calls)).status is JobStatus.ALREADY_DONE
+    assert calls == ["called", "entered", "called"]
+
+
+def test_a_failed_statement_is_not_passed_over_by_the_end_of_its_block(
+    server: FakeMetastore, parts: TableInfo
+) -> None:
+    def program(spark: Any, metastore: acid.Metastore) -> None:  # noqa: ANN401
+        with acid.transaction(spark, metastore) as txn, suppress(ConfigurationError):
+            insert(txn, match="by chance")
+
+    with pytest.raises(ConfigurationError, match="and the program went on"):
+        story(server, program)
+    assert FakeClient(server).show_locks(parts.ref) == ()
+
+
+def test_a_program_has_one_transaction(server: FakeMetastore, parts: TableInfo) -> None:
+    del parts
+    calls: list[str] = []
+
+    def program(spark: Any, metastore: acid.Metastore) -> None:  # noqa: ANN401
+        for _ in range(2):
+            enters(calls)(spark, metastore)
+
+    with pytest.raises(ConfigurationError, match="a program has one transaction"):
+        story(server, program)
+    assert calls == ["called", "entered", "called"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "done", "is_allowed"),
+    [
+        (DataOperation.INSERT, DataOperation.INSERT, True),
+        (DataOperation.INSERT, DataOperation.DELETE, False),
+        (DataOperation.UPDATE, DataOperation.DELETE, True),
+        (DataOperation.UPDATE, DataOperation.OVERWRITE, False),
+        (DataOperation.OVERWRITE, DataOperation.OVERWRITE, True),
+        (DataOperation.SELECT, DataOperation.INSERT, False),
+    ],
+)
+def test_no_more_is_done_to_a_table_than_its_locks_are_for(
+    txn: acid.Transaction,
+    work: Work,
+    parts: TableInfo,
+    monkeypatch: pytest.MonkeyPatch,
+    declared: DataOperation,
+    done: DataOperation,
+    *,
+    is_allowed: bool,
+) -> None:
+    change = SimpleNamespace(operations=frozenset({done}), table=parts, fixed=None)
+    monkeypatch.setattr(acid, "planned_one", lambda *_: change)
+    txn._tables = {parts.ref: acid._Declared(table=parts, operation=declared)}
+    if is_allowed:
+        insert(txn)
+    else:
+        with pytest.raises(ConfigurationError, match="does not name for that"):
+            insert(txn)
+    assert work.done == is_allowed
+
+
+def test_what_comes_behind_an_overwrite_is_refused(
+    txn: acid.Transaction, work: Work, parts: TableInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    txn._tables = {parts.ref: acid._Declared(table=parts, operation=DataOperation.OVERWRITE)}
+    kinds = iter([DataOperation.INSERT, DataOperation.OVERWRITE, DataOperation.INSERT])
+    monkeypatch.setattr(
+        acid,
+        "planned_one",
+        lambda *_: SimpleNamespace(operations=frozenset({next(kinds)}), table=parts, fixed=None),
+    )
+    insert(txn)
+    insert(txn)
+    with pytest.raises(StatementOrderError, match="statement 3 changes"):
+        insert(txn)
+    assert work.done == 2
+
+
+def test_of_a_table_that_is_named_twice_the_most_counts(
+    server: FakeMetastore, parts: TableInfo
+) -> None:
+    name = str(parts.ref)
+    locks: list[set[str]] = []
+
+    def look(step: str) -> None:
+        if step == "locked":
+            held = FakeClient(server).show_locks(parts.ref)
+            locks.append({lock.lock_type.name for lock in held})
+
+    tables = {"reads": (name,), "inserts": (name,), "changes": (name.upper(),)}
+    story(server, enters([]), on_step=look, **tables)
+    assert locks == [{"SHARED_WRITE"}]

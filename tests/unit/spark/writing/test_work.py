@@ -1,0 +1,131 @@
+"""Several statements on one table; their rows alone are not made by Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.specs import JobSpec, TransactionSpec
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.spark.events import Events
+from airflow_hiveacid.spark.reading.access import Touched
+from airflow_hiveacid.spark.writing.context import JobContext
+from airflow_hiveacid.spark.writing.job import run_changes
+from airflow_hiveacid.spark.writing.work import Change
+from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
+from one_row import CONTEXT, OneRow
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.spark.reading.target import Target
+    from contract.fake_client import FakeClient
+
+_, INSERT, UPDATE, _, OVERWRITE = DataOperation
+
+
+def run(client: FakeClient, *changes: Change) -> None:
+    spec = JobSpec(
+        job_key="dag/run/task/-1",
+        metastore=MetastoreEndpoint(uris=("thrift://h:1",)),
+        job=TransactionSpec(statements=()),
+        lock_timeout_s=5.0,
+    )
+    spark: Any = SimpleNamespace(sparkContext=CONTEXT)
+    run_changes(JobContext(spark=spark, spec=spec, client=client, on_step=lambda _: None), changes)
+
+
+def statement(
+    table: TableInfo,
+    operation: DataOperation,
+    seen: list[list[str]],
+    **options: Any,  # noqa: ANN401
+) -> Change:
+    """One of one row, that notes what it sees of its table."""
+
+    def events(target: Target, _: object) -> Events:
+        seen.append(sorted(d.text for state in target.states for d in state.live))
+        rows: Any = OneRow()
+        return Events(frame=lambda: rows)
+
+    return Change(
+        kind="insert",
+        table=table,
+        operations=frozenset({operation}),
+        **{"make_events": events, **options},
+    )
+
+
+def directories(root: str) -> list[str]:
+    place = Path(root.removeprefix("file:"))
+    return sorted(p.name for p in place.iterdir() if p.name != HIDDEN_DIRECTORY)
+
+
+@pytest.mark.promise("T24")
+def test_each_statement_has_an_id_of_its_own_and_sees_those_before_it(
+    client: FakeClient, table: TableInfo
+) -> None:
+    seen: list[list[str]] = []
+    run(client, *[statement(table, INSERT, seen) for _ in range(3)])
+    names = [f"delta_0000001_0000001_{n:04d}" for n in range(3)]
+    assert directories(table.location) == names
+    assert seen == [[], names[:1], names[:2]]
+
+
+@pytest.mark.promise("T24")
+def test_an_overwrite_is_a_base_that_stands_for_what_came_before_it(
+    client: FakeClient, table: TableInfo
+) -> None:
+    seen: list[list[str]] = []
+    over = [statement(table, OVERWRITE, seen), statement(table, OVERWRITE, seen, make_events=None)]
+    run(client, statement(table, INSERT, seen), *over)
+    assert directories(table.location) == ["base_0000001"]
+    assert seen == [[], ["delta_0000001_0000001_0000"]]
+    files = list(Path(table.location.removeprefix("file:"), "base_0000001").glob("bucket_*"))
+    assert [f.read_bytes()[:3] for f in files] == [b"ORC"]  # without rows, and not the first one's
+
+
+@pytest.mark.promise("W9")
+def test_a_truncation_empties_what_it_means_and_nothing_else(
+    client: FakeClient, tmp_path: Path
+) -> None:
+    (tmp_path / "parts").mkdir()
+    table = client.create_table(
+        NewTable(
+            ref=TableRef("default", "parts"),
+            columns=(Column(name="id", type="bigint"),),
+            partition_columns=(Column(name="p", type="int"),),
+            location=f"file:{tmp_path}/parts",
+        )
+    )
+    names = tuple(PartitionName.parse(f"p={n}") for n in (1, 2))
+    for partition in client.add_partitions(table, names):
+        Path(partition.location.removeprefix("file:")).mkdir(exist_ok=True)
+    whole = statement(
+        table,
+        OVERWRITE,
+        [],
+        make_events=None,
+        partitions=Touched,
+        empties=lambda there: tuple(n for n in there if n == names[0]),
+    )
+    run(client, whole)
+    assert [directories(f"{table.location}/{n}") for n in names] == [["base_0000001"], []]
+
+
+def test_who_finds_other_partitions_behind_its_locks_begins_anew(
+    client: FakeClient, table: TableInfo
+) -> None:
+    """It would see one half of what a commit did to several."""
+    one, two = (PartitionName.parse(f"p={n}") for n in (1, 2))
+    found = iter([(one,), (one, two), (one, two), (one, two)])
+    seen: list[list[str]] = []
+    whole = statement(table, INSERT, seen, partitions=lambda: Touched(names=next(found)))
+    run(client, whole)
+    assert directories(table.location) == ["delta_0000002_0000002_0000"]
+    assert next(found, None) is None
