@@ -307,6 +307,18 @@ class StatementOrderError(InputError):
         )
 
 
+class SharedTargetError(InputError):
+    """INSERTs of one FROM clause that write the same place, which one of them overwrites."""
+
+    def __init__(self, *, table: object, statement: int, other: int) -> None:
+        self.table, self.statement, self.other = table, statement, other
+        super().__init__(
+            f"INSERTs {other} and {statement} of one FROM clause write table {table}, and one of"
+            " them overwrites it, which would remove what the other writes. Make one INSERT of"
+            " both, with UNION ALL, or name different static partitions"
+        )
+
+
 class RerunRefusedError(_TableError):
     """The job has been done before, and the user asked for an error in that case."""
 

@@ -128,13 +128,17 @@ class MergeClause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSpec:
-    """MERGE INTO target t USING source s ON the key columns are equal [AND condition]."""
+    """MERGE INTO target t USING source s ON the key columns are equal [AND condition].
+
+    `tables` says which ACID table (`db.table`) each view is that queries within the clauses ask.
+    """
 
     target: str
     source: SourceSpec
     keys: tuple[str, ...]
     clauses: tuple[MergeClause, ...]
     condition: str | None = None
+    tables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,6 +221,23 @@ StatementSpec = InsertSpec | MergeSpec | UpdateSpec | DeleteSpec | TruncateSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MultiInsertSpec:
+    """INSERTs of which each sees the tables as they were before the first of them.
+
+    `shared` are the queries that their sources have in common, by the views that these are to
+    them: each is run once, in this order. The tables that they ask are those of the sources.
+    """
+
+    inserts: tuple[InsertSpec, ...]
+    shared: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def tables(self) -> dict[str, str]:
+        """The tables that all of them read, by their views."""
+        return {v: t for one in self.inserts for v, t in (one.source.tables or {}).items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSpec:
     """Statements that are committed together or not at all.
 
@@ -224,12 +245,12 @@ class TransactionSpec:
     everybody else's changes all see the same.
     """
 
-    statements: tuple[StatementSpec, ...]
+    statements: tuple[StatementSpec | MultiInsertSpec, ...]
 
     @property
     def targets(self) -> tuple[str, ...]:
         """The tables that are written, each once, in the order of their first statements."""
-        return tuple(dict.fromkeys(statement.target for statement in self.statements))
+        return tuple(dict.fromkeys(one.target for part in self.statements for one in each(part)))
 
     @property
     def target(self) -> str:
@@ -263,6 +284,11 @@ class ProgramSpec:
     def target(self) -> str:
         """The same for people."""
         return ", ".join(self.targets)
+
+
+def each(part: StatementSpec | MultiInsertSpec) -> tuple[StatementSpec, ...]:
+    """The statements that a part of a transaction is: itself, or its INSERTs."""
+    return part.inserts if isinstance(part, MultiInsertSpec) else (part,)
 
 
 Job = StatementSpec | TransactionSpec | ProgramSpec | CompactSpec | CleanSpec
@@ -331,8 +357,13 @@ class JobSpec:
         if not isinstance(self.job, TransactionSpec):
             return _digests(self.job)
         every = {"kind": _digest(self.kind)}
-        for number, statement in enumerate(self.job.statements, start=1):
-            every |= {f"{number}.{part}": text for part, text in _digests(statement).items()}
+        number = 0
+        for part in self.job.statements:
+            if isinstance(part, MultiInsertSpec):
+                shared = [len(part.inserts), dict(part.shared)]
+                every[f"{number + 1}.shared"] = _digest(shared)
+            for number, one in enumerate(each(part), start=number + 1):
+                every |= {f"{number}.{name}": text for name, text in _digests(one).items()}
         return every
 
     @property

@@ -18,8 +18,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.bucket_codec import MAX_STATEMENT_ID
-from airflow_hiveacid.format.errors import ConfigurationError, StatementOrderError
-from airflow_hiveacid.jobs.specs import InsertMode, InsertSpec
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    SharedTargetError,
+    StatementOrderError,
+)
+from airflow_hiveacid.jobs.specs import InsertMode, InsertSpec, MultiInsertSpec, each
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -35,12 +39,14 @@ class Step:
     """What a statement is to the others of its transaction.
 
     `partition` is the only one that it writes, in a form that is equal for equal partitions; None
-    where it may write several.
+    where it may write several. Steps of one multi-insert have its place in `together`: they are in
+    no order.
     """
 
     table: str
     replaces: bool
     partition: Hashable
+    together: int | None = None
 
 
 def check_order(steps: Sequence[Step]) -> None:
@@ -48,6 +54,7 @@ def check_order(steps: Sequence[Step]) -> None:
 
     Raises:
         StatementOrderError: a change follows an overwrite in the same place.
+        SharedTargetError: two of one multi-insert write the same place, and one overwrites it.
         ConfigurationError: there are none, or more than can be told apart.
     """
     if not 0 < len(steps) <= MOST_STATEMENTS:
@@ -55,7 +62,15 @@ def check_order(steps: Sequence[Step]) -> None:
             f"a transaction has 1 to {MOST_STATEMENTS} statements, found {len(steps)}"
         )
     overwrites: list[tuple[int, Step]] = []
+    beside: list[Step] = []
     for number, step in enumerate(steps, start=1):
+        if not beside or step.together != beside[0].together:
+            beside.clear()
+        for other, peer in enumerate(beside, start=1):
+            if (step.replaces or peer.replaces) and _may_meet(step, peer):
+                raise SharedTargetError(table=step.table, statement=len(beside) + 1, other=other)
+        if step.together is not None:
+            beside.append(step)
         if step.replaces:
             overwrites.append((number, step))
             continue
@@ -73,16 +88,18 @@ def _may_meet(one: Step, other: Step) -> bool:
     return one.table == other.table and not are_apart
 
 
-def steps_of(statements: Sequence[StatementSpec]) -> list[Step]:
+def steps_of(statements: Sequence[StatementSpec | MultiInsertSpec]) -> list[Step]:
     """What can be said of statements before their tables are known.
 
     Where two name partitions, these may be different ones.
     """
     return [
         Step(
-            table=statement.target.lower(),
-            replaces=isinstance(statement, InsertSpec) and statement.mode is InsertMode.OVERWRITE,
-            partition=number if isinstance(statement, InsertSpec) and statement.partition else None,
+            table=one.target.lower(),
+            replaces=isinstance(one, InsertSpec) and one.mode is InsertMode.OVERWRITE,
+            partition=(place, nth) if isinstance(one, InsertSpec) and one.partition else None,
+            together=place if isinstance(part, MultiInsertSpec) else None,
         )
-        for number, statement in enumerate(statements)
+        for place, part in enumerate(statements)
+        for nth, one in enumerate(each(part))
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
@@ -20,6 +20,7 @@ from airflow_hiveacid.sql.keys import named_columns, renamed, taken_apart
 from airflow_hiveacid.sql.names import NamedTable, alias_at, column_list, table_name, with_alias
 from airflow_hiveacid.sql.nodes import check_keys, check_table
 from airflow_hiveacid.sql.queries import QUERY_BEGINS, source_of
+from airflow_hiveacid.sql.views import Views
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,6 +56,7 @@ def merge_of(piece: Piece, database: str | None) -> MergeSpec:
     _expect(piece, target.end, "USING")
     source, using, at = _source(piece, target.end + 1, database)
     _expect(piece, at, "ON")
+    of_clauses = Views(database, before=len(source.tables or {}))
     names = _names(piece, target, using)
     first = piece.find("WHEN", start=at)
     if first is None:
@@ -66,6 +68,7 @@ def merge_of(piece: Piece, database: str | None) -> MergeSpec:
         _when(part, node) for part, node in _whens(piece, first, tree.args["whens"].expressions)
     ]
     _check_reachable(clauses)
+    names = replace(names, views=of_clauses)
     said = tuple(_clause(clause, names) for clause in clauses)
     if any(key.target != key.source for key in keys):
         _check_no_star(clauses)
@@ -78,6 +81,7 @@ def merge_of(piece: Piece, database: str | None) -> MergeSpec:
         keys=tuple(key.target for key in keys),
         clauses=said,
         condition=" AND ".join(written(part, parsed(part, names), names) for part in rest) or None,
+        tables=of_clauses.tables,
     )
 
 
@@ -99,7 +103,7 @@ def _source(
         alias, after = alias_at(piece, end + 1, stops=stops)
         if alias is None:
             piece.fail("the query of USING has no name", "write one after it", piece.tokens[end])
-        return source_of(query, database), alias, after
+        return source_of(query, Views(database)), alias, after
     table = with_alias(piece, table_name(piece, database, at), stops=stops)
     return SourceSpec(table=table.full), table, table.end
 

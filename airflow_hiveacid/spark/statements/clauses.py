@@ -82,6 +82,11 @@ class ReadyClause:
         """Whether it says the same of a row every time."""
         return all(one.is_deterministic for one in self.expressions)
 
+    @property
+    def is_repeatable(self) -> bool:
+        """The same, and asks no query, which may say one thing now and another thing then."""
+        return self.is_deterministic and not any(one.has_subquery for one in self.expressions)
+
 
 def ready(
     table: TableInfo,

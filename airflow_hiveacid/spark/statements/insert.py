@@ -93,7 +93,7 @@ def in_order(spec: InsertSpec, source: DataFrame) -> DataFrame:
 
 
 def plan_insert(
-    spark: SparkSession, table: TableInfo, spec: InsertSpec, source: DataFrame
+    table: TableInfo, spec: InsertSpec, source: DataFrame, moment: Moment
 ) -> InsertProgram:
     """Check an INSERT against the schemas of target and source.
 
@@ -105,7 +105,7 @@ def plan_insert(
         table=table,
         expressions=resolve_insert(table, spec, source.columns),
         from_text=constants if spec.source.values is None else frozenset(table.column_names),
-        moment=Moment.now(spark),
+        moment=moment,
     )
     return replace(program, checked=(source, program.values(source)))
 

@@ -140,7 +140,7 @@ def plan_merge(
             c.name for i, c in enumerate(table.columns) if i in of_target or c.name in keys
         ),
         matching=tuple(c for i, c in enumerate(source.columns, width) if i in of_pairs),
-        inserts_once=not all(c.is_deterministic for c in checked[MergeWhen.NOT_MATCHED]),
+        inserts_once=not all(c.is_repeatable for c in checked[MergeWhen.NOT_MATCHED]),
         from_text=from_text,
         moment=moment,
         text_keys=frozenset(

@@ -423,6 +423,50 @@ MERGES: list[tuple[str, MergeSpec]] = [
             clauses=(clause("matched", "delete"),),
         ),
     ),
+    (
+        (
+            "MERGE INTO db.t USING (SELECT * FROM db.s) b ON t.id = b.id"
+            " WHEN MATCHED AND b.x IN (SELECT y FROM db.s WHERE t.z = s.z) THEN DELETE"
+            " WHEN NOT MATCHED AND NOT EXISTS (SELECT 1 FROM db.t q WHERE q.v = b.v) THEN INSERT *"
+        ),
+        MergeSpec(
+            target="db.t",
+            source=query("SELECT * FROM `__hiveacid_1` AS `s`", _1="db.s"),
+            keys=("id",),
+            clauses=(
+                clause(
+                    "matched",
+                    "delete",
+                    "s.x IN (SELECT `s`.y FROM `__hiveacid_2` AS `s` WHERE t.z = s.z)",
+                ),
+                clause(
+                    "not_matched",
+                    "insert",
+                    "NOT EXISTS (SELECT 1 FROM `__hiveacid_3` q WHERE q.v = s.v)",
+                ),
+            ),
+            tables={"__hiveacid_2": "db.s", "__hiveacid_3": "db.t"},
+        ),
+    ),
+    (
+        KEYS_DIFFER + "WHEN MATCHED AND b.v IN (SELECT max(y) FROM db.o o WHERE o.z = b.z)"
+        " THEN DELETE",
+        MergeSpec(
+            target="db.t",
+            source=SourceSpec(
+                table="db.s", query="SELECT `v` AS `v`, `z` AS `z`, `cid` AS `id` FROM source"
+            ),
+            keys=("id",),
+            clauses=(
+                clause(
+                    "matched",
+                    "delete",
+                    "s.`v` IN (SELECT max(`o`.y) FROM `__hiveacid_1` o WHERE o.z = s.`z`)",
+                ),
+            ),
+            tables={"__hiveacid_1": "db.o"},
+        ),
+    ),
 ]
 
 
@@ -497,7 +541,6 @@ ERRORS: list[tuple[str, int, str]] = [
     # other statements
     ("SELECT 1", 1, "'SELECT' are not supported; a task changes rows"),
     ("CREATE TABLE db.t (a int)", 1, "HiveAcidCreateTableOperator"),
-    ("FROM db.s INSERT INTO db.t SELECT a", 1, "once for each table"),
     ("USE db", 1, "database"),
     ("SET a = b", 1, "conf"),
     ("'x'", 1, "not supported"),
