@@ -12,7 +12,9 @@
     |  |- UnknownColumnError           |- PartitionColumnUpdateError |- BucketColumnUpdateError
     |  |- TypeMismatchError            |- StructFieldsError          |- ExpressionError
     |  |- SourceUnreadableError
+    |  |- ConstraintViolationError     a new row that NOT NULL or CHECK does not allow
     |  |- StatementOrderError          statements that no one transaction can hold in this order
+    |  |- SharedTargetError            INSERTs of one FROM clause that would hide each other
     |  |- MergeCardinalityError        two source rows for one target row
     |  |- RerunRefusedError            the job was done before
     |  `- StatementChangedError        the job was done before, with another statement
@@ -291,6 +293,19 @@ class MergeCardinalityError(_TableError):
             table=table,
             detail=f"{count} target row(s) are matched by more than one source row (first:"
             f" {example}); nothing was written. Make the source unique on the join keys",
+        )
+
+
+class ConstraintViolationError(_TableError):
+    """A new row that the table's NOT NULL or CHECK does not allow."""
+
+    def __init__(self, *, table: object, constraint: str, demand: str) -> None:
+        self.constraint, self.demand = constraint, demand
+        super().__init__(
+            table=table,
+            detail=f"demands {demand} (constraint {constraint}), and a new row is otherwise;"
+            " nothing was written. Leave such rows out, give them other values, or drop the"
+            " constraint",
         )
 
 

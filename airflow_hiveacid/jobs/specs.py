@@ -74,8 +74,8 @@ class ColumnMatch(enum.Enum):
 class InsertSpec:
     """INSERT INTO or INSERT OVERWRITE.
 
-    `columns` names the target columns in the source's order, and missing ones are NULL. If it is
-    empty, columns meet as `match` says: by name, and missing ones are NULL; or by position, as in
+    `columns` names the target columns in the source's order, and others may be missing. If it is
+    empty, columns meet as `match` says: by name, and some may be missing; or by position, as in
     Hive: all data columns, then the partition columns without a value, none missing.
 
     `partition` fixes partition columns (static partition); `dynamic_partition` are the others of a
@@ -83,6 +83,9 @@ class InsertSpec:
     in its order, if there is one. OVERWRITE replaces the partitions that the rows fall into; with
     a full static partition, that one even if there are no rows; in an unpartitioned table,
     everything.
+
+    Columns that get no value get their default, or NULL. `default_at` are more of those: places,
+    from 0, among the target columns in the source's order, for which the source has no column.
     """
 
     target: str
@@ -92,6 +95,7 @@ class InsertSpec:
     partition: Mapping[str, str | None] = field(default_factory=dict)
     match: ColumnMatch = ColumnMatch.NAME
     dynamic_partition: tuple[str, ...] = ()
+    default_at: tuple[int, ...] = ()
 
 
 class MergeWhen(enum.Enum):

@@ -38,6 +38,7 @@ from airflow_hiveacid.jobs.specs import (
     SourceSpec,
     UpdateSpec,
 )
+from airflow_hiveacid.plan.constraints import value_or_default
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -301,7 +302,10 @@ def _insert_assignments(table: TableInfo, clause: MergeClause, source: set[str])
                 f"MERGE into {table.ref} inserts {len(clause.values)} values, the table has"
                 f" {len(table.column_names)} columns, those of its partitions included"
             )
-        return dict(zip(table.column_names, clause.values, strict=True))
+        return {
+            name: value_or_default(table, name, value)
+            for name, value in zip(table.column_names, clause.values, strict=True)
+        }
     given = (
         {name.lower(): expression for name, expression in clause.set.items()}
         if clause.set is not None
@@ -309,7 +313,7 @@ def _insert_assignments(table: TableInfo, clause: MergeClause, source: set[str])
     )
     for name in given:
         require_column(table, name)
-    return {name: given.get(name, "NULL") for name in table.column_names}
+    return {name: value_or_default(table, name, given.get(name)) for name in table.column_names}
 
 
 def resolve_update(table: TableInfo, spec: UpdateSpec) -> Clause:
@@ -343,7 +347,7 @@ def checked_assignments(table: TableInfo, given: Mapping[str, str]) -> dict[str,
             raise PartitionColumnUpdateError(table=table.ref, column=name)
         if name in table.bucket_columns:
             raise BucketColumnUpdateError(table=table.ref, column=name)
-    return assignments
+    return {name: value_or_default(table, name, given) for name, given in assignments.items()}
 
 
 def resolve_insert(
@@ -352,7 +356,8 @@ def resolve_insert(
     """Say which expression over the source fills each column of the target.
 
     Columns in `spec.partition` get that constant; `spec.columns` names the targets of the source's
-    columns in order; without it columns meet as `spec.match` says. By name, a missing one is NULL.
+    columns in order; without it columns meet as `spec.match` says. A column that gets nothing gets
+    its default.
 
     Raises:
         UnknownColumnError: a column is named that the table does not have, or none of the source's
@@ -370,6 +375,9 @@ def resolve_insert(
     targets = [c.lower() for c in (spec.columns or source_columns)]
     if not spec.columns and spec.match is ColumnMatch.POSITION:
         targets = _by_position(table, spec, fixed)
+    for name in targets:
+        require_column(table, name)
+    targets = [name for at, name in enumerate(targets) if at not in spec.default_at]
     if len(targets) != len(source_columns):
         raise ConfigurationError(
             f"INSERT into {table.ref} gives {len(targets)} columns,"
@@ -377,13 +385,12 @@ def resolve_insert(
         )
     given: dict[str, str] = {}
     for target, name in zip(targets, source_columns, strict=True):
-        require_column(table, target)
         if target in given or target in fixed:
             raise ConfigurationError(f"INSERT into {table.ref} gives column {target!r} twice")
         given[target] = quoted(name)
     for name, value in fixed.items():
         given[name] = "NULL" if value is None else sql_string(value)
-    return {name: given.get(name, "NULL") for name in table.column_names}
+    return {name: value_or_default(table, name, given.get(name)) for name in table.column_names}
 
 
 def _by_position(table: TableInfo, spec: InsertSpec, fixed: Collection[str]) -> list[str]:

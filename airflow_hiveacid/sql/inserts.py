@@ -58,12 +58,12 @@ def insert_of(piece: Piece, database: str | None, views: Views | None = None) ->
         piece.fail("the rows are missing", _FORM, piece.tokens[-1].end)
     if piece.tokens[at].word == "IF":
         piece.fail("IF NOT EXISTS is not supported", "write it without", piece.tokens[at])
-    tree = _checked(piece, table, columns)
+    tree, default_at = _checked(piece, table, columns), ()
     _check_partition_columns(piece, columns, partition, dynamic)
     if piece.tokens[at].word == "VALUES":
         if begin:
             piece.fail("WITH is of no use to VALUES", "remove it")
-        source = values_of(piece[at + 1 :], tree, columns)
+        source, default_at = values_of(piece[at + 1 :], tree, columns)
     elif piece.tokens[at].word in QUERY_BEGINS:
         source = _query(piece, begin, at, tree, views or Views(database))
     else:
@@ -76,6 +76,7 @@ def insert_of(piece: Piece, database: str | None, views: Views | None = None) ->
         partition=partition,
         match=ColumnMatch.POSITION,
         dynamic_partition=() if columns else dynamic,
+        default_at=default_at,
     )
 
 

@@ -14,7 +14,13 @@ from airflow_hiveacid.jobs.specs import (
     MergeWhen,
     SourceSpec,
 )
-from airflow_hiveacid.sql.changes import agreed, assignments_of, expect_end
+from airflow_hiveacid.sql.changes import (
+    agreed,
+    agreed_value,
+    assignments_of,
+    expect_end,
+    is_default,
+)
 from airflow_hiveacid.sql.expressions import SOURCE, TARGET, Names, parsed, written
 from airflow_hiveacid.sql.keys import named_columns, renamed, taken_apart
 from airflow_hiveacid.sql.names import NamedTable, alias_at, column_list, table_name, with_alias
@@ -263,7 +269,7 @@ def _insert(
     nodes = node.expressions if isinstance(node, exp.Tuple) else [node]
     if len(nodes) != len(cells):
         rest.fail("the values cannot be told apart", "put parentheses around each")
-    values = tuple(agreed(cell, one, names) for cell, one in zip(cells, nodes, strict=True))
+    values = tuple(agreed_value(cell, one, names) for cell, one in zip(cells, nodes, strict=True))
     if columns is None:
         return None, values
     if len(columns) != len(values):
@@ -303,4 +309,4 @@ def _expressions(clauses: Sequence[_When]) -> list[Piece]:
             at = clause.rest.find("VALUES")
             if at is not None:
                 found.extend(clause.rest[at + 2 : -1].split(","))
-    return found
+    return [piece for piece in found if not is_default(piece)]

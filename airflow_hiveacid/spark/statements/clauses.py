@@ -19,6 +19,7 @@ from airflow_hiveacid.spark.checked import condition, resolved
 from airflow_hiveacid.spark.events import partition_key
 from airflow_hiveacid.spark.names import free_name
 from airflow_hiveacid.spark.reading.target import whole_rows
+from airflow_hiveacid.spark.statements.constraints import allowed
 from airflow_hiveacid.spark.statements.expressions import row_struct, stored
 from airflow_hiveacid.spark.types import struct_of
 
@@ -99,7 +100,8 @@ def ready(
     """Check numbered clauses over what they see.
 
     Raises:
-        InputError: see `expressions.resolved`, `expressions.condition`, `expressions.stored`.
+        InputError: see `expressions.resolved`, `expressions.condition`, `expressions.stored`,
+            `constraints.allowed`.
     """
     texts = [t for _, c in clauses for t in (c.condition or "true", *c.assignments.values())]
     found = iter(resolved(table, sees, texts, moment))
@@ -107,15 +109,16 @@ def ready(
     for number, clause in clauses:
         holds = next(found)
         values = {name: next(found) for name in clause.assignments}
+        given = {
+            name: stored(sees.sparkSession, table, name, value, from_text=from_text)
+            for name, value in values.items()
+        }
         result.append(
             ReadyClause(
                 number=number,
                 action=clause.action,
                 holds=condition(table, clause.condition or "true", holds),
-                values={
-                    name: stored(sees.sparkSession, table, name, value, from_text=from_text)
-                    for name, value in values.items()
-                },
+                values=allowed(sees.sparkSession, table, given, values, moment),
                 expressions=(holds, *values.values()),
             )
         )

@@ -39,6 +39,7 @@ from airflow_hiveacid.spark.events import (
     with_no_old_row,
 )
 from airflow_hiveacid.spark.failures import reason_of
+from airflow_hiveacid.spark.statements.constraints import allowed
 from airflow_hiveacid.spark.statements.expressions import row_struct, stored
 from airflow_hiveacid.spark.types import struct_of
 from airflow_hiveacid.spark.writing.flat_rows import flat_rows
@@ -69,18 +70,19 @@ class InsertProgram:
     checked: tuple[DataFrame, Mapping[str, Column]] | None = None
 
     def values(self, source: DataFrame) -> dict[str, Column]:
-        """The expressions, checked and cast.
+        """The expressions, checked and cast; errors in rows that the table does not allow.
 
         Raises:
-            InputError: see `expressions.resolved` and `expressions.stored`.
+            InputError: see `expressions.resolved`, `expressions.stored`, `constraints.allowed`.
         """
-        found = resolved(self.table, source, list(self.expressions.values()), self.moment)
-        return {
-            name: stored(
-                source.sparkSession, self.table, name, value, from_text=name in self.from_text
-            )
-            for name, value in zip(self.expressions, found, strict=True)
+        spark, table = source.sparkSession, self.table
+        made = resolved(table, source, list(self.expressions.values()), self.moment)
+        found = dict(zip(self.expressions, made, strict=True))
+        values = {
+            name: stored(spark, table, name, value, from_text=name in self.from_text)
+            for name, value in found.items()
         }
+        return allowed(spark, table, values, found, self.moment)
 
 
 def in_order(spec: InsertSpec, source: DataFrame) -> DataFrame:

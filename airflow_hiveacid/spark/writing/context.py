@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -65,7 +66,7 @@ class JobContext:
         """
         table = self.client.get_table(TableRef.parse(name))
         check_changeable(table, operation)
-        return _writable(table)
+        return self._constrained(_writable(table))
 
     def insertable_table(self, name: str) -> TableInfo:
         """The table, if rows can be added to it, here and now.
@@ -75,7 +76,11 @@ class JobContext:
         """
         table = self.client.get_table(TableRef.parse(name))
         check_insertable(table)
-        return _writable(table)
+        return self._constrained(_writable(table))
+
+    def _constrained(self, table: TableInfo) -> TableInfo:
+        """The table with what it demands of its rows, which readers need not know."""
+        return dataclasses.replace(table, constraints=self.client.constraints(table.ref))
 
     def transactional_table(self, name: str) -> TableInfo:
         """The table, if it is transactional; its directories can be removed, here and now.

@@ -1,0 +1,219 @@
+"""What a table's DEFAULT and CHECK constraints say, as Spark SQL.
+
+The metastore has them as texts in Hive's dialect. Only what means one thing in both is read:
+constants and the current time as defaults; comparisons of columns and constants as checks. The rest
+is refused by name, as the SQL of statements is.
+
+Example:
+    >>> from airflow_hiveacid.format.table import Column, Constraints, TableInfo, TableRef
+    >>> t = TableInfo(
+    ...     ref=TableRef("d", "t"),
+    ...     location="/d/t",
+    ...     columns=(Column(name="a", type="int"), Column(name="b", type="date")),
+    ...     constraints=Constraints(defaults={"b": "'2020-01-01'"}, checks={"c": "a>0 and a<9"}),
+    ... )
+    >>> value_or_default(t, "b", None), value_or_default(t, "a", "DEFAULT")
+    ("CAST('2020-01-01' AS date)", 'NULL')
+    >>> [(check.text, check.columns) for check in checks_of(t)]
+    [('`a` > 0 AND `a` < 9', frozenset({'a'}))]
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from airflow_hiveacid.format.errors import UnsupportedTableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from airflow_hiveacid.format.table import TableInfo
+
+DEFAULT: Final = "DEFAULT"
+"""What stands in a statement for a column's default."""
+
+_TOKEN: Final = re.compile(
+    r"""\s*(?: (?P<string>'[^'\\]*'|"[^"\\]*") (?!['"])
+    | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:BD|[LSYD])?)(?![\w.])
+    | (?P<name>[A-Za-z_]\w*) | (?P<quoted>`[^`]+`)
+    | (?P<symbol><=>|<=|>=|<>|!=|==|[=<>+\-*(),]) )""",
+    re.VERBOSE,
+)
+_LITERALS: Final = frozenset({"NULL", "TRUE", "FALSE"})
+_NOW: Final = frozenset({"CURRENT_DATE", "CURRENT_TIMESTAMP"})
+_TYPED: Final = frozenset({"DATE", "TIMESTAMP"})
+_TEXTS: Final = ("string", "char", "varchar")
+_COMPARISONS: Final = frozenset({"=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">="})
+_WORDS: Final = frozenset({"IS", "IN", "LIKE", "BETWEEN"})
+_ADDING: Final = frozenset({"+", "-", "*"})
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+
+    @property
+    def word(self) -> str:
+        """Its text in upper case; empty if it is a constant or a quoted name."""
+        return self.text.upper() if self.kind in {"name", "symbol"} else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A CHECK constraint: a condition over the table's columns, of which it names some."""
+
+    name: str
+    text: str
+    columns: frozenset[str]
+
+
+def value_or_default(table: TableInfo, column: str, given: str | None) -> str:
+    """What a statement gives to a column: an expression, or the column's default, or NULL.
+
+    Args:
+        table: the table.
+        column: its name.
+        given: the expression; None if the statement leaves the column out.
+
+    Raises:
+        UnsupportedTableError: the default is none that is read here.
+    """
+    if given is not None and given != DEFAULT:
+        return given
+    text = table.constraints.defaults.get(column)
+    if text is None:
+        return "NULL"
+    tokens = _tokens(text)
+    if tokens is None or not _is_constant(tokens):
+        raise UnsupportedTableError(
+            table=table.ref,
+            detail=f"has the default {text} for column {column}, which only Hive can evaluate; give"
+            " the column a value",
+        )
+    return _cast(table, column, " ".join(token.text for token in tokens), tokens)
+
+
+def _cast(table: TableInfo, column: str, text: str, tokens: Sequence[_Token]) -> str:
+    """A text as the value of a column of another type, as Hive casts it where it is written."""
+    columns = (*table.columns, *table.partition_columns)
+    (wanted,) = [c.type for c in columns if c.name == column]
+    is_text = len(tokens) == 1 and tokens[0].kind == "string"
+    return f"CAST({text} AS {wanted})" if is_text and not wanted.startswith(_TEXTS) else text
+
+
+def _is_constant(tokens: Sequence[_Token]) -> bool:
+    words = [token.word for token in tokens]
+    kinds = [token.kind for token in tokens]
+    if not tokens:
+        return False
+    if words[:1] == ["CAST"] and words[1:2] == ["("] and words[-1:] == [")"] and "AS" in words:
+        at = words.index("AS")
+        has_type = kinds[at + 1 : at + 2] == ["name"]
+        return has_type and _is_constant(tokens[2:at])
+    if words[:1] == ["("] and words[-1:] == [")"]:
+        return _is_constant(tokens[1:-1])
+    if words[:1] in (["-"], ["+"]):
+        return kinds[1:] == ["number"]
+    if words[0] in _TYPED:
+        return kinds[1:] == ["string"]
+    if words[0] in _NOW:
+        return words[1:] in ([], ["(", ")"])
+    return len(tokens) == 1 and (kinds[0] in {"string", "number"} or words[0] in _LITERALS)
+
+
+def checks_of(table: TableInfo) -> tuple[Check, ...]:
+    """The CHECK constraints of a table.
+
+    Raises:
+        UnsupportedTableError: one is none that is read here.
+    """
+    return tuple(_check(table, name, text) for name, text in table.constraints.checks.items())
+
+
+def _check(table: TableInfo, name: str, text: str) -> Check:
+    tokens = _tokens(text)
+    parts = None if tokens is None else _over_columns(table, tokens)
+    if tokens is None or parts is None or not _is_plain(tokens):
+        raise UnsupportedTableError(
+            table=table.ref,
+            detail=f"has the constraint {name} CHECK ({text}), which only Hive can evaluate; write"
+            " with Hive, or drop the constraint",
+        )
+    columns = frozenset(part[1:-1] for part in parts if part.startswith("`"))
+    return Check(name=name, text=" ".join(parts), columns=columns)
+
+
+def _over_columns(table: TableInfo, tokens: Sequence[_Token]) -> list[str] | None:
+    """What is written for each token; None if one is neither known nor a column."""
+    known = {"AND", "OR", "NOT", *_LITERALS, *_WORDS}
+    found = []
+    for token in tokens:
+        if token.word in known:
+            found.append(token.word)
+        elif token.kind in {"name", "quoted"}:
+            name = token.text.strip("`").lower()
+            if name not in table.column_names:
+                return None
+            found.append(f"`{name}`")
+        else:
+            found.append(token.text)
+    return found
+
+
+def _is_plain(tokens: Sequence[_Token]) -> bool:
+    """Whether Hive and Spark bind its operators alike, whatever their order of precedence."""
+    runs: list[list[str]] = [[]]
+    lists = [False]
+    for index, token in enumerate(tokens):
+        word = token.word
+        if word == "(":
+            before = tokens[index - 1] if index else None
+            if before is not None and before.kind in {"name", "quoted"} and not _opens(before):
+                return False  # a function
+            runs.append([])
+            lists.append(before is not None and before.word == "IN")
+        elif word == ")":
+            if len(runs) == 1:
+                return False
+            runs.pop()
+            lists.pop()
+        elif word in {"AND", "OR"}:
+            if word == "AND" and runs[-1][-1:] == ["BETWEEN"]:
+                runs[-1].append("AND")
+            else:
+                runs[-1] = []
+        elif word in _COMPARISONS | _WORDS:
+            run = runs[-1]
+            if set(run) & (_COMPARISONS | _WORDS) or (word == "IS" and run):
+                return False
+            run.append(word)
+        elif word in _ADDING:
+            if runs[-1][-1:] != ["BETWEEN"]:
+                runs[-1].append(word)
+        elif word == "," and not lists[-1]:
+            return False
+    return len(runs) == 1
+
+
+def _opens(token: _Token) -> bool:
+    """Whether a parenthesis after this word is no call."""
+    return token.word in {"AND", "OR", "NOT", "IN", "BETWEEN"}
+
+
+def _tokens(text: str) -> list[_Token] | None:
+    """The tokens of a text; None if it holds others than are understood here."""
+    found = list(_scanned(text))
+    return found if found and all(token.kind for token in found) else None
+
+
+def _scanned(text: str) -> Iterator[_Token]:
+    at, rest = 0, text.rstrip()
+    while at < len(rest):
+        match = _TOKEN.match(rest, at)
+        if match is None:
+            yield _Token("", rest[at:])
+            return
+        yield _Token(str(match.lastgroup), match[str(match.lastgroup)])
+        at = match.end()
