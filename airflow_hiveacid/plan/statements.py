@@ -49,6 +49,7 @@ _READ = frozenset({FileFormat.ORC, FileFormat.PARQUET, FileFormat.TEXT})
 _WRITTEN = frozenset({FileFormat.ORC, FileFormat.PARQUET})
 # A table's parameter by which Hive finds columns of Parquet by their places.
 _BY_PLACE = "parquet.column.index.access"
+_HANDLER = "storage_handler"
 _ALLOWED_ACTIONS: Mapping[MergeWhen, frozenset[MergeAction]] = {
     MergeWhen.MATCHED: frozenset({MergeAction.UPDATE, MergeAction.DELETE}),
     MergeWhen.NOT_MATCHED: frozenset({MergeAction.INSERT}),
@@ -93,16 +94,20 @@ def check_readable(table: TableInfo) -> None:
     """Refuse tables whose rows cannot be read.
 
     Raises:
-        NotTransactionalError, SortedTableError, UnsupportedTableError: as named.
+        SortedTableError, UnsupportedTableError: as named.
     """
-    if table.kind is not TransactionalKind.INSERT_ONLY:
+    if table.kind is TransactionalKind.FULL_ACID:
         check_changeable(table, "reading")
         return
+    if (handler := table.parameters.get(_HANDLER)) is not None:
+        raise UnsupportedTableError(
+            table=table.ref, detail=f"has its rows elsewhere, behind {handler}; only Hive reads them"
+        )
     check_format(table.ref, table.storage, table.parameters)
 
 
 def check_format(table: object, storage: Storage, parameters: Mapping[str, str]) -> None:
-    """Refuse files of an insert-only table, or of one of its partitions, that cannot be read.
+    """Refuse files of a table of plain files, or of one of its partitions, that cannot be read.
 
     Args:
         table: for messages.
@@ -120,8 +125,8 @@ def check_format(table: object, storage: Storage, parameters: Mapping[str, str])
     if storage.format not in _READ:
         raise UnsupportedTableError(
             table=table,
-            detail=f"is insert-only and stored as {storage}; only ORC, Parquet and text can be read"
-            " here. Copy it into such a table with Hive",
+            detail=f"is stored as {storage}; of tables that are not full-ACID only ORC, Parquet and"
+            " text can be read here. Copy it into such a table with Hive",
         )
 
 

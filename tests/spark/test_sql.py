@@ -9,11 +9,10 @@ import pytest
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     ConstraintViolationError,
-    NotTransactionalError,
     UnknownColumnError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.format.table import Constraints, TransactionalKind
+from airflow_hiveacid.format.table import Constraints
 from airflow_hiveacid.jobs.specs import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.sql.script import read_script
@@ -334,14 +333,6 @@ def test_what_a_condition_asks_is_locked_and_seen_at_one_moment(shop: Lab) -> No
     shop.run(statement.job, on_step=on_step)
     assert any(tables >= {"orders", "customers"} for tables in seen.values()), seen
     assert customers(shop) == CUSTOMERS[1:]
-
-
-def test_a_table_that_is_not_transactional_is_no_source_yet(shop: Lab) -> None:
-    shop.table("flat", {"a": "int"}, kind=TransactionalKind.NONE)
-    with pytest.raises(NotTransactionalError, match="flat"):
-        run(shop, "INSERT INTO t SELECT null, null, f.a FROM flat f JOIN orders o ON f.a = o.id")
-    with pytest.raises(NotTransactionalError, match="flat"):
-        run(shop, "DELETE FROM orders WHERE id IN (SELECT a FROM flat)")
 
 
 def test_a_compaction_is_asked_for_by_text(shop: Lab) -> None:
