@@ -39,8 +39,8 @@ def put(lab: Lab, path: Path, format_: FileFormat, *rows: tuple[int, str | None]
     """Some rows in files below a directory, as somebody may have written them."""
     if format_ is FileFormat.TEXT:
         path.mkdir(parents=True, exist_ok=True)
-        lines = (f"{i}\x01{'\\N' if name is None else name}\n" for i, name in rows)
-        (path / "000000_0").write_text("".join(lines))
+        lines = [f"{i}\x01{name}\n" for i, name in rows]
+        (path / "000000_0").write_text("".join(lines).replace("None", r"\N"))
         return
     frame = lab.spark.createDataFrame(list(rows), "id int, name string").coalesce(1)
     frame.write.mode("append").format(format_.value.lower()).save(str(path))
