@@ -64,13 +64,15 @@ class Names:
 class ReadyClause:
     """A clause whose expressions have been checked and cast, over the rows of one frame.
 
-    `holds` and `values` are columns, `expressions` what they were made of.
+    `holds` and `values` are columns, `expressions` what they were made of. `written` are the values
+    of a row that is written: an error if the table does not allow it.
     """
 
     number: int
     action: MergeAction
     holds: Column
     values: Mapping[str, Column]
+    written: Mapping[str, Column]
     expressions: Sequence[Resolved]
 
     @property
@@ -118,7 +120,8 @@ def ready(
                 number=number,
                 action=clause.action,
                 holds=condition(table, clause.condition or "true", holds),
-                values=allowed(sees.sparkSession, table, given, values, moment),
+                values=given,
+                written=allowed(sees.sparkSession, table, given, values, moment),
                 expressions=(holds, *values.values()),
             )
         )
@@ -179,11 +182,11 @@ def acted_on(  # noqa: PLR0913 - which rows, what acts on them, and what becomes
     beside.extend(places)
     if not places:
         keys = [
-            (c, partition_key(table, [c.values[p.name] for p in table.partition_columns]))
+            (c, partition_key(table, [c.written[p.name] for p in table.partition_columns]))
             for c in writing
         ]
         beside.append(_of_chosen(number, keys, F.lit(None).cast("string")).alias("_partition"))
-    made = [(c, row_struct(columns, c.values)) for c in writing]
+    made = [(c, row_struct(columns, c.written)) for c in writing]
     none = F.lit(None).cast(struct_of(columns))
     return chosen.select(*beside, _of_chosen(number, made, none).alias("row"))
 

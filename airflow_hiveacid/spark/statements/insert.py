@@ -46,7 +46,7 @@ from airflow_hiveacid.spark.writing.flat_rows import flat_rows
 from airflow_hiveacid.spark.writing.spreading import spread
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.jobs.specs import InsertSpec
@@ -75,14 +75,30 @@ class InsertProgram:
         Raises:
             InputError: see `expressions.resolved`, `expressions.stored`, `constraints.allowed`.
         """
-        spark, table = source.sparkSession, self.table
-        made = resolved(table, source, list(self.expressions.values()), self.moment)
-        found = dict(zip(self.expressions, made, strict=True))
-        values = {
-            name: stored(spark, table, name, value, from_text=name in self.from_text)
+        found = self._resolved(source)
+        values = self._stored(source, found)
+        return allowed(source.sparkSession, self.table, values, found, self.moment)
+
+    def constants(self, source: DataFrame, names: Collection[str]) -> dict[str, Column]:
+        """Some of the values alone, of which rows are not made.
+
+        Raises:
+            InputError: see `expressions.resolved` and `expressions.stored`.
+        """
+        some = replace(self, expressions={name: self.expressions[name] for name in names})
+        return some._stored(source, some._resolved(source))
+
+    def _resolved(self, source: DataFrame) -> dict[str, Resolved]:
+        made = resolved(self.table, source, list(self.expressions.values()), self.moment)
+        return dict(zip(self.expressions, made, strict=True))
+
+    def _stored(self, source: DataFrame, found: Mapping[str, Resolved]) -> dict[str, Column]:
+        return {
+            name: stored(
+                source.sparkSession, self.table, name, value, from_text=name in self.from_text
+            )
             for name, value in found.items()
         }
-        return allowed(spark, table, values, found, self.moment)
 
 
 def in_order(spec: InsertSpec, source: DataFrame) -> DataFrame:
@@ -198,9 +214,8 @@ def fixed_partition(
     names = [c.name for c in table.partition_columns]
     if not names or set(fixed) != set(names):
         return None
-    constants = replace(program, expressions={name: program.expressions[name] for name in names})
     one_row = spark.range(1)
-    values = constants.values(one_row)
+    values = program.constants(one_row, names)
     try:
         (place,) = one_row.select(partition_key(table, [values[n] for n in names])).collect()
     except PySparkException as error:
