@@ -25,8 +25,10 @@ from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
+from airflow_hiveacid.format.errors import SharedTargetError
 from airflow_hiveacid.jobs.specs import MultiInsertSpec, TransactionSpec
 from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.plan.transactions import check_order, steps_of
 from airflow_hiveacid.sql.inserts import insert_of
 from airflow_hiveacid.sql.queries import QUERY_BEGINS, parsed_query
 from airflow_hiveacid.sql.text import Piece
@@ -103,7 +105,17 @@ def multi_insert_of(piece: Piece, database: str | None) -> InsertSpec | Transact
     views = Views(database, of_many=True)
     _share(cut, views)
     inserts = tuple(insert_of(cut.alone(*part), database, views) for part in cut.inserts)
-    return TransactionSpec(statements=(MultiInsertSpec(inserts=inserts, shared=views.shared),))
+    spec = TransactionSpec(statements=(MultiInsertSpec(inserts=inserts, shared=views.shared),))
+    try:
+        check_order(steps_of(spec.statements))
+    except SharedTargetError as error:
+        part, _ = cut.inserts[error.statement - 1]
+        part.fail(
+            f"INSERT {error.other} of this FROM clause writes {error.table}, too, and one of them"
+            " overwrites it",
+            "make one INSERT of both, with UNION ALL, or name different static partitions",
+        )
+    return spec
 
 
 def _cut(piece: Piece) -> _Cut:
@@ -130,8 +142,7 @@ def _end_of_columns(part: Piece) -> int:
         word = part.tokens[at]
         part.fail(f"{word.raw} is not known in an INSERT behind FROM", "put it into FROM", word)
     for index, token in part.outside():
-        is_comparison = part.word(index - 1) == "DISTINCT" and index > select + 2
-        if token.word == "FROM" and not is_comparison:
+        if token.word == "FROM" and part.word(index - 1) != "DISTINCT":
             part.fail("there are two FROM clauses", "write one, before the first INSERT", token)
     found = part.find(*_AFTER_COLUMNS, start=select)
     return len(part) if found is None else found

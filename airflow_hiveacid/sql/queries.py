@@ -153,7 +153,7 @@ def _check_joins(piece: Piece, select: exp.Select) -> None:
 def _check_commas(piece: Piece) -> None:
     """Refuse a comma beside JOIN: it binds less than JOIN in Spark, and as much in Hive."""
     for index, token in enumerate(piece.tokens):
-        if token.word != "FROM":
+        if token.word != "FROM" or piece.word(index - 1) == "DISTINCT":
             continue
         words = [t.word for _, t in piece[index + 1 :].outside(until=_AFTER_FROM)]
         if "," in words and "JOIN" in words:

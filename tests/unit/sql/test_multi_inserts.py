@@ -150,11 +150,13 @@ ERRORS = [
     ("FROM db.s, db.r JOIN db.q ON q.a = r.a" + TWO, 1, "CROSS JOIN"),
     ("FROM (SELECT sqrt(a) b FROM db.s) x" + TWO, 14, "sqrt()"),
     ("FROM (db.s)" + TWO, 1, "cannot be told apart"),
+    ("FROM db.s" + TWO + " INSERT OVERWRITE TABLE db.t SELECT b", 63, "INSERT 1 of this FROM"),
+    ("FROM db.s INSERT OVERWRITE TABLE db.U SELECT b" + TWO, 74, "with UNION ALL"),
     ("FROM e" + TWO, 6, "does not name a table"),
     ("FROM db.s TABLESAMPLE (10 PERCENT)" + TWO, 24, "TABLESAMPLE"),
     ("FROM db.s JOIN db.r ON s.a = r.a AND rand() < 1" + TWO, 38, "one thing to one INSERT"),
     ("FROM db.s LATERAL VIEW explode(array(rand())) e AS k" + TWO, 38, "one thing to one"),
-    ("WITH c AS (SELECT 1 a) FROM c" + TWO[:-9] + " WITH d AS (SELECT 1) SELECT a", 1, "told"),
+    ("WITH c AS (SELECT 1 a) FROM c" + TWO[:-9] + " WITH d AS (SELECT 1) SELECT a", 74, "two WITH"),
 ]
 
 

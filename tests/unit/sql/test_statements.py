@@ -224,6 +224,17 @@ INSERTS: list[tuple[str, InsertSpec]] = [
         ),
     ),
     (
+        "INSERT INTO db.t SELECT s.a IS DISTINCT FROM r.a, 1 FROM db.s JOIN db.r ON s.b = r.b",
+        inserted(
+            query(
+                "SELECT s.a IS DISTINCT FROM r.a, 1 FROM `__hiveacid_1` AS `s`"
+                " JOIN `__hiveacid_2` AS `r` ON s.b = r.b",
+                _1="db.s",
+                _2="db.r",
+            )
+        ),
+    ),
+    (
         "INSERT INTO db.t SELECT a FROM db.s CROSS JOIN db.r",
         inserted(
             query(
@@ -441,13 +452,13 @@ MERGES: list[tuple[str, MergeSpec]] = [
     ),
     (
         (
-            "MERGE INTO db.t USING (SELECT * FROM db.s) b ON t.id = b.id"
+            "MERGE INTO db.t USING (SELECT s.* FROM db.s) b ON t.id = b.id"
             " WHEN MATCHED AND b.x IN (SELECT y FROM db.s WHERE t.z = s.z) THEN DELETE"
             " WHEN NOT MATCHED AND NOT EXISTS (SELECT 1 FROM db.t q WHERE q.v = b.v) THEN INSERT *"
         ),
         MergeSpec(
             target="db.t",
-            source=query("SELECT * FROM `__hiveacid_1` AS `s`", _1="db.s"),
+            source=query("SELECT s.* FROM `__hiveacid_1` AS `s`", _1="db.s"),
             keys=("id",),
             clauses=(
                 clause(
@@ -749,7 +760,7 @@ ERRORS: list[tuple[str, int, str]] = [
     ),
     (MERGE + "WHEN MATCHED THEN UPDATE SET a = 1, a = 2", 79, "assigned twice"),
     (MERGE + "WHEN MATCHED THEN UPDATE SET s.a = 1", 72, "a column of the target"),
-    (MERGE + "WHEN MATCHED AND t.a = DEFAULT THEN DELETE", 67, "DEFAULT stands for"),
+    (MERGE + "WHEN MATCHED AND t.a = DEFAULT THEN DELETE", 66, "DEFAULT stands for"),
     (MERGE + "WHEN MATCHED THEN UPDATE a = 1", 68, "cannot be read"),
     (MERGE + "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET *", 82, "no source row"),
     (MERGE + "WHEN NOT MATCHED THEN INSERT (a, b) VALUES (1)", 72, "2 columns get 1 values"),
