@@ -113,7 +113,7 @@ def _insert(
     job: JobContext, spec: InsertSpec, frame: DataFrame | None, common: Common | None
 ) -> Change:
     """INSERT INTO or INSERT OVERWRITE a transactional table."""
-    table = job.insertable_table(spec.target)
+    table = job.with_constraints(job.insertable_table(spec.target))
     source = in_order(spec, job.source_shape(spec.source) if frame is None else frame)
     moment = Moment.now(job.spark) if common is None else common.moment
     program = plan_insert(table, spec, source, moment)
@@ -136,6 +136,8 @@ def _change(job: JobContext, spec: UpdateSpec | DeleteSpec) -> Change:
     """UPDATE or DELETE FROM a full-ACID table."""
     operation = DataOperation.UPDATE if isinstance(spec, UpdateSpec) else DataOperation.DELETE
     table = job.changeable_table(spec.target, operation.name)
+    if isinstance(spec, UpdateSpec):
+        table = job.with_constraints(table)
     job.show_shapes(spec.tables)
     program = plan_change(job.spark, table, spec)
     return Change(
@@ -154,7 +156,7 @@ def _merge(job: JobContext, spec: MergeSpec, frame: DataFrame | None) -> Change:
     Where the source tells which partitions can be touched, it is read and kept now, so that only
     these are locked. A caller's frame comes when the locks are in hand.
     """
-    table = job.changeable_table(spec.target, "MERGE")
+    table = job.with_constraints(job.changeable_table(spec.target, "MERGE"))
     source = job.source_shape(spec.source) if frame is None else frame
     job.show_shapes(spec.tables)
     program = plan_merge(job.spark, table, spec, source)

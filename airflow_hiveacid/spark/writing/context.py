@@ -66,7 +66,7 @@ class JobContext:
         """
         table = self.client.get_table(TableRef.parse(name))
         check_changeable(table, operation)
-        return self._constrained(_writable(table))
+        return _writable(table)
 
     def insertable_table(self, name: str) -> TableInfo:
         """The table, if rows can be added to it, here and now.
@@ -76,10 +76,10 @@ class JobContext:
         """
         table = self.client.get_table(TableRef.parse(name))
         check_insertable(table)
-        return self._constrained(_writable(table))
+        return _writable(table)
 
-    def _constrained(self, table: TableInfo) -> TableInfo:
-        """The table with what it demands of its rows, which readers need not know."""
+    def with_constraints(self, table: TableInfo) -> TableInfo:
+        """The table with what it demands of its rows: for who makes some."""
         return dataclasses.replace(table, constraints=self.client.constraints(table.ref))
 
     def transactional_table(self, name: str) -> TableInfo:
