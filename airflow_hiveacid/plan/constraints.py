@@ -47,6 +47,7 @@ _TYPED: Final = frozenset({"DATE", "TIMESTAMP"})
 _TEXTS: Final = ("string", "char", "varchar")
 _COMPARISONS: Final = frozenset({"=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">="})
 _WORDS: Final = frozenset({"IS", "IN", "LIKE", "BETWEEN"})
+_AS_DOUBLE: Final = "float"
 _ADDING: Final = frozenset({"+", "-", "*"})
 
 
@@ -108,8 +109,8 @@ def _is_constant(tokens: Sequence[_Token]) -> bool:
     kinds = [token.kind for token in tokens]
     if not tokens:
         return False
-    if words[:1] == ["CAST"] and words[1:2] == ["("] and words[-1:] == [")"] and "AS" in words:
-        at = words.index("AS")
+    if words[:2] == ["CAST", "("] and words[-1:] == [")"] and "AS" in words:
+        at = len(words) - 1 - words[::-1].index("AS")
         has_type = kinds[at + 1 : at + 2] == ["name"]
         return has_type and _is_constant(tokens[2:at])
     if words[:1] == ["("] and words[-1:] == [")"]:
@@ -142,6 +143,13 @@ def _check(table: TableInfo, name: str, text: str) -> Check:
             " with Hive, or drop the constraint",
         )
     columns = frozenset(part[1:-1] for part in parts if part.startswith("`"))
+    for column in (*table.columns, *table.partition_columns):
+        if column.name in columns and column.type == _AS_DOUBLE:
+            raise UnsupportedTableError(
+                table=table.ref,
+                detail=f"has the constraint {name} CHECK ({text}), and {column.name} is a float,"
+                " which Spark compares as a double; write with Hive, or drop the constraint",
+            )
     return Check(name=name, text=" ".join(parts), columns=columns)
 
 

@@ -53,13 +53,14 @@ def values_of(
     nodes = tree.expression.expressions if isinstance(tree.expression, exp.Values) else []
     if len(nodes) != len(rows):
         piece.fail("the rows cannot be told apart", "write VALUES (...), (...)")
-    default_at = _defaults(piece, rows)
+    default_at = _defaults(rows)
     given = [at for at in range(width) if at not in default_at]
     plain = [_constants([row[at] for row in rows]) for at in given]
     known = [column for column in plain if column is not None]
     if len(known) == len(given):
         names = tuple(name for at, name in enumerate(columns) if at in given)
-        return SourceSpec(values=tuple(zip(*known, strict=True)), columns=names), default_at
+        values = tuple(zip(*known, strict=True)) if known else ((),) * len(rows)
+        return SourceSpec(values=values, columns=names), default_at
     if len(rows) > _MOST_QUERIES:
         piece.fail(
             f"more than {_MOST_QUERIES} rows of which one holds an expression are too much for"
@@ -80,11 +81,11 @@ def values_of(
     return SourceSpec(tables={}, query=query), default_at
 
 
-def _defaults(piece: Piece, rows: Sequence[Sequence[Piece]]) -> tuple[int, ...]:
+def _defaults(rows: Sequence[Sequence[Piece]]) -> tuple[int, ...]:
     """The places of columns that are DEFAULT.
 
     Raises:
-        SqlTextError: one is in some rows only, or all columns are.
+        SqlTextError: one is in some rows only.
     """
     found = []
     for at, cells in enumerate(zip(*rows, strict=True)):
@@ -96,8 +97,6 @@ def _defaults(piece: Piece, rows: Sequence[Sequence[Piece]]) -> tuple[int, ...]:
             )
         if all(are):
             found.append(at)
-    if len(found) == len(rows[0]):
-        piece.fail("there is no value beside DEFAULT", "write one value, such as NULL")
     return tuple(found)
 
 

@@ -286,6 +286,7 @@ def test_rows_that_a_table_does_not_allow_change_nothing(
         ("INSERT INTO customers SELECT customer, 'x', 1, 'X', 1 FROM orders UNION ALL"
          " SELECT NULL, 'x', 1, 'X', 1", "id NOT NULL"),
         ("INSERT INTO customers (name) VALUES ('x')", "id NOT NULL"),
+        ("INSERT INTO customers (id, name) VALUES (DEFAULT, DEFAULT)", "id NOT NULL"),
         ("INSERT INTO customers VALUES (5, 'x', 100, 'X', 1)", "CHECK (`spent` < 100"),
         ("INSERT INTO customers VALUES (5, 'x', 1, 'X', 0)", "(constraint ck)"),
         ("UPDATE customers SET spent = 200 WHERE id = 1", "(constraint ck)"),

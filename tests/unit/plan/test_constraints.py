@@ -17,6 +17,7 @@ def table(default: str | None = None, check: str | None = None) -> TableInfo:
             Column(name="a", type="int"),
             Column(name="b", type="date"),
             Column(name="s", type="string"),
+            Column(name="f", type="float"),
         ),
         partition_columns=(Column(name="p", type="int"),),
         constraints=Constraints(
@@ -36,6 +37,11 @@ def table(default: str | None = None, check: str | None = None) -> TableInfo:
         ("NULL", "NULL", "NULL"),
         ("(TRUE)", "( TRUE )", "( TRUE )"),
         ("cast(7 as bigint)", "cast ( 7 as bigint )", "cast ( 7 as bigint )"),
+        (
+            "cast(cast('x' as string) as char(2))",
+            "cast ( cast ( 'x' as string ) as char ( 2 ) )",
+            "cast ( cast ( 'x' as string ) as char ( 2 ) )",
+        ),
         ("DATE '2020-01-01'", "DATE '2020-01-01'", "DATE '2020-01-01'"),
         ("CURRENT_TIMESTAMP()", "CURRENT_TIMESTAMP ( )", "CURRENT_TIMESTAMP ( )"),
         ("current_date", "current_date", "current_date"),
@@ -67,6 +73,7 @@ def test_statements_put_defaults_where_they_give_no_value() -> None:
         "a": "7",
         "b": "`x`",
         "s": "7",
+        "f": "NULL",
         "p": "`y`",
     }
     update = UpdateSpec(target="d.t", set={"A": "DEFAULT", "b": "DEFAULT", "s": "`DEFAULT`"})
@@ -98,7 +105,7 @@ def test_a_check_is_comparisons_of_columns_and_constants(
     "check",
     ["a + 1 IS NULL", "a = b = s", "a BETWEEN 1 AND 2 = p", "upper(s) = 'X'", "(a, p) IN (1)"]
     + ["z > 1", "a > 0)", "(a > 0", "s RLIKE 'x'", r"s LIKE '\\%'", "a > 0; b", "a || s = 'x'", ""]
-    + ["a / 2 > 1", "a = 1 IS NULL", "t.a > 1"],
+    + ["f > 1.5", "a / 2 > 1", "a = 1 IS NULL", "t.a > 1"],
 )
 def test_another_check_is_refused(check: str) -> None:
     with pytest.raises(UnsupportedTableError, match="ck CHECK"):

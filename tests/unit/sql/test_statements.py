@@ -95,6 +95,10 @@ INSERTS: list[tuple[str, InsertSpec]] = [
         inserted(values((1,), columns=("b",)), columns=("a", "b", "c"), default_at=(0, 2)),
     ),
     (
+        "INSERT INTO db.t VALUES (DEFAULT, default), (DEFAULT, DEFAULT)",
+        inserted(values((), ()), default_at=(0, 1)),
+    ),
+    (
         "INSERT INTO db.t VALUES (DEFAULT, upper('x'))",
         inserted(query("SELECT upper('x')"), default_at=(0,)),
     ),
@@ -655,7 +659,6 @@ ERRORS: list[tuple[str, int, str]] = [
     ("INSERT INTO db.t (a, b) VALUES (1)", 32, "1 values, not 2"),
     ("INSERT INTO db.t (a, A) VALUES (1, 2)", 22, "named twice"),
     ("INSERT INTO db.t (a.b) VALUES (1)", 19, "no column of the table"),
-    ("INSERT INTO db.t VALUES (DEFAULT)", 25, "no value beside DEFAULT"),
     ("INSERT INTO db.t VALUES (1, DEFAULT), (2, 3)", 29, "in some rows of a column"),
     ("INSERT INTO db.t VALUES (a)", 26, "no row here whose column"),
     ("INSERT INTO db.t VALUES (upper('x'), 1, 3), ('y', NULL, '02')", 57, "write all of them as"),
