@@ -179,6 +179,8 @@ def _share_with(piece: Piece, tree: exp.Expr, views: Views) -> None:
         if at is None or part.word(at + 1) != "(" or part.closing(at + 1) != len(part) - 1:
             part.fail("this is no query with a name", "write WITH a AS (SELECT ...)")
         name = part.tokens[0]
+        if cte.args["alias"].this.meta.get("start") != name.start:
+            part.fail("it is not clear what this query is called", "write WITH a AS (SELECT ...)")
         text = _text(part[at + 2 : -1], cte.this, views)
         if columns := cte.args["alias"].columns:
             names = ", ".join(quoted(column.name) for column in columns)

@@ -127,7 +127,7 @@ def table_changes(piece: Piece, tree: exp.Expr, views: Views) -> dict[int, str]:
 
 def _of_cte(table: exp.Table, cte: exp.CTE, views: Views, changes: dict[int, str]) -> None:
     """Put the view of a shared query in place of its name; others keep theirs."""
-    view = views.cte(cte.args["alias"].this.meta["start"])
+    view = views.cte(cte.args["alias"].this.meta.get("start", -1))
     if view is not None:
         alias = "" if table.args.get("alias") else f" AS {quoted(table.name)}"
         changes[table.this.meta["start"]] = f"`{view}`{alias}"
