@@ -366,7 +366,8 @@ class JobSpec:
             if isinstance(part, MultiInsertSpec):
                 shared = [len(part.inserts), dict(part.shared)]
                 every[f"{number + 1}.shared"] = _digest(shared)
-            for number, one in enumerate(each(part), start=number + 1):
+            for one in each(part):
+                number += 1
                 every |= {f"{number}.{name}": text for name, text in _digests(one).items()}
         return every
 

@@ -42,8 +42,8 @@ _TOKEN: Final = re.compile(
     re.VERBOSE,
 )
 _LITERALS: Final = frozenset({"NULL", "TRUE", "FALSE"})
-_NOW: Final = frozenset({"CURRENT_DATE", "CURRENT_TIMESTAMP"})
-_TYPED: Final = frozenset({"DATE", "TIMESTAMP"})
+_NOW: Final = (["CURRENT_DATE"], ["CURRENT_TIMESTAMP"])
+_TIMES: Final = (["DATE"], ["TIMESTAMP"])
 _TEXTS: Final = ("string", "char", "varchar")
 _COMPARISONS: Final = frozenset({"=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">="})
 _WORDS: Final = frozenset({"IS", "IN", "LIKE", "BETWEEN"})
@@ -107,21 +107,16 @@ def _cast(table: TableInfo, column: str, text: str, tokens: Sequence[_Token]) ->
 def _is_constant(tokens: Sequence[_Token]) -> bool:
     words = [token.word for token in tokens]
     kinds = [token.kind for token in tokens]
-    if not tokens:
-        return False
     if words[:2] == ["CAST", "("] and words[-1:] == [")"] and "AS" in words:
         at = len(words) - 1 - words[::-1].index("AS")
-        has_type = kinds[at + 1 : at + 2] == ["name"]
-        return has_type and _is_constant(tokens[2:at])
+        return kinds[at + 1 : at + 2] == ["name"] and _is_constant(tokens[2:at])
     if words[:1] == ["("] and words[-1:] == [")"]:
         return _is_constant(tokens[1:-1])
-    if words[:1] in (["-"], ["+"]):
-        return kinds[1:] == ["number"]
-    if words[0] in _TYPED:
-        return kinds[1:] == ["string"]
-    if words[0] in _NOW:
-        return words[1:] in ([], ["(", ")"])
-    return len(tokens) == 1 and (kinds[0] in {"string", "number"} or words[0] in _LITERALS)
+    is_signed = words[:1] in (["-"], ["+"]) and kinds[1:] == ["number"]
+    is_time = words[:1] in _TIMES and kinds[1:] == ["string"]
+    is_now = words[:1] in _NOW and words[1:] in ([], ["(", ")"])
+    is_alone = len(tokens) == 1 and (kinds[0] in {"string", "number"} or words[0] in _LITERALS)
+    return is_signed or is_time or is_now or is_alone
 
 
 def checks_of(table: TableInfo) -> tuple[Check, ...]:
@@ -172,37 +167,47 @@ def _over_columns(table: TableInfo, tokens: Sequence[_Token]) -> list[str] | Non
 
 def _is_plain(tokens: Sequence[_Token]) -> bool:
     """Whether Hive and Spark bind its operators alike, whatever their order of precedence."""
-    runs: list[list[str]] = [[]]
-    lists = [False]
+    levels = [_Level()]
     for index, token in enumerate(tokens):
-        word = token.word
-        if word == "(":
-            before = tokens[index - 1] if index else None
-            if before is not None and before.kind in {"name", "quoted"} and not _opens(before):
+        before = tokens[index - 1] if index else None
+        match token.word:
+            case "(" if before is not None and before.kind != "symbol" and not _opens(before):
                 return False  # a function
-            runs.append([])
-            lists.append(before is not None and before.word == "IN")
-        elif word == ")":
-            if len(runs) == 1:
+            case "(":
+                levels.append(_Level(is_list=before is not None and before.word == "IN"))
+            case ")" if len(levels) == 1:
                 return False
-            runs.pop()
-            lists.pop()
+            case ")":
+                levels.pop()
+            case word if not levels[-1].takes(word):
+                return False
+            case _:
+                pass
+    return len(levels) == 1
+
+
+@dataclass(slots=True)
+class _Level:
+    """What stands on one level of parentheses since AND or OR. Mutable: it is a walk."""
+
+    is_list: bool = False
+    comparison: str = ""
+    has_arithmetic: bool = False
+    in_between: bool = False
+
+    def takes(self, word: str) -> bool:
+        """Whether it is sure what a word binds; empty for a name or a constant."""
+        if word == "AND" and self.in_between:
+            self.in_between = False
         elif word in {"AND", "OR"}:
-            if word == "AND" and runs[-1][-1:] == ["BETWEEN"]:
-                runs[-1].append("AND")
-            else:
-                runs[-1] = []
+            self.comparison, self.has_arithmetic = "", False
         elif word in _COMPARISONS | _WORDS:
-            run = runs[-1]
-            if set(run) & (_COMPARISONS | _WORDS) or (word == "IS" and run):
+            if self.comparison or (word == "IS" and self.has_arithmetic):
                 return False
-            run.append(word)
+            self.comparison, self.in_between = word, word == "BETWEEN"
         elif word in _ADDING:
-            if runs[-1][-1:] != ["BETWEEN"]:
-                runs[-1].append(word)
-        elif word == "," and not lists[-1]:
-            return False
-    return len(runs) == 1
+            self.has_arithmetic = True
+        return word != "," or self.is_list
 
 
 def _opens(token: _Token) -> bool:

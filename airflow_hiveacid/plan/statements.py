@@ -101,7 +101,8 @@ def check_readable(table: TableInfo) -> None:
         return
     if (handler := table.parameters.get(_HANDLER)) is not None:
         raise UnsupportedTableError(
-            table=table.ref, detail=f"has its rows elsewhere, behind {handler}; only Hive reads them"
+            table=table.ref,
+            detail=f"has its rows elsewhere, behind {handler}; only Hive reads them",
         )
     check_format(table.ref, table.storage, table.parameters)
 
@@ -377,12 +378,7 @@ def resolve_insert(
             raise UnknownColumnError(
                 table=table.ref, column=name, known=tuple(sorted(partition_columns))
             )
-    targets = [c.lower() for c in (spec.columns or source_columns)]
-    if not spec.columns and spec.match is ColumnMatch.POSITION:
-        targets = _by_position(table, spec, fixed)
-    for name in targets:
-        require_column(table, name)
-    targets = [name for at, name in enumerate(targets) if at not in spec.default_at]
+    targets = _targets(table, spec, fixed, source_columns)
     if len(targets) != len(source_columns):
         raise ConfigurationError(
             f"INSERT into {table.ref} gives {len(targets)} columns,"
@@ -396,6 +392,18 @@ def resolve_insert(
     for name, value in fixed.items():
         given[name] = "NULL" if value is None else sql_string(value)
     return {name: value_or_default(table, name, given.get(name)) for name in table.column_names}
+
+
+def _targets(
+    table: TableInfo, spec: InsertSpec, fixed: Collection[str], source_columns: Sequence[str]
+) -> list[str]:
+    """The target columns of the source's, in their order."""
+    targets = [c.lower() for c in (spec.columns or source_columns)]
+    if not spec.columns and spec.match is ColumnMatch.POSITION:
+        targets = _by_position(table, spec, fixed)
+    for name in targets:
+        require_column(table, name)
+    return [name for at, name in enumerate(targets) if at not in spec.default_at]
 
 
 def _by_position(table: TableInfo, spec: InsertSpec, fixed: Collection[str]) -> list[str]:

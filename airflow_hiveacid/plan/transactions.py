@@ -15,6 +15,7 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations, groupby
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.bucket_codec import MAX_STATEMENT_ID
@@ -61,22 +62,25 @@ def check_order(steps: Sequence[Step]) -> None:
         raise ConfigurationError(
             f"a transaction has 1 to {MOST_STATEMENTS} statements, found {len(steps)}"
         )
+    _check_together(steps)
     overwrites: list[tuple[int, Step]] = []
-    beside: list[Step] = []
     for number, step in enumerate(steps, start=1):
-        if not beside or step.together != beside[0].together:
-            beside.clear()
-        for other, peer in enumerate(beside, start=1):
-            if (step.replaces or peer.replaces) and _may_meet(step, peer):
-                raise SharedTargetError(table=step.table, statement=len(beside) + 1, other=other)
-        if step.together is not None:
-            beside.append(step)
         if step.replaces:
             overwrites.append((number, step))
             continue
         for before, overwrite in overwrites:
             if _may_meet(overwrite, step):
                 raise StatementOrderError(table=step.table, statement=number, overwriting=before)
+
+
+def _check_together(steps: Sequence[Step]) -> None:
+    for together, found in groupby(steps, key=lambda step: step.together):
+        if together is None:
+            continue
+        inserts = list(enumerate(found, start=1))
+        for (other, one), (number, step) in combinations(inserts, 2):
+            if (one.replaces or step.replaces) and _may_meet(one, step):
+                raise SharedTargetError(table=step.table, statement=number, other=other)
 
 
 def _may_meet(one: Step, other: Step) -> bool:

@@ -58,7 +58,8 @@ def insert_of(piece: Piece, database: str | None, views: Views | None = None) ->
         piece.fail("the rows are missing", _FORM, piece.tokens[-1].end)
     if piece.tokens[at].word == "IF":
         piece.fail("IF NOT EXISTS is not supported", "write it without", piece.tokens[at])
-    tree, default_at = _checked(piece, table, columns), ()
+    tree = _checked(piece, table, columns)
+    default_at: tuple[int, ...] = ()
     _check_partition_columns(piece, columns, partition, dynamic)
     if piece.tokens[at].word == "VALUES":
         if begin:

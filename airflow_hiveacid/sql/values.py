@@ -70,9 +70,7 @@ def values_of(
     for at in given:
         _check_alike([row[at] for row in rows])
     texts = [
-        ", ".join(
-            agreed(cells[at], values[at], _NO_NAMES) for at in given
-        )
+        ", ".join(agreed(cells[at], values[at], _NO_NAMES) for at in given)
         for cells, values in (
             (row, _cell_nodes(piece, node, width)) for row, node in zip(rows, nodes, strict=True)
         )

@@ -170,8 +170,10 @@ def test_tables_without_transactions_as_sources(twins: Twins) -> None:
             for made in (
                 f"CREATE EXTERNAL TABLE {name}_f ({values}) STORED AS {name}",
                 f"INSERT INTO {name}_f {rows}",
-                f"CREATE EXTERNAL TABLE {name}_p ({values}) PARTITIONED BY (p string)"
-                f" STORED AS {name}",
+                (
+                    f"CREATE EXTERNAL TABLE {name}_p ({values}) PARTITIONED BY (p string)"
+                    f" STORED AS {name}"
+                ),
                 f"INSERT INTO {name}_p PARTITION (p = 'a b') {rows}",
                 f"ALTER TABLE {name}_p ADD COLUMNS (younger int)",
                 f"INSERT INTO {name}_p PARTITION (p = 'c') SELECT q.*, 7 FROM ({rows}) q",
@@ -185,10 +187,14 @@ def test_tables_without_transactions_as_sources(twins: Twins) -> None:
             for name in flat
             for statement in (
                 f"INSERT INTO t SELECT f.*, '{name}', 0 FROM {name}_f f",
-                f"INSERT INTO t SELECT id, name, c, d, day, at, f, p, younger FROM {name}_p"
-                " WHERE p <> 'd'",
-                f"DELETE FROM t WHERE id IN (SELECT id FROM {name}_p WHERE younger = 7)"
-                " AND p = 'c' AND id = 1",
+                (
+                    f"INSERT INTO t SELECT id, name, c, d, day, at, f, p, younger FROM {name}_p"
+                    " WHERE p <> 'd'"
+                ),
+                (
+                    f"DELETE FROM t WHERE id IN (SELECT id FROM {name}_p WHERE younger = 7)"
+                    " AND p = 'c' AND id = 1"
+                ),
             )
         )
     )

@@ -260,7 +260,11 @@ def test_columns_that_get_no_value_get_their_default(
     )
     shop.insert("customers", [(30,)], ["id"])
     shop.merge(
-        "customers", [(31,)], ["id"], ["id"], [MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT)]
+        "customers",
+        [(31,)],
+        ["id"],
+        ["id"],
+        [MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT)],
     )
     assert customers(shop) == [
         (1, "none", None, "AT", 1),
@@ -283,8 +287,13 @@ def test_rows_that_a_table_does_not_allow_change_nothing(
     merge = "MERGE INTO customers c USING (SELECT 1 AS id, 99 AS s) n ON c.id = n.id "
     for text, constraint in (
         ("INSERT INTO customers VALUES (NULL, 'x', 1, 'X', 1)", "id NOT NULL (constraint nn)"),
-        ("INSERT INTO customers SELECT customer, 'x', 1, 'X', 1 FROM orders UNION ALL"
-         " SELECT NULL, 'x', 1, 'X', 1", "id NOT NULL"),
+        (
+            (
+                "INSERT INTO customers SELECT customer, 'x', 1, 'X', 1 FROM orders UNION ALL"
+                " SELECT NULL, 'x', 1, 'X', 1"
+            ),
+            "id NOT NULL",
+        ),
         ("INSERT INTO customers (name) VALUES ('x')", "id NOT NULL"),
         ("INSERT INTO customers (id, name) VALUES (DEFAULT, DEFAULT)", "id NOT NULL"),
         ("INSERT INTO customers VALUES (5, 'x', 100, 'X', 1)", "CHECK (`spent` < 100"),
@@ -292,10 +301,19 @@ def test_rows_that_a_table_does_not_allow_change_nothing(
         ("UPDATE customers SET spent = 200 WHERE id = 1", "(constraint ck)"),
         ("UPDATE customers SET id = NULL", "id NOT NULL"),
         (merge + "WHEN MATCHED THEN UPDATE SET spent = n.s + 1", "(constraint ck)"),
-        (merge + "WHEN MATCHED AND c.id > 1 THEN DELETE WHEN NOT MATCHED BY SOURCE THEN UPDATE SET"
-         " id = NULL", "id NOT NULL"),
-        ("MERGE INTO customers c USING orders n ON c.id = n.id WHEN NOT MATCHED THEN INSERT"
-         " VALUES (n.id, 'x', n.spent * 50, 'AT', 1)", "(constraint ck)"),
+        (
+            merge
+            + "WHEN MATCHED AND c.id > 1 THEN DELETE WHEN NOT MATCHED BY SOURCE THEN UPDATE SET"
+            " id = NULL",
+            "id NOT NULL",
+        ),
+        (
+            (
+                "MERGE INTO customers c USING orders n ON c.id = n.id WHEN NOT MATCHED THEN INSERT"
+                " VALUES (n.id, 'x', n.spent * 50, 'AT', 1)"
+            ),
+            "(constraint ck)",
+        ),
     ):
         with pytest.raises(ConstraintViolationError) as caught:
             run(shop, text)

@@ -1,7 +1,8 @@
 """NOT NULL and CHECK: what a statement gives to columns, unless a row of it is not allowed.
 
-Hive's own statements end with the first such row, and so do these: the value of a column is an error
-where the row that it is for breaks a constraint. It is evaluated for rows that are written only.
+Hive's own statements end with the first such row, and so do these: the value of a column is an
+error where the row that it is for breaks a constraint. It is evaluated for rows that are written
+only.
 """
 
 from __future__ import annotations

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.jobs.specs import InsertSpec
+    from airflow_hiveacid.spark.catalyst import Resolved
 
 _WRITER_BYTES: Final = 256 << 20
 
@@ -75,7 +76,7 @@ class InsertProgram:
         Raises:
             InputError: see `expressions.resolved`, `expressions.stored`, `constraints.allowed`.
         """
-        found = self._resolved(source)
+        found = self._resolved(source, self.expressions)
         values = self._stored(source, found)
         return allowed(source.sparkSession, self.table, values, found, self.moment)
 
@@ -85,12 +86,11 @@ class InsertProgram:
         Raises:
             InputError: see `expressions.resolved` and `expressions.stored`.
         """
-        some = replace(self, expressions={name: self.expressions[name] for name in names})
-        return some._stored(source, some._resolved(source))
+        return self._stored(source, self._resolved(source, names))
 
-    def _resolved(self, source: DataFrame) -> dict[str, Resolved]:
-        made = resolved(self.table, source, list(self.expressions.values()), self.moment)
-        return dict(zip(self.expressions, made, strict=True))
+    def _resolved(self, source: DataFrame, names: Collection[str]) -> dict[str, Resolved]:
+        texts = [self.expressions[name] for name in names]
+        return dict(zip(names, resolved(self.table, source, texts, self.moment), strict=True))
 
     def _stored(self, source: DataFrame, found: Mapping[str, Resolved]) -> dict[str, Column]:
         return {

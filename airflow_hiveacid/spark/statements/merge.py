@@ -132,7 +132,9 @@ def plan_merge(
     of_pairs = on.union(*[c.uses for c in checked[MergeWhen.MATCHED]])
     of_target = of_pairs.union(*[c.uses for c in checked[MergeWhen.NOT_MATCHED_BY_SOURCE]])
     keys = tuple(k.lower() for k in spec.keys)
-    changed = frozenset[str]().union(*[c.assignments for c in clauses if c.action is MergeAction.UPDATE])
+    changed = frozenset[str]().union(
+        *[c.assignments for c in clauses if c.action is MergeAction.UPDATE]
+    )
     asked = {*keys, *columns_checked(table, changed)}
     program = MergeProgram(
         table=table,

@@ -49,9 +49,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.writing.context import JobContext
 
 
-def planned(
-    job: JobContext, specs: Sequence[StatementSpec | MultiInsertSpec]
-) -> list[Change]:
+def planned(job: JobContext, specs: Sequence[StatementSpec | MultiInsertSpec]) -> list[Change]:
     """The statements of one transaction, ready to run.
 
     Raises:

@@ -13,7 +13,6 @@ from airflow_hiveacid.jobs.specs import (
     InsertSpec,
     MultiInsertSpec,
     SourceSpec,
-    StatementSpec,
     UpdateSpec,
 )
 from airflow_hiveacid.plan.transactions import MOST_STATEMENTS, Step, check_order, steps_of

@@ -101,8 +101,10 @@ def test_queries_of_with_and_from_are_run_once_for_all() -> None:
     )
     assert [one.source.query for one in found.inserts] == [
         f"SELECT y.r {from_}",
-        f"SELECT b.r {from_} WHERE b.x IN (SELECT x FROM `__hiveacid_shared_1` AS `a`)"
-        " AND b.x NOT IN (SELECT w.id FROM `__hiveacid_2` w)",
+        (
+            f"SELECT b.r {from_} WHERE b.x IN (SELECT x FROM `__hiveacid_shared_1` AS `a`)"
+            " AND b.x NOT IN (SELECT w.id FROM `__hiveacid_2` w)"
+        ),
     ]
     assert found.tables == {"__hiveacid_1": "db.a", "__hiveacid_2": "db.w"}
 
@@ -128,8 +130,10 @@ def test_a_union_in_from_and_windows_in_inserts_are_read() -> None:
         " (PARTITION BY a ORDER BY a NULLS LAST)"
         " INSERT INTO db.u SELECT count(*) HAVING count(*) > 1"
     ) == [
-        "SELECT a, row_number() OVER w FROM `__hiveacid_shared_1` x WINDOW w AS"
-        " (PARTITION BY a ORDER BY a NULLS LAST)",
+        (
+            "SELECT a, row_number() OVER w FROM `__hiveacid_shared_1` x WINDOW w AS"
+            " (PARTITION BY a ORDER BY a NULLS LAST)"
+        ),
         "SELECT count(*) FROM `__hiveacid_shared_1` x HAVING count(*) > 1",
     ]
 
