@@ -18,6 +18,7 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.jobs.specs import MergeAction
 from airflow_hiveacid.plan.constraints import checks_of
 from airflow_hiveacid.plan.statements import quoted
 from airflow_hiveacid.spark.catalyst import NotOfOneRowError, over_values
@@ -26,24 +27,24 @@ from airflow_hiveacid.spark.reading.target import empty_target
 from airflow_hiveacid.spark.types import spark_type
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import Column, SparkSession
 
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.plan.constraints import Check
+    from airflow_hiveacid.plan.statements import Clause
     from airflow_hiveacid.spark.catalyst import Moment, Resolved
 
 
-def columns_checked(table: TableInfo, given: frozenset[str]) -> frozenset[str]:
-    """The columns that the checks of some columns ask about.
+def columns_asked(table: TableInfo, clauses: Iterable[Clause]) -> frozenset[str]:
+    """The columns of an old row that say whether a new one is allowed: all that are demanded of.
 
-    Args:
-        table: the table.
-        given: the columns that a statement changes.
+    A changed row is a new one to Hive, whichever of its columns are assigned.
     """
-    found = [check.columns for check in checks_of(table) if check.columns & given]
-    return frozenset[str]().union(*found)
+    if all(clause.action is not MergeAction.UPDATE for clause in clauses):
+        return frozenset()
+    return frozenset(table.constraints.not_null).union(*[c.columns for c in checks_of(table)])
 
 
 def allowed(
@@ -67,18 +68,21 @@ def allowed(
         ExpressionError: a check is no condition to Spark.
     """
     found = dict(values)
+    if not found:
+        return found
     types = {c.name: c.type for c in (*table.columns, *table.partition_columns)}
     for column, name in table.constraints.not_null.items():
-        if column in found:
-            error = ConstraintViolationError(
-                table=table.ref, constraint=name, demand=f"{column} NOT NULL"
-            )
-            # Evaluated once, whatever it is.
+        error = ConstraintViolationError(
+            table=table.ref, constraint=name, demand=f"{column} NOT NULL"
+        )
+        if column in found:  # evaluated once, whatever it is
             found[column] = F.coalesce(found[column], _raised(error, types[column]))
+        else:
+            at = next(iter(found))
+            fails = F.col(f"t.{quoted(column)}").isNull()
+            found[at] = F.when(fails, _raised(error, types[at])).otherwise(found[at])
     for check in checks_of(table):
         named = [c for c in table.column_names if c in check.columns & values.keys()]
-        if not named:
-            continue
         if not all(resolved[c].is_deterministic for c in named):
             raise UnsupportedTableError(
                 table=table.ref,
@@ -89,7 +93,7 @@ def allowed(
             table=table.ref, constraint=check.name, demand=f"CHECK ({check.text})"
         )
         fails = ~F.coalesce(_holds(spark, table, check, values, moment), F.lit(True))
-        at = named[0]
+        at = next(iter(named or found))
         found[at] = F.when(fails, _raised(error, types[at])).otherwise(found[at])
     return found
 

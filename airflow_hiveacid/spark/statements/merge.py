@@ -25,7 +25,7 @@ from pyspark.sql.types import StringType
 
 from airflow_hiveacid.format.errors import ExpressionError
 from airflow_hiveacid.format.types import CharType, parse_type
-from airflow_hiveacid.jobs.specs import MergeAction, MergeSpec, MergeWhen
+from airflow_hiveacid.jobs.specs import MergeSpec, MergeWhen
 from airflow_hiveacid.plan.statements import Clause, quoted, resolve_merge
 from airflow_hiveacid.spark.catalyst import Moment
 from airflow_hiveacid.spark.checked import condition, resolved
@@ -41,7 +41,7 @@ from airflow_hiveacid.spark.statements.change import (
     row_changes,
 )
 from airflow_hiveacid.spark.statements.clauses import Names, acted_on, brought, ready, scanned
-from airflow_hiveacid.spark.statements.constraints import columns_checked
+from airflow_hiveacid.spark.statements.constraints import columns_asked
 from airflow_hiveacid.spark.types import exact_value
 from airflow_hiveacid.spark.writing.small_changes import are_few
 from airflow_hiveacid.spark.writing.spreading import spread, writers_for
@@ -132,10 +132,7 @@ def plan_merge(
     of_pairs = on.union(*[c.uses for c in checked[MergeWhen.MATCHED]])
     of_target = of_pairs.union(*[c.uses for c in checked[MergeWhen.NOT_MATCHED_BY_SOURCE]])
     keys = tuple(k.lower() for k in spec.keys)
-    changed = frozenset[str]().union(
-        *[c.assignments for c in clauses if c.action is MergeAction.UPDATE]
-    )
-    asked = {*keys, *columns_checked(table, changed)}
+    asked = {*keys, *columns_asked(table, clauses)}
     program = MergeProgram(
         table=table,
         keys=keys,
