@@ -103,7 +103,7 @@ def test_one_query_into_several_tables(twins: Twins) -> None:
 
 @pytest.mark.promise("W6")
 def test_queries_within_merge(twins: Twins) -> None:
-    """Not WHEN MATCHED AND ... IN (SELECT ...) THEN UPDATE: Hive 4.0.1 loses the rows."""
+    """Not with an UPDATE among the clauses: Hive 4.0.1 loses rows then, or leaves some as they are."""
     columns = "(id int, name string, p int)"
     twins.make(*(f"CREATE TABLE {name} {columns} {ACID}" for name in ("s", "t", "u")))
     twins.same(
@@ -114,10 +114,6 @@ def test_queries_within_merge(twins: Twins) -> None:
         MERGE INTO t USING s ON t.id = s.id
             WHEN NOT MATCHED AND s.id IN (SELECT max(u.id) FROM u) THEN INSERT VALUES
             (s.id, s.name, 0);
-        MERGE INTO t USING s ON t.id = s.id
-            WHEN MATCHED AND s.id IN (SELECT u.id FROM u WHERE u.p = 9) THEN DELETE
-            WHEN MATCHED THEN UPDATE SET name = 'other'
-            WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.name, 5);
         MERGE INTO t USING s ON t.id = s.id
             WHEN MATCHED AND EXISTS (SELECT 1 FROM u WHERE u.id = t.id AND u.p = 1) THEN DELETE;
         MERGE INTO t USING s ON t.id = s.id
