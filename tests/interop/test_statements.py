@@ -103,7 +103,7 @@ def test_one_query_into_several_tables(twins: Twins) -> None:
 
 @pytest.mark.promise("W6")
 def test_queries_within_merge(twins: Twins) -> None:
-    """Not with an UPDATE among the clauses: Hive 4.0.1 loses rows then, or leaves some as they are."""
+    """Without an UPDATE beside them: then Hive 4.0.1 loses rows, or leaves some as they are."""
     columns = "(id int, name string, p int)"
     twins.make(*(f"CREATE TABLE {name} {columns} {ACID}" for name in ("s", "t", "u")))
     twins.same(
