@@ -333,6 +333,26 @@ def test_rows_that_a_table_does_not_allow_change_nothing(
         run(shop, "UPDATE customers SET spent = rand()")
 
 
+def test_a_changed_row_is_a_new_one_whichever_columns_are_assigned(
+    shop: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demands = Constraints(not_null={"spent": "nn"}, checks={"low": "spent < 5"})
+    monkeypatch.setattr(MetastoreClient, "constraints", lambda *_: demands)
+    merge = "MERGE INTO customers c USING (SELECT {} AS id) n ON c.id = n.id WHEN MATCHED THEN "
+    for text, constraint in (
+        ("UPDATE customers SET name = 'x' WHERE id = 1", "(constraint low)"),
+        ("UPDATE customers SET name = 'x' WHERE id = 3", "spent NOT NULL"),
+        (merge.format(1) + "UPDATE SET name = 'x'", "(constraint low)"),
+        (merge.format(3) + "UPDATE SET name = 'x'", "spent NOT NULL"),
+    ):
+        with pytest.raises(ConstraintViolationError) as caught:
+            run(shop, text)
+        assert constraint in str(caught.value), text
+    run(shop, "UPDATE customers SET name = 'x' WHERE id = 2")
+    run(shop, merge.format(3) + "DELETE")
+    assert customers(shop) == [CUSTOMERS[0], (2, "x", "0.00", "AT", 2)]
+
+
 def test_a_column_that_a_query_lacks_is_not_taken_from_the_statement(shop: Lab) -> None:
     with pytest.raises(UnknownColumnError, match="name"):
         run(shop, "DELETE FROM customers WHERE name IN (SELECT name FROM orders)")
