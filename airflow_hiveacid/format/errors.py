@@ -12,7 +12,9 @@
     |  |- UnknownColumnError           |- PartitionColumnUpdateError |- BucketColumnUpdateError
     |  |- TypeMismatchError            |- StructFieldsError          |- ExpressionError
     |  |- SourceUnreadableError
+    |  |- ConstraintViolationError     a new row that NOT NULL or CHECK does not allow
     |  |- StatementOrderError          statements that no one transaction can hold in this order
+    |  |- SharedTargetError            INSERTs of one FROM clause that would hide each other
     |  |- MergeCardinalityError        two source rows for one target row
     |  |- RerunRefusedError            the job was done before
     |  `- StatementChangedError        the job was done before, with another statement
@@ -294,6 +296,19 @@ class MergeCardinalityError(_TableError):
         )
 
 
+class ConstraintViolationError(_TableError):
+    """A new row that the table's NOT NULL or CHECK does not allow."""
+
+    def __init__(self, *, table: object, constraint: str, demand: str) -> None:
+        self.constraint, self.demand = constraint, demand
+        super().__init__(
+            table=table,
+            detail=f"demands {demand} (constraint {constraint}), and a new row is otherwise;"
+            " nothing was written. Leave such rows out, give them other values, or drop the"
+            " constraint",
+        )
+
+
 class StatementOrderError(InputError):
     """Statements of one transaction that its files could not tell apart, in this order."""
 
@@ -304,6 +319,18 @@ class StatementOrderError(InputError):
             " same transaction overwrites: readers take an overwrite's files for all that a"
             f" transaction has written there. Make statement {statement} a part of the overwrite's"
             " query, put it before the overwrite, or give it a transaction of its own"
+        )
+
+
+class SharedTargetError(InputError):
+    """INSERTs of one FROM clause that write the same place, which one of them overwrites."""
+
+    def __init__(self, *, table: object, statement: int, other: int) -> None:
+        self.table, self.statement, self.other = table, statement, other
+        super().__init__(
+            f"INSERTs {other} and {statement} of one FROM clause write table {table}, and one of"
+            " them overwrites it, which would remove what the other writes. Make one INSERT of"
+            " both, with UNION ALL, or name different static partitions"
         )
 
 

@@ -112,6 +112,19 @@ class Column:
     type: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constraints:
+    """What a table demands of its rows, as far as Hive enforces it; expressions are Hive's.
+
+    `defaults` are by column, `not_null` are the constraints' names by column, `checks` conditions
+    by the constraints' names.
+    """
+
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    not_null: Mapping[str, str] = field(default_factory=dict)
+    checks: Mapping[str, str] = field(default_factory=dict)
+
+
 def escape_partition_value(value: str) -> str:
     """Escape one partition value for a directory name, as Hive's FileUtils.escapePathName does.
 
@@ -179,7 +192,8 @@ class TableInfo:
     """Everything about one table that reading and writing it needs.
 
     `location` is a URI. `num_buckets` is 0 for an unbucketed table. `bucketing_version` is 1 or 2.
-    `table_id` tells it from a table that had its name before.
+    `table_id` tells it from a table that had its name before. `constraints` are asked for by who
+    writes rows.
     """
 
     ref: TableRef
@@ -194,6 +208,7 @@ class TableInfo:
     sort_columns: tuple[str, ...] = ()
     parameters: Mapping[str, str] = field(default_factory=dict)
     table_id: str = ""
+    constraints: Constraints = Constraints()
 
     @property
     def reads_originals(self) -> bool:

@@ -74,8 +74,8 @@ class ColumnMatch(enum.Enum):
 class InsertSpec:
     """INSERT INTO or INSERT OVERWRITE.
 
-    `columns` names the target columns in the source's order, and missing ones are NULL. If it is
-    empty, columns meet as `match` says: by name, and missing ones are NULL; or by position, as in
+    `columns` names the target columns in the source's order, and others may be missing. If it is
+    empty, columns meet as `match` says: by name, and some may be missing; or by position, as in
     Hive: all data columns, then the partition columns without a value, none missing.
 
     `partition` fixes partition columns (static partition); `dynamic_partition` are the others of a
@@ -83,6 +83,9 @@ class InsertSpec:
     in its order, if there is one. OVERWRITE replaces the partitions that the rows fall into; with
     a full static partition, that one even if there are no rows; in an unpartitioned table,
     everything.
+
+    Columns that get no value get their default, or NULL. `default_at` are more of those: places,
+    from 0, among the target columns in the source's order, for which the source has no column.
     """
 
     target: str
@@ -92,6 +95,7 @@ class InsertSpec:
     partition: Mapping[str, str | None] = field(default_factory=dict)
     match: ColumnMatch = ColumnMatch.NAME
     dynamic_partition: tuple[str, ...] = ()
+    default_at: tuple[int, ...] = ()
 
 
 class MergeWhen(enum.Enum):
@@ -128,13 +132,17 @@ class MergeClause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSpec:
-    """MERGE INTO target t USING source s ON the key columns are equal [AND condition]."""
+    """MERGE INTO target t USING source s ON the key columns are equal [AND condition].
+
+    `tables` says which ACID table (`db.table`) each view is that queries within the clauses ask.
+    """
 
     target: str
     source: SourceSpec
     keys: tuple[str, ...]
     clauses: tuple[MergeClause, ...]
     condition: str | None = None
+    tables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,6 +225,23 @@ StatementSpec = InsertSpec | MergeSpec | UpdateSpec | DeleteSpec | TruncateSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MultiInsertSpec:
+    """INSERTs of which each sees the tables as they were before the first of them.
+
+    `shared` are the queries that their sources have in common, by the views that these are to
+    them: each is run once, in this order. The tables that they ask are those of the sources.
+    """
+
+    inserts: tuple[InsertSpec, ...]
+    shared: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def tables(self) -> dict[str, str]:
+        """The tables that all of them read, by their views."""
+        return {v: t for one in self.inserts for v, t in (one.source.tables or {}).items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSpec:
     """Statements that are committed together or not at all.
 
@@ -224,12 +249,12 @@ class TransactionSpec:
     everybody else's changes all see the same.
     """
 
-    statements: tuple[StatementSpec, ...]
+    statements: tuple[StatementSpec | MultiInsertSpec, ...]
 
     @property
     def targets(self) -> tuple[str, ...]:
         """The tables that are written, each once, in the order of their first statements."""
-        return tuple(dict.fromkeys(statement.target for statement in self.statements))
+        return tuple(dict.fromkeys(one.target for part in self.statements for one in each(part)))
 
     @property
     def target(self) -> str:
@@ -263,6 +288,11 @@ class ProgramSpec:
     def target(self) -> str:
         """The same for people."""
         return ", ".join(self.targets)
+
+
+def each(part: StatementSpec | MultiInsertSpec) -> tuple[StatementSpec, ...]:
+    """The statements that a part of a transaction is: itself, or its INSERTs."""
+    return part.inserts if isinstance(part, MultiInsertSpec) else (part,)
 
 
 Job = StatementSpec | TransactionSpec | ProgramSpec | CompactSpec | CleanSpec
@@ -331,8 +361,14 @@ class JobSpec:
         if not isinstance(self.job, TransactionSpec):
             return _digests(self.job)
         every = {"kind": _digest(self.kind)}
-        for number, statement in enumerate(self.job.statements, start=1):
-            every |= {f"{number}.{part}": text for part, text in _digests(statement).items()}
+        number = 0
+        for part in self.job.statements:
+            if isinstance(part, MultiInsertSpec):
+                shared = [len(part.inserts), dict(part.shared)]
+                every[f"{number + 1}.shared"] = _digest(shared)
+            for one in each(part):
+                number += 1
+                every |= {f"{number}.{name}": text for name, text in _digests(one).items()}
         return every
 
     @property

@@ -205,8 +205,8 @@ class CatalogCalls:
         return count
 
     def _partition_infos(self, table: TableInfo, names: Sequence[str]) -> tuple[PartitionInfo, ...]:
-        """These partitions, by name; those of an insert-only table with how they are stored."""
-        if table.kind is TransactionalKind.INSERT_ONLY:
+        """These partitions, by name; those of plain files with how they are stored."""
+        if table.kind is not TransactionalKind.FULL_ACID:
             found = [
                 info
                 for chunk in _chunks(names, _most_definitions(table))

@@ -20,7 +20,13 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
     from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TableRef
+    from airflow_hiveacid.format.table import (
+        Constraints,
+        PartitionInfo,
+        PartitionName,
+        TableInfo,
+        TableRef,
+    )
     from airflow_hiveacid.metastore.catalog import NewTable
     from airflow_hiveacid.metastore.compaction_queue import (
         ClaimedCompaction,
@@ -57,6 +63,9 @@ class CatalogPort(Protocol):
         Raises:
             TableNotFoundError: there is no such table.
         """
+
+    def constraints(self, ref: TableRef) -> Constraints:
+        """What a table demands of its rows, as far as Hive enforces it."""
 
     def create_table(self, table: NewTable) -> TableInfo:
         """Make a table and read it back.

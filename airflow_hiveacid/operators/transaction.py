@@ -13,10 +13,10 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError
-from airflow_hiveacid.jobs.specs import CompactSpec, TransactionSpec
+from airflow_hiveacid.jobs.specs import CompactSpec, MultiInsertSpec, StatementSpec, TransactionSpec
 from airflow_hiveacid.operators.change import HiveAcidChangeOperator
 from airflow_hiveacid.operators.statement_specs import check_names, reads_of, statement_spec
 from airflow_hiveacid.plan import arguments
@@ -24,10 +24,9 @@ from airflow_hiveacid.plan import statement_arguments as parts
 from airflow_hiveacid.plan.transactions import check_order, steps_of
 from airflow_hiveacid.sql.script import read_script
 
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.specs import StatementSpec
-
 _SQL_FILE = ".sql"
+
+_Part = StatementSpec | MultiInsertSpec
 
 
 class HiveAcidTransactionOperator(HiveAcidChangeOperator):
@@ -78,7 +77,7 @@ class HiveAcidTransactionOperator(HiveAcidChangeOperator):
     def _read(self, given: object, argument: str) -> TransactionSpec:
         if not isinstance(given, list | tuple):
             raise ConfigurationError(f"{argument} must be a list, found {given!r}")
-        found: list[StatementSpec] = []
+        found: list[_Part] = []
         for at, entry in enumerate(given):
             where = f"{argument}[{at}]"
             if isinstance(entry, str):
@@ -91,8 +90,8 @@ class HiveAcidTransactionOperator(HiveAcidChangeOperator):
         check_order(steps_of(found))
         return TransactionSpec(statements=tuple(found))
 
-    def _of_text(self, sql: str, where: str) -> Sequence[StatementSpec]:
-        found: list[StatementSpec] = []
+    def _of_text(self, sql: str, where: str) -> Sequence[_Part]:
+        found: list[_Part] = []
         try:
             for statement in read_script(sql, self.database or None):
                 if isinstance(statement.job, CompactSpec):
@@ -101,7 +100,10 @@ class HiveAcidTransactionOperator(HiveAcidChangeOperator):
                         f" {statement.column}: a compaction has transactions of its own; use"
                         " HiveAcidCompactOperator"
                     )
-                found.append(statement.job)
+                if isinstance(statement.job, TransactionSpec):
+                    found.extend(statement.job.statements)  # a multi-insert
+                else:
+                    found.append(statement.job)
         except InputError as error:
             error.add_note(f"in {where}")
             raise

@@ -38,6 +38,7 @@ from airflow_hiveacid.jobs.specs import (
     SourceSpec,
     UpdateSpec,
 )
+from airflow_hiveacid.plan.constraints import value_or_default
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -48,6 +49,7 @@ _READ = frozenset({FileFormat.ORC, FileFormat.PARQUET, FileFormat.TEXT})
 _WRITTEN = frozenset({FileFormat.ORC, FileFormat.PARQUET})
 # A table's parameter by which Hive finds columns of Parquet by their places.
 _BY_PLACE = "parquet.column.index.access"
+_HANDLER = "storage_handler"
 _ALLOWED_ACTIONS: Mapping[MergeWhen, frozenset[MergeAction]] = {
     MergeWhen.MATCHED: frozenset({MergeAction.UPDATE, MergeAction.DELETE}),
     MergeWhen.NOT_MATCHED: frozenset({MergeAction.INSERT}),
@@ -92,16 +94,21 @@ def check_readable(table: TableInfo) -> None:
     """Refuse tables whose rows cannot be read.
 
     Raises:
-        NotTransactionalError, SortedTableError, UnsupportedTableError: as named.
+        SortedTableError, UnsupportedTableError: as named.
     """
-    if table.kind is not TransactionalKind.INSERT_ONLY:
+    if table.kind is TransactionalKind.FULL_ACID:
         check_changeable(table, "reading")
         return
+    if (handler := table.parameters.get(_HANDLER)) is not None:
+        raise UnsupportedTableError(
+            table=table.ref,
+            detail=f"has its rows elsewhere, behind {handler}; only Hive reads them",
+        )
     check_format(table.ref, table.storage, table.parameters)
 
 
 def check_format(table: object, storage: Storage, parameters: Mapping[str, str]) -> None:
-    """Refuse files of an insert-only table, or of one of its partitions, that cannot be read.
+    """Refuse files of a table of plain files, or of one of its partitions, that cannot be read.
 
     Args:
         table: for messages.
@@ -119,8 +126,8 @@ def check_format(table: object, storage: Storage, parameters: Mapping[str, str])
     if storage.format not in _READ:
         raise UnsupportedTableError(
             table=table,
-            detail=f"is insert-only and stored as {storage}; only ORC, Parquet and text can be read"
-            " here. Copy it into such a table with Hive",
+            detail=f"is stored as {storage}; of tables that are not full-ACID only ORC, Parquet and"
+            " text can be read here. Copy it into such a table with Hive",
         )
 
 
@@ -301,7 +308,10 @@ def _insert_assignments(table: TableInfo, clause: MergeClause, source: set[str])
                 f"MERGE into {table.ref} inserts {len(clause.values)} values, the table has"
                 f" {len(table.column_names)} columns, those of its partitions included"
             )
-        return dict(zip(table.column_names, clause.values, strict=True))
+        return {
+            name: value_or_default(table, name, value)
+            for name, value in zip(table.column_names, clause.values, strict=True)
+        }
     given = (
         {name.lower(): expression for name, expression in clause.set.items()}
         if clause.set is not None
@@ -309,7 +319,7 @@ def _insert_assignments(table: TableInfo, clause: MergeClause, source: set[str])
     )
     for name in given:
         require_column(table, name)
-    return {name: given.get(name, "NULL") for name in table.column_names}
+    return {name: value_or_default(table, name, given.get(name)) for name in table.column_names}
 
 
 def resolve_update(table: TableInfo, spec: UpdateSpec) -> Clause:
@@ -343,7 +353,7 @@ def checked_assignments(table: TableInfo, given: Mapping[str, str]) -> dict[str,
             raise PartitionColumnUpdateError(table=table.ref, column=name)
         if name in table.bucket_columns:
             raise BucketColumnUpdateError(table=table.ref, column=name)
-    return assignments
+    return {name: value_or_default(table, name, given) for name, given in assignments.items()}
 
 
 def resolve_insert(
@@ -352,7 +362,8 @@ def resolve_insert(
     """Say which expression over the source fills each column of the target.
 
     Columns in `spec.partition` get that constant; `spec.columns` names the targets of the source's
-    columns in order; without it columns meet as `spec.match` says. By name, a missing one is NULL.
+    columns in order; without it columns meet as `spec.match` says. A column that gets nothing gets
+    its default.
 
     Raises:
         UnknownColumnError: a column is named that the table does not have, or none of the source's
@@ -367,9 +378,7 @@ def resolve_insert(
             raise UnknownColumnError(
                 table=table.ref, column=name, known=tuple(sorted(partition_columns))
             )
-    targets = [c.lower() for c in (spec.columns or source_columns)]
-    if not spec.columns and spec.match is ColumnMatch.POSITION:
-        targets = _by_position(table, spec, fixed)
+    targets = _targets(table, spec, fixed, source_columns)
     if len(targets) != len(source_columns):
         raise ConfigurationError(
             f"INSERT into {table.ref} gives {len(targets)} columns,"
@@ -377,13 +386,24 @@ def resolve_insert(
         )
     given: dict[str, str] = {}
     for target, name in zip(targets, source_columns, strict=True):
-        require_column(table, target)
         if target in given or target in fixed:
             raise ConfigurationError(f"INSERT into {table.ref} gives column {target!r} twice")
         given[target] = quoted(name)
     for name, value in fixed.items():
         given[name] = "NULL" if value is None else sql_string(value)
-    return {name: given.get(name, "NULL") for name in table.column_names}
+    return {name: value_or_default(table, name, given.get(name)) for name in table.column_names}
+
+
+def _targets(
+    table: TableInfo, spec: InsertSpec, fixed: Collection[str], source_columns: Sequence[str]
+) -> list[str]:
+    """The target columns of the source's, in their order."""
+    targets = [c.lower() for c in (spec.columns or source_columns)]
+    if not spec.columns and spec.match is ColumnMatch.POSITION:
+        targets = _by_position(table, spec, fixed)
+    for name in targets:
+        require_column(table, name)
+    return [name for at, name in enumerate(targets) if at not in spec.default_at]
 
 
 def _by_position(table: TableInfo, spec: InsertSpec, fixed: Collection[str]) -> list[str]:

@@ -15,11 +15,16 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations, groupby
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.bucket_codec import MAX_STATEMENT_ID
-from airflow_hiveacid.format.errors import ConfigurationError, StatementOrderError
-from airflow_hiveacid.jobs.specs import InsertMode, InsertSpec, TruncateSpec
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    SharedTargetError,
+    StatementOrderError,
+)
+from airflow_hiveacid.jobs.specs import InsertMode, InsertSpec, MultiInsertSpec, TruncateSpec, each
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -35,12 +40,14 @@ class Step:
     """What a statement is to the others of its transaction.
 
     `partition` is the only one that it writes, in a form that is equal for equal partitions; None
-    where it may write several.
+    where it may write several. Steps of one multi-insert have its place in `together`: they are in
+    no order.
     """
 
     table: str
     replaces: bool
     partition: Hashable
+    together: int | None = None
 
 
 def check_order(steps: Sequence[Step]) -> None:
@@ -48,12 +55,14 @@ def check_order(steps: Sequence[Step]) -> None:
 
     Raises:
         StatementOrderError: a change follows an overwrite in the same place.
+        SharedTargetError: two of one multi-insert write the same place, and one overwrites it.
         ConfigurationError: there are none, or more than can be told apart.
     """
     if not 0 < len(steps) <= MOST_STATEMENTS:
         raise ConfigurationError(
             f"a transaction has 1 to {MOST_STATEMENTS} statements, found {len(steps)}"
         )
+    _check_together(steps)
     overwrites: list[tuple[int, Step]] = []
     for number, step in enumerate(steps, start=1):
         if step.replaces:
@@ -62,6 +71,16 @@ def check_order(steps: Sequence[Step]) -> None:
         for before, overwrite in overwrites:
             if _may_meet(overwrite, step):
                 raise StatementOrderError(table=step.table, statement=number, overwriting=before)
+
+
+def _check_together(steps: Sequence[Step]) -> None:
+    for together, found in groupby(steps, key=lambda step: step.together):
+        if together is None:
+            continue
+        inserts = list(enumerate(found, start=1))
+        for (other, one), (number, step) in combinations(inserts, 2):
+            if (one.replaces or step.replaces) and _may_meet(one, step):
+                raise SharedTargetError(table=step.table, statement=number, other=other)
 
 
 def _may_meet(one: Step, other: Step) -> bool:
@@ -73,18 +92,20 @@ def _may_meet(one: Step, other: Step) -> bool:
     return one.table == other.table and not are_apart
 
 
-def steps_of(statements: Sequence[StatementSpec]) -> list[Step]:
+def steps_of(statements: Sequence[StatementSpec | MultiInsertSpec]) -> list[Step]:
     """What can be said of statements before their tables are known.
 
     Where two name partitions, these may be different ones.
     """
     return [
         Step(
-            table=statement.target.lower(),
-            replaces=_replaces(statement),
-            partition=number if _names_partition(statement) else None,
+            table=one.target.lower(),
+            replaces=_replaces(one),
+            partition=(place, nth) if _names_partition(one) else None,
+            together=place if isinstance(part, MultiInsertSpec) else None,
         )
-        for number, statement in enumerate(statements)
+        for place, part in enumerate(statements)
+        for nth, one in enumerate(each(part))
     ]
 
 

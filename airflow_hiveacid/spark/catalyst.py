@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from py4j.java_gateway import JavaObject, JVMView
     from pyspark.sql.types import DataType
@@ -203,6 +203,31 @@ def comparisons(frame: DataFrame, condition: str, moment: Moment) -> Iterator[Co
                 pass
 
 
+def over_values(
+    frame: DataFrame, text: str, moment: Moment, values: Mapping[int, Column]
+) -> Column:
+    """An expression over a frame's columns, in which other values stand for them.
+
+    Args:
+        frame: it.
+        text: the expression.
+        moment: the one time.
+        values: by the position of the column for which each stands; all that it uses.
+
+    Raises:
+        AnalysisException, ParseException, NotOfOneRowError: see `resolve`.
+    """
+    seen = _Output.of(frame)
+    ((expression, _),) = _found(frame, [text], moment)
+    instead = seen.jvm.java.util.HashMap()
+    for one in _each(expression.references().toSeq()):
+        position = int(seen.columns.indexOf(one.exprId()))
+        instead.put(one, _expression_of(seen.jvm, values[position]))
+    # From below, so that what a value names is not taken for the frame's.
+    whole = expression.transformUp(seen.jvm.PythonUtils.toScalaMap(instead))
+    return Column(_columns(seen.jvm)(whole))
+
+
 def _found(
     frame: DataFrame, texts: Sequence[str], moment: Moment
 ) -> list[tuple[JavaObject, DataType]]:
@@ -257,12 +282,16 @@ def cast_in_utc(spark: SparkSession, value: Column, data_type: DataType) -> Colu
     """A cast between moments and wall-clock times as UTC has them, whatever the session's zone."""
     jvm = jvm_of(spark)
     sql = jvm.org.apache.spark.sql
-    column: JavaObject = value._jc  # noqa: SLF001 - Spark's SQL can name no zone in a cast
-    utils = sql.classic.ExpressionUtils
-    child = utils.expression(column) if isinstance(utils, JavaClass) else column.expr()
+    child = _expression_of(jvm, value)  # Spark's SQL can name no zone in a cast
     wanted = sql.types.DataType.fromJson(data_type.json())
     zone = jvm.scala.Option.apply("UTC")
     return Column(_columns(jvm)(sql.catalyst.expressions.Cast(child, wanted, zone)))
+
+
+def _expression_of(jvm: JVMView, value: Column) -> JavaObject:
+    column: JavaObject = value._jc  # noqa: SLF001 - there is no public way
+    utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
+    return utils.expression(column) if isinstance(utils, JavaClass) else column.expr()
 
 
 def rebalanced(frame: DataFrame, column: str) -> DataFrame:

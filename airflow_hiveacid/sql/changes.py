@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from airflow_hiveacid.jobs.specs import DeleteSpec, UpdateSpec
+from airflow_hiveacid.plan.constraints import DEFAULT
 from airflow_hiveacid.sql.expressions import TARGET, Names, parsed, written
 from airflow_hiveacid.sql.names import NamedTable, table_name, with_alias
 from airflow_hiveacid.sql.nodes import check_keys, check_table
@@ -110,7 +111,7 @@ def assignments_of(piece: Piece, names: Names, found: list[exp.Expr]) -> dict[st
             part.fail(f"column {column!r} is assigned twice", "assign it once")
         node = found[index] if index < len(found) else None
         value = node.expression if isinstance(node, exp.EQ) else None
-        assignments[column] = agreed(part[equal + 1 :], value, names)
+        assignments[column] = agreed_value(part[equal + 1 :], value, names)
     if len(found) != len(parts):
         piece.fail("the assignments cannot be told apart", "put parentheses around the values")
     return assignments
@@ -138,6 +139,20 @@ def agreed(piece: Piece, node: exp.Expr | None, names: Names) -> str:
     if tree != node:
         piece.fail("it is not clear where this ends", "put parentheses around it")
     return written(piece, tree, names)
+
+
+def agreed_value(piece: Piece, node: exp.Expr | None, names: Names) -> str:
+    """The same for the value of a column, which may be its default.
+
+    Raises:
+        SqlTextError: see `agreed`.
+    """
+    return DEFAULT if is_default(piece) else agreed(piece, node, names)
+
+
+def is_default(piece: Piece) -> bool:
+    """Whether it is the word DEFAULT."""
+    return [token.word for token in piece.tokens] == [DEFAULT]
 
 
 def expect_end(piece: Piece, index: int) -> None:

@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 TARGET: Final = "t"
 SOURCE: Final = "s"
 _CONSTANTS: Final = frozenset({"TRUE", "FALSE", "NULL", "CURRENT_DATE", "CURRENT_TIMESTAMP"})
-_NO_DEFAULT: Final = ("DEFAULT is not supported yet", "write the value")
+_NO_DEFAULT: Final = (
+    "DEFAULT stands for a column's whole value, and for nothing in a condition or a query",
+    "write the value",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

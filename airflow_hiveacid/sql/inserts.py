@@ -25,6 +25,7 @@ from airflow_hiveacid.sql.nodes import check_keys, check_table
 from airflow_hiveacid.sql.queries import QUERY_BEGINS, parsed_query, source_of_tree
 from airflow_hiveacid.sql.text import Piece
 from airflow_hiveacid.sql.values import values_of
+from airflow_hiveacid.sql.views import Views
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,8 +36,13 @@ _MODES: Final = {"INTO": InsertMode.APPEND, "OVERWRITE": InsertMode.OVERWRITE}
 _FORM: Final = "write INSERT INTO db.t [PARTITION (...)] [(columns)] VALUES (...) or SELECT ..."
 
 
-def insert_of(piece: Piece, database: str | None) -> InsertSpec:
+def insert_of(piece: Piece, database: str | None, views: Views | None = None) -> InsertSpec:
     """`[WITH ...] INSERT INTO | OVERWRITE [TABLE] t [PARTITION (...)] [(columns)] VALUES | query`.
+
+    Args:
+        piece: it.
+        database: where tables are whose names have no database; None if that is an error.
+        views: those of the statement that it is a part of, if it is.
 
     Raises:
         SqlTextError: it is something else, or see `queries.parsed_query`.
@@ -53,13 +59,14 @@ def insert_of(piece: Piece, database: str | None) -> InsertSpec:
     if piece.tokens[at].word == "IF":
         piece.fail("IF NOT EXISTS is not supported", "write it without", piece.tokens[at])
     tree = _checked(piece, table, columns)
+    default_at: tuple[int, ...] = ()
     _check_partition_columns(piece, columns, partition, dynamic)
     if piece.tokens[at].word == "VALUES":
         if begin:
             piece.fail("WITH is of no use to VALUES", "remove it")
-        source = values_of(piece[at + 1 :], tree, columns)
+        source, default_at = values_of(piece[at + 1 :], tree, columns)
     elif piece.tokens[at].word in QUERY_BEGINS:
-        source = _query(piece, begin, at, tree, database)
+        source = _query(piece, begin, at, tree, views or Views(database))
     else:
         piece.fail(f"{piece.tokens[at].raw!r} is not understood here", _FORM, piece.tokens[at])
     return InsertSpec(
@@ -70,6 +77,7 @@ def insert_of(piece: Piece, database: str | None) -> InsertSpec:
         partition=partition,
         match=ColumnMatch.POSITION,
         dynamic_partition=() if columns else dynamic,
+        default_at=default_at,
     )
 
 
@@ -179,7 +187,7 @@ def _checked(piece: Piece, target: NamedTable, columns: tuple[str, ...]) -> exp.
     return tree
 
 
-def _query(piece: Piece, begin: int, at: int, tree: exp.Insert, database: str | None) -> SourceSpec:
+def _query(piece: Piece, begin: int, at: int, tree: exp.Insert, views: Views) -> SourceSpec:
     """The query after the head, with the WITH clause before INSERT, if there is one."""
     tokens = (*piece.tokens[:begin], *piece.tokens[at:])
     query = Piece(piece.whole, piece.number, tokens, piece.tokens[at].start)
@@ -194,4 +202,4 @@ def _query(piece: Piece, begin: int, at: int, tree: exp.Insert, database: str | 
             piece.fail("it is not clear where WITH ends", "put it after the columns")
     if alone != tree.expression:
         query.fail("it is not clear where the query ends", "put parentheses around it")
-    return source_of_tree(query, found, database)
+    return source_of_tree(query, found, views)

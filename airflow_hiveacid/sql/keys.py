@@ -122,6 +122,8 @@ def named_columns(keys: Sequence[Key], names: Names, pieces: Sequence[Piece]) ->
     columns: dict[str, str] = {}
     for piece in pieces:
         for use in column_uses(piece, parsed(piece, names), names):
+            if use.side is None and use.inner:
+                continue  # of a table of the query that it is in
             if use.side is None:
                 piece.fail(
                     f"{use.parts[0].raw} may be a column of either table",

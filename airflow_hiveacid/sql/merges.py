@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
@@ -14,12 +14,19 @@ from airflow_hiveacid.jobs.specs import (
     MergeWhen,
     SourceSpec,
 )
-from airflow_hiveacid.sql.changes import agreed, assignments_of, expect_end
+from airflow_hiveacid.sql.changes import (
+    agreed,
+    agreed_value,
+    assignments_of,
+    expect_end,
+    is_default,
+)
 from airflow_hiveacid.sql.expressions import SOURCE, TARGET, Names, parsed, written
 from airflow_hiveacid.sql.keys import named_columns, renamed, taken_apart
 from airflow_hiveacid.sql.names import NamedTable, alias_at, column_list, table_name, with_alias
 from airflow_hiveacid.sql.nodes import check_keys, check_table
 from airflow_hiveacid.sql.queries import QUERY_BEGINS, source_of
+from airflow_hiveacid.sql.views import Views
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,6 +62,7 @@ def merge_of(piece: Piece, database: str | None) -> MergeSpec:
     _expect(piece, target.end, "USING")
     source, using, at = _source(piece, target.end + 1, database)
     _expect(piece, at, "ON")
+    of_clauses = Views(database, before=len(source.tables or {}))
     names = _names(piece, target, using)
     first = piece.find("WHEN", start=at)
     if first is None:
@@ -66,6 +74,7 @@ def merge_of(piece: Piece, database: str | None) -> MergeSpec:
         _when(part, node) for part, node in _whens(piece, first, tree.args["whens"].expressions)
     ]
     _check_reachable(clauses)
+    names = replace(names, views=of_clauses)
     said = tuple(_clause(clause, names) for clause in clauses)
     if any(key.target != key.source for key in keys):
         _check_no_star(clauses)
@@ -78,6 +87,7 @@ def merge_of(piece: Piece, database: str | None) -> MergeSpec:
         keys=tuple(key.target for key in keys),
         clauses=said,
         condition=" AND ".join(written(part, parsed(part, names), names) for part in rest) or None,
+        tables=of_clauses.tables,
     )
 
 
@@ -99,7 +109,7 @@ def _source(
         alias, after = alias_at(piece, end + 1, stops=stops)
         if alias is None:
             piece.fail("the query of USING has no name", "write one after it", piece.tokens[end])
-        return source_of(query, database), alias, after
+        return source_of(query, Views(database)), alias, after
     table = with_alias(piece, table_name(piece, database, at), stops=stops)
     return SourceSpec(table=table.full), table, table.end
 
@@ -259,7 +269,7 @@ def _insert(
     nodes = node.expressions if isinstance(node, exp.Tuple) else [node]
     if len(nodes) != len(cells):
         rest.fail("the values cannot be told apart", "put parentheses around each")
-    values = tuple(agreed(cell, one, names) for cell, one in zip(cells, nodes, strict=True))
+    values = tuple(agreed_value(cell, one, names) for cell, one in zip(cells, nodes, strict=True))
     if columns is None:
         return None, values
     if len(columns) != len(values):
@@ -299,4 +309,4 @@ def _expressions(clauses: Sequence[_When]) -> list[Piece]:
             at = clause.rest.find("VALUES")
             if at is not None:
                 found.extend(clause.rest[at + 2 : -1].split(","))
-    return found
+    return [piece for piece in found if not is_default(piece)]

@@ -96,8 +96,8 @@ def check_expression(piece: Piece, tree: exp.Expr, *, with_queries: bool) -> Non
         at = next((t for t in piece.tokens if t.word in {"SELECT", "WITH", "VALUES"}), None)
         if not with_queries:
             piece.fail(
-                "a query within an expression of this statement is not supported yet",
-                "put it into the source of a MERGE",
+                "a query within this expression is not supported",
+                "put it into a WHEN clause or the source of a MERGE, or write INSERT ... SELECT",
                 at,
             )
         if any(True for _ in node.find_all(exp.With)) or isinstance(node.parent, exp.Any | exp.All):

@@ -9,7 +9,7 @@ What Hive and Spark would answer differently is refused: see also `differences`.
 Example:
     >>> from airflow_hiveacid.sql.text import statements_of
     >>> (piece,) = statements_of("SELECT a.x FROM db.a JOIN db.b c ON a.x = c.x")
-    >>> spec = source_of(piece, None)
+    >>> spec = source_of(piece, Views(None))
     >>> spec.query
     'SELECT a.x FROM `__hiveacid_1` AS `a` JOIN `__hiveacid_2` c ON a.x = c.x'
     >>> dict(spec.tables)
@@ -79,31 +79,30 @@ def check_queries(piece: Piece, tree: exp.Expr) -> None:
             )
 
 
-def source_of(piece: Piece, database: str | None) -> SourceSpec:
+def source_of(piece: Piece, views: Views) -> SourceSpec:
     """The source that a query is.
 
     Args:
         piece: the query.
-        database: where tables are whose names have no database; None if that is an error.
+        views: those of the statement; the query's are added to them.
 
     Raises:
         SqlTextError: see `parsed_query`; or a name is none of a table.
     """
-    return source_of_tree(piece, parsed_query(piece), database)
+    return source_of_tree(piece, parsed_query(piece), views)
 
 
-def source_of_tree(piece: Piece, tree: exp.Expr, database: str | None) -> SourceSpec:
+def source_of_tree(piece: Piece, tree: exp.Expr, views: Views) -> SourceSpec:
     """The same for a query that has been parsed.
 
     Raises:
         SqlTextError: a name in it is none of a table.
     """
-    views = Views(database)
     changes = table_changes(piece, tree, views)
     tables = views.tables
-    if len(tables) == 1 and _is_whole_table(tree):
+    if len(tables) == 1 and not views.of_many and _is_whole_table(tree):
         return SourceSpec(table=next(iter(tables.values())))
-    return SourceSpec(tables=tables, query=piece.written(changes))
+    return SourceSpec(tables=tables, query=views.written(piece, changes))
 
 
 def _is_whole_table(tree: exp.Expr) -> bool:
@@ -154,7 +153,7 @@ def _check_joins(piece: Piece, select: exp.Select) -> None:
 def _check_commas(piece: Piece) -> None:
     """Refuse a comma beside JOIN: it binds less than JOIN in Spark, and as much in Hive."""
     for index, token in enumerate(piece.tokens):
-        if token.word != "FROM":
+        if token.word != "FROM" or piece.word(index - 1) == "DISTINCT":
             continue
         words = [t.word for _, t in piece[index + 1 :].outside(until=_AFTER_FROM)]
         if "," in words and "JOIN" in words:

@@ -19,6 +19,7 @@ from airflow_hiveacid.sql.changes import delete_of, update_of
 from airflow_hiveacid.sql.compactions import compaction_of
 from airflow_hiveacid.sql.inserts import insert_of
 from airflow_hiveacid.sql.merges import merge_of
+from airflow_hiveacid.sql.multi_inserts import begins_with_from, multi_insert_of
 from airflow_hiveacid.sql.text import statements_of
 from airflow_hiveacid.sql.truncates import truncate_of
 
@@ -30,16 +31,32 @@ if TYPE_CHECKING:
         DeleteSpec,
         InsertSpec,
         MergeSpec,
+        TransactionSpec,
         TruncateSpec,
         UpdateSpec,
     )
     from airflow_hiveacid.sql.text import Piece
 
-    SqlJob = InsertSpec | UpdateSpec | DeleteSpec | MergeSpec | TruncateSpec | CompactSpec
+    SqlJob = (
+        InsertSpec
+        | UpdateSpec
+        | DeleteSpec
+        | MergeSpec
+        | TruncateSpec
+        | TransactionSpec
+        | CompactSpec
+    )
+
+
+def _with(piece: Piece, database: str | None) -> SqlJob:
+    reader = multi_insert_of if begins_with_from(piece) else insert_of
+    return reader(piece, database)
+
 
 _READERS: Final[Mapping[str, Callable[[Piece, str | None], SqlJob]]] = {
     "INSERT": insert_of,
-    "WITH": insert_of,
+    "WITH": _with,
+    "FROM": multi_insert_of,
     "UPDATE": update_of,
     "DELETE": delete_of,
     "MERGE": merge_of,
@@ -48,7 +65,6 @@ _READERS: Final[Mapping[str, Callable[[Piece, str | None], SqlJob]]] = {
 }
 _REMEDIES: Final = {
     "SELECT": "a task changes rows; write INSERT INTO db.t SELECT ...",
-    "FROM": "write INSERT INTO db.t SELECT ... FROM ..., once for each table",
     "USE": "write db.table, or give the operator its argument database",
     "SET": "give settings to the operator as conf",
     "CREATE": "use HiveAcidCreateTableOperator",

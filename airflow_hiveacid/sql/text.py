@@ -77,7 +77,8 @@ class Piece:
         for token in self.tokens:
             if before is not None:
                 gap = self.whole[before.end : token.start]
-                parts.append(gap if not gap.strip() else " ")
+                is_next = before.end <= token.start and not gap.strip()
+                parts.append(gap if is_next else " ")
             parts.append(changes.get(token.start, token.raw))
             before = token
         return "".join(parts)

@@ -3,7 +3,7 @@
 Example:
     >>> from airflow_hiveacid.sql.text import statements_of
     >>> (piece,) = statements_of("INSERT INTO db.t VALUES (1, 'x'), (2, NULL)")
-    >>> values_of(piece[6:], piece.parsed(), ()).values
+    >>> values_of(piece[6:], piece.parsed(), ())[0].values
     ((1, 'x'), (2, None))
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from sqlglot import exp
 
 from airflow_hiveacid.jobs.specs import SourceSpec
-from airflow_hiveacid.sql.changes import agreed, expect_end
+from airflow_hiveacid.sql.changes import agreed, expect_end, is_default
 from airflow_hiveacid.sql.expressions import Names
 from airflow_hiveacid.sql.literals import ABSENT, Absent, constant
 from airflow_hiveacid.sql.tokens import Kind
@@ -29,13 +29,18 @@ _MOST_QUERIES: Final = 500
 _Value = str | int | float | None
 
 
-def values_of(piece: Piece, tree: exp.Insert, columns: tuple[str, ...]) -> SourceSpec:
+def values_of(
+    piece: Piece, tree: exp.Insert, columns: tuple[str, ...]
+) -> tuple[SourceSpec, tuple[int, ...]]:
     """The rows of VALUES: constants as they are; if a row holds an expression, all as a query.
 
     Args:
         piece: what follows VALUES.
         tree: the statement as sqlglot read it.
         columns: those that the statement lists, if it does.
+
+    Returns:
+        The rows, without the columns that are DEFAULT in all of them, and the places of these.
 
     Raises:
         SqlTextError: they are no rows of one length; or see `expressions.expression`.
@@ -48,26 +53,49 @@ def values_of(piece: Piece, tree: exp.Insert, columns: tuple[str, ...]) -> Sourc
     nodes = tree.expression.expressions if isinstance(tree.expression, exp.Values) else []
     if len(nodes) != len(rows):
         piece.fail("the rows cannot be told apart", "write VALUES (...), (...)")
-    plain = [_constants(column) for column in zip(*rows, strict=True)]
+    default_at = _defaults(rows)
+    given = [at for at in range(width) if at not in default_at]
+    plain = [_constants([row[at] for row in rows]) for at in given]
     known = [column for column in plain if column is not None]
-    if len(known) == width:
-        return SourceSpec(values=tuple(zip(*known, strict=True)), columns=columns)
+    if len(known) == len(given):
+        names = tuple(name for at, name in enumerate(columns) if at in given)
+        values = tuple(zip(*known, strict=True)) if known else ((),) * len(rows)
+        return SourceSpec(values=values, columns=names), default_at
     if len(rows) > _MOST_QUERIES:
         piece.fail(
             f"more than {_MOST_QUERIES} rows of which one holds an expression are too much for"
             " Spark, to which each row is a query then",
             "write constants only, or put the rows into a table",
         )
-    for column in zip(*rows, strict=True):
-        _check_alike(column)
+    for at in given:
+        _check_alike([row[at] for row in rows])
     texts = [
-        ", ".join(
-            agreed(cell, value, _NO_NAMES)
-            for cell, value in zip(cells, _cell_nodes(piece, node, width), strict=True)
+        ", ".join(agreed(cells[at], values[at], _NO_NAMES) for at in given)
+        for cells, values in (
+            (row, _cell_nodes(piece, node, width)) for row, node in zip(rows, nodes, strict=True)
         )
-        for cells, node in zip(rows, nodes, strict=True)
     ]
-    return SourceSpec(tables={}, query=" UNION ALL ".join(f"SELECT {text}" for text in texts))
+    query = " UNION ALL ".join(f"SELECT {text}" for text in texts)
+    return SourceSpec(tables={}, query=query), default_at
+
+
+def _defaults(rows: Sequence[Sequence[Piece]]) -> tuple[int, ...]:
+    """The places of columns that are DEFAULT.
+
+    Raises:
+        SqlTextError: one is in some rows only.
+    """
+    found = []
+    for at, cells in enumerate(zip(*rows, strict=True)):
+        are = [is_default(cell) for cell in cells]
+        if any(are) and not all(are):
+            cells[are.index(True)].fail(
+                "DEFAULT is in some rows of a column and not in all of them",
+                "write two statements, or the value",
+            )
+        if all(are):
+            found.append(at)
+    return tuple(found)
 
 
 def _check_alike(cells: Sequence[Piece]) -> None:

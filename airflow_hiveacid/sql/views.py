@@ -11,35 +11,89 @@ from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
+from airflow_hiveacid.plan.statements import quoted
 from airflow_hiveacid.sql.names import table_name
 from airflow_hiveacid.sql.nodes import position_of
+from airflow_hiveacid.sql.text import Piece
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.sql.text import Piece
+    from collections.abc import Iterator, Mapping
 
 _VIEW: Final = "__hiveacid_{}"
+_SHARED: Final = "__hiveacid_shared_{}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Characters of the script, from `begin` to before `end`, and what stands for them."""
+
+    begin: int
+    end: int
+    text: str
 
 
 @dataclass(slots=True)
 class Views:
     """The views of one statement. Mutable: they are numbered as they turn up.
 
-    `database` is where tables are whose names have no database; None if that is an error.
+    `database` is where tables are whose names have no database; None if that is an error. `of_many`
+    says that the statement has several queries, each of which reads such views; `shared` are the
+    queries that these have in common, by their views. `before` is how many views there are beside
+    these.
     """
 
     database: str | None
+    of_many: bool = False
+    shared: dict[str, str] = field(default_factory=dict)
+    before: int = 0
     _names: dict[str, str] = field(default_factory=dict)
+    _ctes: dict[int, str] = field(default_factory=dict)
+    _runs: list[_Run] = field(default_factory=list)
 
     def of(self, table: str) -> str:
         """The view for a table, `db.table`."""
-        return self._names.setdefault(table, _VIEW.format(len(self._names) + 1))
+        number = self.before + len(self._names) + 1
+        return self._names.setdefault(table, _VIEW.format(number))
 
     @property
     def tables(self) -> dict[str, str]:
         """The tables by their views."""
         return {view: table for table, view in self._names.items()}
+
+    def share(self, query: str) -> str:
+        """The view for a query that parts of the statement have in common."""
+        view = _SHARED.format(len(self.shared) + 1)
+        self.shared[view] = query
+        return view
+
+    def share_cte(self, begin: int, query: str) -> None:
+        """Share the query of a WITH clause, whose name stands there."""
+        self._ctes[begin] = self.share(query)
+
+    def cte(self, begin: int) -> str | None:
+        """The view for such a query; None if it is not shared."""
+        return self._ctes.get(begin)
+
+    def put(self, begin: int, end: int, text: str) -> None:
+        """Have a text written for these characters, in whatever piece they are."""
+        self._runs.append(_Run(begin, end, text))
+
+    def hides(self, position: int) -> bool:
+        """Whether something else is written for what stands there."""
+        return any(run.begin <= position < run.end for run in self._runs)
+
+    def written(self, piece: Piece, changes: Mapping[int, str]) -> str:
+        """A piece with some of its tokens replaced, as `Piece.written`, and these characters."""
+        texts = dict(changes)
+        left = []
+        for token in piece.tokens:
+            run = next((r for r in self._runs if r.begin <= token.start < r.end), None)
+            if run is not None and (token.start > run.begin or not run.text):
+                continue
+            if run is not None:
+                texts[token.start] = run.text
+            left.append(token)
+        return Piece(piece.whole, piece.number, tuple(left), piece.at).written(texts)
 
 
 def table_changes(piece: Piece, tree: exp.Expr, views: Views) -> dict[int, str]:
@@ -57,7 +111,9 @@ def table_changes(piece: Piece, tree: exp.Expr, views: Views) -> dict[int, str]:
                 "select from a table",
                 position_of(piece, node),
             )
-        if not node.args.get("db") and _is_cte(piece, node):
+        cte = None if node.args.get("db") else _cte_of(piece, node)
+        if cte is not None:
+            _of_cte(node, cte, views, changes)
             continue
         first = node.args.get("catalog") or node.args.get("db") or node.this
         begin = index_of[first.meta["start"]]
@@ -69,8 +125,16 @@ def table_changes(piece: Piece, tree: exp.Expr, views: Views) -> dict[int, str]:
     return changes
 
 
-def _is_cte(piece: Piece, table: exp.Table) -> bool:
-    """Whether a name without a database is that of a WITH clause around it.
+def _of_cte(table: exp.Table, cte: exp.CTE, views: Views, changes: dict[int, str]) -> None:
+    """Put the view of a shared query in place of its name; others keep theirs."""
+    view = views.cte(cte.args["alias"].this.meta.get("start", -1))
+    if view is not None:
+        alias = "" if table.args.get("alias") else f" AS {quoted(table.name)}"
+        changes[table.this.meta["start"]] = f"`{view}`{alias}"
+
+
+def _cte_of(piece: Piece, table: exp.Table) -> exp.CTE | None:
+    """The query of a WITH clause around it that a name without a database is; None if it is none.
 
     Raises:
         SqlTextError: it names the very clause that it is in.
@@ -81,15 +145,16 @@ def _is_cte(piece: Piece, table: exp.Table) -> bool:
         if isinstance(node, exp.CTE) and node.alias.lower() == name:
             piece.fail(f"{table.name!r} names itself", "write db.table for a table of that name")
         with_ = node.args.get("with_")
-        if with_ is not None and name in _names_before(with_, table):
-            return True
+        for cte in () if with_ is None else _seen_by(with_, table):
+            if cte.alias.lower() == name:
+                return cte
         node = node.parent
-    return False
+    return None
 
 
-def _names_before(with_: exp.With, table: exp.Table) -> Iterator[str]:
-    """The names of a WITH clause that a table within or after it can see."""
+def _seen_by(with_: exp.With, table: exp.Table) -> Iterator[exp.CTE]:
+    """The queries of a WITH clause that a table within or after it can see."""
     for cte in with_.expressions:
         if any(inner is table for inner in cte.find_all(exp.Table)):
             return
-        yield cte.alias.lower()
+        yield cte

@@ -143,6 +143,15 @@ def test_several_statements_run_in_order_each_under_a_key_of_its_own(spark: Fake
     assert context["task_state_store"][DELIVERED_KEY]["generation"] == 0
 
 
+def test_a_multi_insert_is_a_transaction_of_its_own(spark: FakeSpark) -> None:
+    text = "FROM demo.s INSERT INTO demo.t SELECT a INSERT INTO demo.u SELECT b; DELETE FROM demo.s"
+    returned = run_task(_sql(spark, text))
+    both, delete = _specs(spark)
+    assert (both.kind, both.targets, both.job_key) == ("transaction", ("demo.t", "demo.u"), KEY)
+    assert (delete.kind, delete.targets) == ("delete", ("demo.s",))
+    assert [one["kind"] for one in returned["statements"]] == ["transaction", "delete"]
+
+
 def test_a_statement_that_fails_is_the_last_that_was_submitted(spark: FakeSpark) -> None:
     spark.tell(error={"type": "TableNotFoundError", "message": "table db.t: no"}, exit_code=10)
     store = StateStore()

@@ -12,6 +12,7 @@ from airflow_hiveacid.jobs.specs import (
     InsertSpec,
     JobSpec,
     MergeSpec,
+    MultiInsertSpec,
     ProgramSpec,
     TransactionSpec,
     UpdateSpec,
@@ -80,6 +81,18 @@ def test_statements_of_both_forms_are_one_submission(spark: FakeSpark) -> None:
     assert returned["kind"] == "transaction"
     (call,) = spark.calls
     assert any(a.endswith("/spark_apps/transaction.py") for a in call["arguments"])
+
+
+def test_a_multi_insert_is_one_part_and_may_stand_among_others(spark: FakeSpark) -> None:
+    text = "FROM s INSERT INTO t SELECT a, '{{ ds }}' INSERT INTO u SELECT a; DELETE FROM s"
+    run_task(of(spark, [text, {"delete": {"table": "demo.u"}}], database="demo"))
+    spec = submitted(spark)
+    assert isinstance(spec.job, TransactionSpec)
+    both, *deletes = spec.job.statements
+    assert isinstance(both, MultiInsertSpec)
+    assert [insert.target for insert in both.inserts] == ["demo.t", "demo.u"]
+    assert deletes == [DeleteSpec(target=f"demo.{name}") for name in ("s", "u")]
+    assert spec.targets == ("demo.t", "demo.u", "demo.s")
 
 
 def test_a_sql_file_is_rendered_among_the_statements(spark: FakeSpark, tmp_path: Path) -> None:

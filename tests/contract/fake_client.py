@@ -22,6 +22,7 @@ from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import (
     UNPARTITIONED,
+    Constraints,
     PartitionInfo,
     PartitionName,
     TableInfo,
@@ -132,6 +133,10 @@ class FakeClient:
     @served
     def get_table(self, ref: TableRef) -> TableInfo:
         return self._table(ref)
+
+    @served
+    def constraints(self, ref: TableRef) -> Constraints:
+        return self.server.constraints.get(ref, Constraints())
 
     @served
     def create_table(self, table: NewTable) -> TableInfo:

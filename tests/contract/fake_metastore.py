@@ -29,7 +29,7 @@ from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
+    from airflow_hiveacid.format.table import Constraints, PartitionName, TableInfo, TableRef
     from airflow_hiveacid.metastore.clock import Clock
     from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
     from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
@@ -91,6 +91,7 @@ class FakeMetastore:
         self.guard = threading.RLock()
         self.databases: dict[str, str] = {"default": "file:/warehouse"}
         self.tables: dict[TableRef, TableInfo] = {}
+        self.constraints: dict[TableRef, Constraints] = {}
         self.partitions: dict[TableRef, dict[PartitionName, dict[str, str]]] = {}
         self.txns: dict[TxnId, Txn] = {}
         self.write_ids: dict[TableRef, dict[TxnId, WriteId]] = {}

@@ -286,7 +286,7 @@ def bucket_of(spark: SparkSession, source: DataFrame) -> dict[int, int]:
         partition_columns=(Column(name="p", type="int"),),
     )
     spec = InsertSpec(target="d.t", source=SourceSpec())
-    program = plan_insert(spark, table, spec, source)
+    program = plan_insert(table, spec, source, Moment.now(spark))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("airflow_hiveacid.spark.statements.insert._WRITER_BYTES", 1)
         frame = new_row_events(program, source).frame()
@@ -326,7 +326,7 @@ def test_a_column_of_the_source_may_have_any_name(spark: SparkSession) -> None:
     table = table_of(n="int")
     source = spark.createDataFrame([(7,)], ["a.b `c` D"])
     spec = InsertSpec(target="d.t", source=SourceSpec(), columns=("N",))
-    events = new_row_events(plan_insert(spark, table, spec, source), source)
+    events = new_row_events(plan_insert(table, spec, source, Moment.now(spark)), source)
     assert [r.row.n for r in events.frame().collect()] == [7]
 
 

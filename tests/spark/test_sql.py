@@ -8,11 +8,13 @@ import pytest
 
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
-    NotTransactionalError,
+    ConstraintViolationError,
     UnknownColumnError,
+    UnsupportedTableError,
 )
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.table import Constraints
 from airflow_hiveacid.jobs.specs import MergeAction, MergeClause, MergeWhen
+from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.sql.script import read_script
 
 if TYPE_CHECKING:
@@ -209,6 +211,148 @@ def test_queries_within_conditions_and_expressions_ask_acid_tables(shop: Lab) ->
     assert len(shop.rows("orders")) == 3
 
 
+@pytest.mark.parametrize("in_partitions", [False, True])
+def test_queries_within_the_clauses_of_a_merge_ask_acid_tables(
+    shop: Lab, in_partitions: bool
+) -> None:
+    """Also where the source would tell which partitions are touched: it is not asked then."""
+    on = "c.id = n.id AND c.day = n.day" if in_partitions else "c.id = n.id"
+    run(
+        shop,
+        f"""
+        MERGE INTO customers c USING (
+            SELECT 1 AS id, 1 AS day, 'x' AS name UNION ALL SELECT 2, 2, 'y'
+            UNION ALL SELECT 3, 1, 'z' UNION ALL SELECT 9, 5, 'n' UNION ALL SELECT 8, 6, 'm') n
+        ON {on}
+        WHEN MATCHED AND n.id IN (SELECT customer FROM orders) THEN UPDATE SET
+            name = n.name, spent = (SELECT max(o.spent) FROM orders o WHERE o.customer = c.id)
+        WHEN MATCHED AND NOT EXISTS (SELECT 1 FROM customers x WHERE x.id > c.id) THEN DELETE
+        WHEN NOT MATCHED AND n.id IN (SELECT o.customer FROM orders o) THEN INSERT VALUES
+            (n.id, n.name, NULL, 'FR', (SELECT max(x.day) + 5 FROM customers x));
+        """,
+    )
+    assert customers(shop) == [(1, "x", "2.50", "AT", 1), CUSTOMERS[1], (9, "n", None, "FR", 7)]
+
+
+DEMANDS = Constraints(
+    defaults={"name": "'none'", "spent": "1.5", "day": "9"},
+    not_null={"id": "nn"},
+    checks={"ck": "spent < 100 AND (day>0)"},
+)
+
+
+def test_columns_that_get_no_value_get_their_default(
+    shop: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MetastoreClient, "constraints", lambda *_: DEMANDS)
+    run(
+        shop,
+        """
+        INSERT INTO customers (id, country) VALUES (10, 'X'), (11, 'Y');
+        INSERT INTO customers VALUES (12, DEFAULT, 2, 'X', DEFAULT);
+        INSERT INTO customers PARTITION (country = 'Z', day) (id, day) SELECT id, 3 FROM orders
+            WHERE id = 100;
+        UPDATE customers SET name = DEFAULT, spent = NULL WHERE id = 1;
+        MERGE INTO customers c USING (SELECT 2 AS id UNION ALL SELECT 20) n ON c.id = n.id
+            WHEN MATCHED THEN UPDATE SET spent = DEFAULT
+            WHEN NOT MATCHED THEN INSERT (id, name) VALUES (n.id, DEFAULT);
+        """,
+    )
+    shop.insert("customers", [(30,)], ["id"])
+    shop.merge(
+        "customers",
+        [(31,)],
+        ["id"],
+        ["id"],
+        [MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT)],
+    )
+    assert customers(shop) == [
+        (1, "none", None, "AT", 1),
+        (2, "Bo;b", "1.50", "AT", 2),
+        (3, "C'é\n", None, "DE", 1),
+        (10, "none", "1.50", "X", 9),
+        (11, "none", "1.50", "Y", 9),
+        (12, "none", "2.00", "X", 9),
+        (20, "none", "1.50", None, 9),
+        (30, "none", "1.50", None, 9),
+        (31, "none", "1.50", None, 9),
+        (100, "none", "1.50", "Z", 3),
+    ]
+
+
+def test_rows_that_a_table_does_not_allow_change_nothing(
+    shop: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MetastoreClient, "constraints", lambda *_: DEMANDS)
+    merge = "MERGE INTO customers c USING (SELECT 1 AS id, 99 AS s) n ON c.id = n.id "
+    for text, constraint in (
+        ("INSERT INTO customers VALUES (NULL, 'x', 1, 'X', 1)", "id NOT NULL (constraint nn)"),
+        (
+            (
+                "INSERT INTO customers SELECT customer, 'x', 1, 'X', 1 FROM orders UNION ALL"
+                " SELECT NULL, 'x', 1, 'X', 1"
+            ),
+            "id NOT NULL",
+        ),
+        ("INSERT INTO customers (name) VALUES ('x')", "id NOT NULL"),
+        ("INSERT INTO customers (id, name) VALUES (DEFAULT, DEFAULT)", "id NOT NULL"),
+        ("INSERT INTO customers VALUES (5, 'x', 100, 'X', 1)", "CHECK (`spent` < 100"),
+        ("INSERT INTO customers VALUES (5, 'x', 1, 'X', 0)", "(constraint ck)"),
+        ("UPDATE customers SET spent = 200 WHERE id = 1", "(constraint ck)"),
+        ("UPDATE customers SET id = NULL", "id NOT NULL"),
+        (merge + "WHEN MATCHED THEN UPDATE SET spent = n.s + 1", "(constraint ck)"),
+        (
+            merge
+            + "WHEN MATCHED AND c.id > 1 THEN DELETE WHEN NOT MATCHED BY SOURCE THEN UPDATE SET"
+            " id = NULL",
+            "id NOT NULL",
+        ),
+        (
+            (
+                "MERGE INTO customers c USING orders n ON c.id = n.id WHEN NOT MATCHED THEN INSERT"
+                " VALUES (n.id, 'x', n.spent * 50, 'AT', 1)"
+            ),
+            "(constraint ck)",
+        ),
+    ):
+        with pytest.raises(ConstraintViolationError) as caught:
+            run(shop, text)
+        assert constraint in str(caught.value), text
+    assert customers(shop) == CUSTOMERS
+    run(shop, "INSERT INTO customers PARTITION (country = 'AT', day = 5) SELECT 50, 'x', 1")
+    shop.delete("customers", "id = 50")
+    # What no clause writes is not asked; NULL is allowed by CHECK; columns that stay count.
+    run(
+        shop,
+        merge + "WHEN MATCHED AND n.s > 99 THEN UPDATE SET spent = 1000"
+        " WHEN MATCHED THEN UPDATE SET spent = NULL",
+    )
+    run(shop, "UPDATE customers SET spent = 99 WHERE day = 2")
+    assert [row[2] for row in customers(shop)] == [None, "99.00", None]
+    with pytest.raises(UnsupportedTableError, match="what chance decides"):
+        run(shop, "UPDATE customers SET spent = rand()")
+
+
+def test_a_changed_row_is_a_new_one_whichever_columns_are_assigned(
+    shop: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demands = Constraints(not_null={"spent": "nn"}, checks={"low": "spent < 5"})
+    monkeypatch.setattr(MetastoreClient, "constraints", lambda *_: demands)
+    merge = "MERGE INTO customers c USING (SELECT {} AS id) n ON c.id = n.id WHEN MATCHED THEN "
+    for text, constraint in (
+        ("UPDATE customers SET name = 'x' WHERE id = 1", "(constraint low)"),
+        ("UPDATE customers SET name = 'x' WHERE id = 3", "spent NOT NULL"),
+        (merge.format(1) + "UPDATE SET name = 'x'", "(constraint low)"),
+        (merge.format(3) + "UPDATE SET name = 'x'", "spent NOT NULL"),
+    ):
+        with pytest.raises(ConstraintViolationError) as caught:
+            run(shop, text)
+        assert constraint in str(caught.value), text
+    run(shop, "UPDATE customers SET name = 'x' WHERE id = 2")
+    run(shop, merge.format(3) + "DELETE")
+    assert customers(shop) == [CUSTOMERS[0], (2, "x", "0.00", "AT", 2)]
+
+
 def test_a_column_that_a_query_lacks_is_not_taken_from_the_statement(shop: Lab) -> None:
     with pytest.raises(UnknownColumnError, match="name"):
         run(shop, "DELETE FROM customers WHERE name IN (SELECT name FROM orders)")
@@ -230,14 +374,6 @@ def test_what_a_condition_asks_is_locked_and_seen_at_one_moment(shop: Lab) -> No
     shop.run(statement.job, on_step=on_step)
     assert any(tables >= {"orders", "customers"} for tables in seen.values()), seen
     assert customers(shop) == CUSTOMERS[1:]
-
-
-def test_a_table_that_is_not_transactional_is_no_source_yet(shop: Lab) -> None:
-    shop.table("flat", {"a": "int"}, kind=TransactionalKind.NONE)
-    with pytest.raises(NotTransactionalError, match="flat"):
-        run(shop, "INSERT INTO t SELECT null, null, f.a FROM flat f JOIN orders o ON f.a = o.id")
-    with pytest.raises(NotTransactionalError, match="flat"):
-        run(shop, "DELETE FROM orders WHERE id IN (SELECT a FROM flat)")
 
 
 def test_a_compaction_is_asked_for_by_text(shop: Lab) -> None:

@@ -15,6 +15,8 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     MergeCardinalityError,
+    SharedTargetError,
+    SourceUnreadableError,
     StatementOrderError,
     UnknownColumnError,
     WriteConflictError,
@@ -29,17 +31,20 @@ from airflow_hiveacid.jobs.specs import (
     MergeClause,
     MergeSpec,
     MergeWhen,
+    MultiInsertSpec,
     SourceSpec,
     TransactionSpec,
     UpdateSpec,
 )
 from airflow_hiveacid.spark.writing import small_changes
+from airflow_hiveacid.sql.script import read_script
 from spark_submit import submit
 from transaction_lives import NAMES, Life, run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs import StatementSpec
     from spark_lab import Lab, Row
 
@@ -108,7 +113,9 @@ def values(*rows: Row) -> SourceSpec:
     return SourceSpec(values=tuple(rows), columns=NAMES)  # type: ignore[arg-type]
 
 
-def together(lab: Lab, *statements: StatementSpec, **options: object) -> object:
+def together(
+    lab: Lab, *statements: StatementSpec | MultiInsertSpec, **options: object
+) -> JobResult:
     return lab.run(TransactionSpec(statements=statements), **options)  # type: ignore[arg-type]
 
 
@@ -204,6 +211,70 @@ def test_nothing_is_begun_where_a_change_follows_an_overwrite_of_its_table(pair:
     assert pair.client.valid_txns().high_watermark == before
 
 
+def script(lab: Lab, text: str) -> list[StatementSpec | MultiInsertSpec]:
+    jobs = [statement.job for statement in read_script(text, lab.db)]
+    return [p for job in jobs for p in getattr(job, "statements", (job,))]
+
+
+@pytest.mark.promise("W8")
+def test_inserts_of_one_from_clause_see_the_tables_as_they_were_before_the_first(pair: Lab) -> None:
+    result = together(
+        pair,
+        inserts(pair, "t", (2, 2, 2)),
+        *script(
+            pair,
+            """
+            FROM t
+            INSERT INTO t SELECT id + 10, v, p
+            INSERT OVERWRITE TABLE u SELECT id + 100, v, p
+            INSERT INTO t SELECT id + 20, v, p WHERE id IN (SELECT max(x.id) FROM t x);
+            DELETE FROM t WHERE id = 11
+            """,
+        ),
+    )
+    assert pair.rows("t") == [(1, 1, 1), (2, 2, 2), (12, 2, 2), (22, 2, 2)]
+    assert pair.rows("u") == [(101, 1, 1), (102, 2, 2)]
+    told = [(s["kind"], s["rows"]["inserted"]) for s in result.details["statements"]]  # type: ignore[attr-defined]
+    assert told == [("insert", 1), ("insert", 2), ("insert", 2), ("insert", 1), ("delete", 0)]
+    # Alone, and each INSERT's rows are known by its statement ID (HIVE-16832).
+    together(pair, *script(pair, "FROM t INSERT INTO t SELECT id, 7, 7 INSERT INTO t SELECT *"))
+    pair.delete("t", "id > 2 OR v = 7")
+    assert pair.rows("t") == [(1, 1, 1), (1, 1, 1), (2, 2, 2), (2, 2, 2)]
+
+
+@pytest.mark.promise("W8")
+def test_what_inserts_have_in_common_is_run_once_and_at_one_time(pair: Lab) -> None:
+    together(
+        pair,
+        *script(
+            pair,
+            """
+            WITH r AS (SELECT id, cast(rand() * 1000000000 AS int) AS v FROM t)
+            FROM r JOIN (SELECT rand() AS x, id FROM r) q ON q.id = r.id
+            INSERT INTO t SELECT r.id + 10, r.v, cast(q.x * 1000000000 AS int)
+            INSERT INTO u SELECT r.id + 10, r.v, cast(q.x * 1000000000 AS int)
+            WHERE r.v IN (SELECT v FROM r);
+            FROM t INSERT INTO t SELECT 20, cast(date_format(current_timestamp, 'SSSSSS') AS int), 1
+            WHERE id = 1
+            INSERT INTO u SELECT 20, cast(date_format(current_timestamp, 'SSSSSS') AS int), 1
+            WHERE id = 1
+            """,
+        ),
+    )
+    assert [row[0] for row in pair.rows("t")] == [1, 11, 20]
+    assert pair.rows("t") == pair.rows("u")
+
+
+def test_a_wrong_query_that_inserts_share_is_found_before_anything_is_begun(pair: Lab) -> None:
+    before = pair.client.valid_txns().high_watermark
+    text = (
+        "FROM (SELECT nothing FROM t) q INSERT INTO t SELECT 1, 1, 1 INSERT INTO u SELECT 1, 1, 1"
+    )
+    with pytest.raises(SourceUnreadableError, match="nothing"):
+        together(pair, adds_one(pair, "t"), *script(pair, text))
+    assert pair.client.valid_txns().high_watermark == before
+
+
 def test_static_partitions_are_told_apart_by_what_their_values_mean(lab4: Lab) -> None:
     lab4.table("t", {"id": "bigint", "v": "int"}, partition={"p": "int"})
     lab4.insert("t", [(1, 1, 1), (2, 2, 2)], NAMES)
@@ -213,8 +284,11 @@ def test_static_partitions_are_told_apart_by_what_their_values_mean(lab4: Lab) -
         target = f"{lab4.db}.t"
         return InsertSpec(target=target, source=source, partition={"p": p}, mode=mode)
 
+    pair = (static("1", InsertMode.OVERWRITE), static("01", InsertMode.APPEND))
     with pytest.raises(StatementOrderError):
-        together(lab4, static("1", InsertMode.OVERWRITE), static("01", InsertMode.APPEND))
+        together(lab4, *pair)
+    with pytest.raises(SharedTargetError, match="INSERTs 1 and 2 of one FROM"):
+        together(lab4, MultiInsertSpec(inserts=pair[::-1]))
     together(
         lab4,
         static("1", InsertMode.OVERWRITE),

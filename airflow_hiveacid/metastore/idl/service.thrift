@@ -2,6 +2,7 @@
  * The calls. A method's name and the numbers of its arguments and faults are all that is on the wire.
  */
 include "compaction.thrift"
+include "constraints.thrift"
 include "faults.thrift"
 include "locks.thrift"
 include "places.thrift"
@@ -49,6 +50,21 @@ service Metastore {
       throws (1: faults.InvalidOperationException o1, 2: faults.MetaException o2)
   tables.AlterPartitionsResponse alter_partitions_req(1: tables.AlterPartitionsRequest req)
       throws (1: faults.InvalidOperationException o1, 2: faults.MetaException o2)
+
+  /* 3.1. */
+  constraints.NotNullConstraintsResponse get_not_null_constraints(
+      1: constraints.NotNullConstraintsRequest request)
+      throws (1: faults.MetaException o1, 2: faults.NoSuchObjectException o2)
+  constraints.DefaultConstraintsResponse get_default_constraints(
+      1: constraints.DefaultConstraintsRequest request)
+      throws (1: faults.MetaException o1, 2: faults.NoSuchObjectException o2)
+  constraints.CheckConstraintsResponse get_check_constraints(
+      1: constraints.CheckConstraintsRequest request)
+      throws (1: faults.MetaException o1, 2: faults.NoSuchObjectException o2)
+  /* 4.x. */
+  constraints.AllTableConstraintsResponse get_all_table_constraints(
+      1: constraints.AllTableConstraintsRequest request)
+      throws (1: faults.MetaException o1, 2: faults.NoSuchObjectException o2)
 
   transactions.OpenTxnsResponse open_txns(1: transactions.OpenTxnRequest rqst)
   /* On 4.x without the read-only ones. */

@@ -1,4 +1,4 @@
-"""A frame over the rows of an insert-only table, whoever has to read them.
+"""A frame over the rows of a table of plain files, insert-only or flat, whoever has to read them.
 
 Spark's own readers read the files that they read right (`plain_fit`), ours the others, and what
 ours reads is told in one line. All files of a table that are read alike are one frame, as those of
@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
-from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.format.types import CharType, VarcharType, parse_type
 from airflow_hiveacid.plan.statements import check_format, own_columns, quoted
 from airflow_hiveacid.spark.reading.arrow_scan import for_spark
@@ -66,7 +66,7 @@ class PlainPiece:
 
 @dataclass(frozen=True, kw_only=True)  # no slots: the files are kept once they are known
 class PlainRows:
-    """The files of an insert-only table as a reader sees them.
+    """The files of an insert-only or flat table as a reader sees them.
 
     `states` are those of `partitions`. Rows outside `ranges` may be left out.
     """
@@ -98,12 +98,16 @@ class PlainRows:
             for file in plain_files(
                 state,
                 storage.format,
-                with_originals=self.table.reads_originals,
+                with_originals=self.table.reads_originals or self._is_flat,
                 text=text,
                 columns=own,
             ):
                 found.append((file_number(partition, len(found)), file))
         return tuple(found)
+
+    @property
+    def _is_flat(self) -> bool:
+        return self.table.kind is TransactionalKind.NONE
 
     def rows(self, wanted: Collection[str], place: str) -> DataFrame:
         """The rows: their place, under this name, and the wanted data columns and those of ranges.

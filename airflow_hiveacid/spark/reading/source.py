@@ -110,6 +110,8 @@ def _load(spark: SparkSession, source: SourceSpec, table: DataFrame | None) -> D
             if source.values
             else source.columns
         )
+        if not names:
+            return spark.range(len(source.values)).select()  # DEFAULT stands for every column
         rows = [tuple(None if v is None else _text(v) for v in row) for row in source.values]
         return spark.createDataFrame(rows, ", ".join(f"{quoted(n)} string" for n in names))
     reader = spark.read.format(source.format or "").options(**dict(source.options))

@@ -24,6 +24,9 @@ from airflow_hiveacid.format.errors import (
     PartitionNotFoundError,
     UnknownColumnError,
 )
+from airflow_hiveacid.format.flat_state import flat_state
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import (
     PartitionInfo,
     PartitionName,
@@ -60,7 +63,7 @@ from airflow_hiveacid.storage.values.partition_values import partition_texts
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+    from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.spark.catalyst import Moment
@@ -118,10 +121,15 @@ def resolve_target(  # noqa: PLR0913 - each is a part of what is seen
 ) -> Target:
     """A table (or some of its partitions) under a snapshot. Directories are listed when needed.
 
-    What the reader's own transaction has staged counts as if it were published and committed.
+    A table without transactions has no write IDs: all its files count, as they are. What the
+    reader's own transaction has staged counts as if it were published and committed.
     """
     touched = touched or Touched()
-    write_ids, partitions = snapshot.write_ids(table.ref), touched.places(client, table)
+    partitions = touched.places(client, table)
+    if table.kind is TransactionalKind.NONE:
+        write_ids = ValidWriteIdList(table=table.ref, high_watermark=WriteId(0))
+    else:
+        write_ids = snapshot.write_ids(table.ref)
     if staged is not None:
         write_ids = write_ids.with_own(staged.write_id)
         known = {p.name for p in partitions}
@@ -164,6 +172,8 @@ class Target:
         """What the snapshot reads of each partition."""
 
         def state_of(info: PartitionInfo) -> AcidState:
+            if self.table.kind is TransactionalKind.NONE:
+                return flat_state(self._listing(info))
             return resolve(self._listing(info), self.write_ids, self.txns, self.table.kind)
 
         return tuple(each_in_threads(state_of, self.partitions))
@@ -285,7 +295,7 @@ class Target:
 
     @property
     def _is_plain(self) -> bool:
-        return self.table.kind is TransactionalKind.INSERT_ONLY
+        return self.table.kind is not TransactionalKind.FULL_ACID
 
     @property
     def _live(self) -> LiveFiles | PlainRows:

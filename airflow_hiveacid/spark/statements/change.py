@@ -32,6 +32,7 @@ from airflow_hiveacid.spark.events import (
 from airflow_hiveacid.spark.reading.target import empty_target
 from airflow_hiveacid.spark.row_sizes import bytes_of, least_bytes
 from airflow_hiveacid.spark.statements.clauses import Names, acted_on, brought, ready, scanned
+from airflow_hiveacid.spark.statements.constraints import columns_asked
 from airflow_hiveacid.spark.writing.small_changes import are_few
 from airflow_hiveacid.spark.writing.spreading import spread, writers_for
 
@@ -77,8 +78,8 @@ def plan_change(
     )
     moment = Moment.now(spark)
     (checked,) = ready(table, empty_target(spark, table).alias("t"), [(0, clause)], moment)
-    uses = checked.uses
-    needed = tuple(c.name for i, c in enumerate(table.columns) if i in uses)
+    uses, asked = checked.uses, columns_asked(table, [clause])
+    needed = tuple(c.name for i, c in enumerate(table.columns) if i in uses or c.name in asked)
     return ChangeProgram(table=table, clause=clause, needed=needed, moment=moment)
 
 

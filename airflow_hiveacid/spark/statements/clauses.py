@@ -19,6 +19,7 @@ from airflow_hiveacid.spark.checked import condition, resolved
 from airflow_hiveacid.spark.events import partition_key
 from airflow_hiveacid.spark.names import free_name
 from airflow_hiveacid.spark.reading.target import whole_rows
+from airflow_hiveacid.spark.statements.constraints import allowed
 from airflow_hiveacid.spark.statements.expressions import row_struct, stored
 from airflow_hiveacid.spark.types import struct_of
 
@@ -63,13 +64,15 @@ class Names:
 class ReadyClause:
     """A clause whose expressions have been checked and cast, over the rows of one frame.
 
-    `holds` and `values` are columns, `expressions` what they were made of.
+    `holds` and `values` are columns, `expressions` what they were made of. `written` are the values
+    of a row that is written: an error if the table does not allow it.
     """
 
     number: int
     action: MergeAction
     holds: Column
     values: Mapping[str, Column]
+    written: Mapping[str, Column]
     expressions: Sequence[Resolved]
 
     @property
@@ -81,6 +84,11 @@ class ReadyClause:
     def is_deterministic(self) -> bool:
         """Whether it says the same of a row every time."""
         return all(one.is_deterministic for one in self.expressions)
+
+    @property
+    def is_repeatable(self) -> bool:
+        """The same, and asks no query, which may say one thing now and another thing then."""
+        return self.is_deterministic and not any(one.has_subquery for one in self.expressions)
 
 
 def ready(
@@ -94,7 +102,8 @@ def ready(
     """Check numbered clauses over what they see.
 
     Raises:
-        InputError: see `expressions.resolved`, `expressions.condition`, `expressions.stored`.
+        InputError: see `expressions.resolved`, `expressions.condition`, `expressions.stored`,
+            `constraints.allowed`.
     """
     texts = [t for _, c in clauses for t in (c.condition or "true", *c.assignments.values())]
     found = iter(resolved(table, sees, texts, moment))
@@ -102,15 +111,17 @@ def ready(
     for number, clause in clauses:
         holds = next(found)
         values = {name: next(found) for name in clause.assignments}
+        given = {
+            name: stored(sees.sparkSession, table, name, value, from_text=from_text)
+            for name, value in values.items()
+        }
         result.append(
             ReadyClause(
                 number=number,
                 action=clause.action,
                 holds=condition(table, clause.condition or "true", holds),
-                values={
-                    name: stored(sees.sparkSession, table, name, value, from_text=from_text)
-                    for name, value in values.items()
-                },
+                values=given,
+                written=allowed(sees.sparkSession, table, given, values, moment),
                 expressions=(holds, *values.values()),
             )
         )
@@ -171,11 +182,11 @@ def acted_on(  # noqa: PLR0913 - which rows, what acts on them, and what becomes
     beside.extend(places)
     if not places:
         keys = [
-            (c, partition_key(table, [c.values[p.name] for p in table.partition_columns]))
+            (c, partition_key(table, [c.written[p.name] for p in table.partition_columns]))
             for c in writing
         ]
         beside.append(_of_chosen(number, keys, F.lit(None).cast("string")).alias("_partition"))
-    made = [(c, row_struct(columns, c.values)) for c in writing]
+    made = [(c, row_struct(columns, c.written)) for c in writing]
     none = F.lit(None).cast(struct_of(columns))
     return chosen.select(*beside, _of_chosen(number, made, none).alias("row"))
 

@@ -39,16 +39,18 @@ from airflow_hiveacid.spark.events import (
     with_no_old_row,
 )
 from airflow_hiveacid.spark.failures import reason_of
+from airflow_hiveacid.spark.statements.constraints import allowed
 from airflow_hiveacid.spark.statements.expressions import row_struct, stored
 from airflow_hiveacid.spark.types import struct_of
 from airflow_hiveacid.spark.writing.flat_rows import flat_rows
 from airflow_hiveacid.spark.writing.spreading import spread
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.jobs.specs import InsertSpec
+    from airflow_hiveacid.spark.catalyst import Resolved
 
 _WRITER_BYTES: Final = 256 << 20
 
@@ -69,17 +71,33 @@ class InsertProgram:
     checked: tuple[DataFrame, Mapping[str, Column]] | None = None
 
     def values(self, source: DataFrame) -> dict[str, Column]:
-        """The expressions, checked and cast.
+        """The expressions, checked and cast; errors in rows that the table does not allow.
+
+        Raises:
+            InputError: see `expressions.resolved`, `expressions.stored`, `constraints.allowed`.
+        """
+        found = self._resolved(source, self.expressions)
+        values = self._stored(source, found)
+        return allowed(source.sparkSession, self.table, values, found, self.moment)
+
+    def constants(self, source: DataFrame, names: Collection[str]) -> dict[str, Column]:
+        """Some of the values alone, of which rows are not made.
 
         Raises:
             InputError: see `expressions.resolved` and `expressions.stored`.
         """
-        found = resolved(self.table, source, list(self.expressions.values()), self.moment)
+        return self._stored(source, self._resolved(source, names))
+
+    def _resolved(self, source: DataFrame, names: Collection[str]) -> dict[str, Resolved]:
+        texts = [self.expressions[name] for name in names]
+        return dict(zip(names, resolved(self.table, source, texts, self.moment), strict=True))
+
+    def _stored(self, source: DataFrame, found: Mapping[str, Resolved]) -> dict[str, Column]:
         return {
             name: stored(
                 source.sparkSession, self.table, name, value, from_text=name in self.from_text
             )
-            for name, value in zip(self.expressions, found, strict=True)
+            for name, value in found.items()
         }
 
 
@@ -93,7 +111,7 @@ def in_order(spec: InsertSpec, source: DataFrame) -> DataFrame:
 
 
 def plan_insert(
-    spark: SparkSession, table: TableInfo, spec: InsertSpec, source: DataFrame
+    table: TableInfo, spec: InsertSpec, source: DataFrame, moment: Moment
 ) -> InsertProgram:
     """Check an INSERT against the schemas of target and source.
 
@@ -105,7 +123,7 @@ def plan_insert(
         table=table,
         expressions=resolve_insert(table, spec, source.columns),
         from_text=constants if spec.source.values is None else frozenset(table.column_names),
-        moment=Moment.now(spark),
+        moment=moment,
     )
     return replace(program, checked=(source, program.values(source)))
 
@@ -196,9 +214,8 @@ def fixed_partition(
     names = [c.name for c in table.partition_columns]
     if not names or set(fixed) != set(names):
         return None
-    constants = replace(program, expressions={name: program.expressions[name] for name in names})
     one_row = spark.range(1)
-    values = constants.values(one_row)
+    values = program.constants(one_row, names)
     try:
         (place,) = one_row.select(partition_key(table, [values[n] for n in names])).collect()
     except PySparkException as error:

@@ -41,6 +41,7 @@ from airflow_hiveacid.spark.statements.change import (
     row_changes,
 )
 from airflow_hiveacid.spark.statements.clauses import Names, acted_on, brought, ready, scanned
+from airflow_hiveacid.spark.statements.constraints import columns_asked
 from airflow_hiveacid.spark.types import exact_value
 from airflow_hiveacid.spark.writing.small_changes import are_few
 from airflow_hiveacid.spark.writing.spreading import spread, writers_for
@@ -131,16 +132,17 @@ def plan_merge(
     of_pairs = on.union(*[c.uses for c in checked[MergeWhen.MATCHED]])
     of_target = of_pairs.union(*[c.uses for c in checked[MergeWhen.NOT_MATCHED_BY_SOURCE]])
     keys = tuple(k.lower() for k in spec.keys)
+    asked = {*keys, *columns_asked(table, clauses)}
     program = MergeProgram(
         table=table,
         keys=keys,
         condition=spec.condition,
         clauses=clauses,
         needed=tuple(
-            c.name for i, c in enumerate(table.columns) if i in of_target or c.name in keys
+            c.name for i, c in enumerate(table.columns) if i in of_target or c.name in asked
         ),
         matching=tuple(c for i, c in enumerate(source.columns, width) if i in of_pairs),
-        inserts_once=not all(c.is_deterministic for c in checked[MergeWhen.NOT_MATCHED]),
+        inserts_once=not all(c.is_repeatable for c in checked[MergeWhen.NOT_MATCHED]),
         from_text=from_text,
         moment=moment,
         text_keys=frozenset(

@@ -16,11 +16,14 @@ from airflow_hiveacid.jobs.specs import (
     InsertMode,
     InsertSpec,
     MergeSpec,
+    MultiInsertSpec,
     TruncateSpec,
     UpdateSpec,
+    each,
     kind_of,
 )
 from airflow_hiveacid.plan.transactions import Step, check_order
+from airflow_hiveacid.spark.catalyst import Moment
 from airflow_hiveacid.spark.reading.access import Touched, nameable, touching
 from airflow_hiveacid.spark.reading.pruning import partitions_with
 from airflow_hiveacid.spark.reading.source import tables_of
@@ -33,6 +36,7 @@ from airflow_hiveacid.spark.statements.insert import (
 )
 from airflow_hiveacid.spark.statements.merge import merge_events, plan_merge
 from airflow_hiveacid.spark.statements.reach import is_bounded, partitions_reached
+from airflow_hiveacid.spark.writing.common import Common, common_of
 from airflow_hiveacid.spark.writing.work import Change, naming
 
 if TYPE_CHECKING:
@@ -45,17 +49,23 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.writing.context import JobContext
 
 
-def planned(job: JobContext, specs: Sequence[StatementSpec]) -> list[Change]:
+def planned(job: JobContext, specs: Sequence[StatementSpec | MultiInsertSpec]) -> list[Change]:
     """The statements of one transaction, ready to run.
 
     Raises:
         InputError: a table, column, expression or source is wrong; or no one transaction can hold
             these statements in this order. An error says of which one it is, if there are several.
     """
-    changes = []
-    for number, spec in enumerate(specs, start=1):
-        with naming(number, len(specs)):
-            changes.append(planned_one(job, spec))
+    changes: list[Change] = []
+    count = sum(len(each(spec)) for spec in specs)
+    for place, spec in enumerate(specs):
+        common = None
+        if isinstance(spec, MultiInsertSpec):
+            with naming(len(changes) + 1, count):
+                common = common_of(job, spec, place)
+        for one in each(spec):
+            with naming(len(changes) + 1, count):
+                changes.append(planned_one(job, one, common=common))
     check_order([step_of(change) for change in changes])
     return changes
 
@@ -67,18 +77,26 @@ def step_of(change: Change) -> Step:
         table=str(change.table.ref),
         replaces=DataOperation.OVERWRITE in change.operations,
         partition=None if fixed is None else fixed[0],
+        together=None if change.common is None else change.common.place,
     )
 
 
-def planned_one(job: JobContext, spec: StatementSpec, frame: DataFrame | None = None) -> Change:
+def planned_one(
+    job: JobContext,
+    spec: StatementSpec,
+    frame: DataFrame | None = None,
+    common: Common | None = None,
+) -> Change:
     """One statement; its rows come from the frame, if there is one, and else from its source.
+
+    `common` is what an INSERT has in common with others.
 
     Raises:
         InputError: a table, column, expression or source is wrong.
     """
     match spec:
         case InsertSpec():
-            return _insert(job, spec, frame)
+            return _insert(job, spec, frame, common)
         case UpdateSpec() | DeleteSpec():
             return _change(job, spec)
         case MergeSpec():
@@ -89,11 +107,14 @@ def planned_one(job: JobContext, spec: StatementSpec, frame: DataFrame | None = 
             assert_never(spec)
 
 
-def _insert(job: JobContext, spec: InsertSpec, frame: DataFrame | None) -> Change:
+def _insert(
+    job: JobContext, spec: InsertSpec, frame: DataFrame | None, common: Common | None
+) -> Change:
     """INSERT INTO or INSERT OVERWRITE a transactional table."""
-    table = job.insertable_table(spec.target)
+    table = job.with_constraints(job.insertable_table(spec.target))
     source = in_order(spec, job.source_shape(spec.source) if frame is None else frame)
-    program = plan_insert(job.spark, table, spec, source)
+    moment = Moment.now(job.spark) if common is None else common.moment
+    program = plan_insert(table, spec, source, moment)
     fixed = fixed_partition(job.spark, program, spec)
     overwrite = spec.mode is InsertMode.OVERWRITE
     return Change(
@@ -105,6 +126,7 @@ def _insert(job: JobContext, spec: InsertSpec, frame: DataFrame | None) -> Chang
         ),
         source=spec.source if frame is None else None,
         shape=source,
+        common=common,
         fixed=fixed,
         partitions=lambda: Touched(names=fixed),
     )
@@ -114,6 +136,8 @@ def _change(job: JobContext, spec: UpdateSpec | DeleteSpec) -> Change:
     """UPDATE or DELETE FROM a full-ACID table."""
     operation = DataOperation.UPDATE if isinstance(spec, UpdateSpec) else DataOperation.DELETE
     table = job.changeable_table(spec.target, operation.name)
+    if isinstance(spec, UpdateSpec):
+        table = job.with_constraints(table)
     job.show_shapes(spec.tables)
     program = plan_change(job.spark, table, spec)
     return Change(
@@ -132,11 +156,13 @@ def _merge(job: JobContext, spec: MergeSpec, frame: DataFrame | None) -> Change:
     Where the source tells which partitions can be touched, it is read and kept now, so that only
     these are locked. A caller's frame comes when the locks are in hand.
     """
-    table = job.changeable_table(spec.target, "MERGE")
+    table = job.with_constraints(job.changeable_table(spec.target, "MERGE"))
     source = job.source_shape(spec.source) if frame is None else frame
+    job.show_shapes(spec.tables)
     program = plan_merge(job.spark, table, spec, source)
     # ACID tables are read under the job's snapshot, which comes with the locks.
-    looks_ahead = frame is None and not tables_of(spec.source) and is_bounded(program)
+    asks_tables = bool(tables_of(spec.source) or spec.tables)
+    looks_ahead = frame is None and not asks_tables and is_bounded(program)
     kept = program.moment.fixed_in(source).localCheckpoint() if looks_ahead else None
 
     def reach(known: tuple[PartitionName, ...]) -> tuple[PartitionName, ...] | None:
@@ -152,6 +178,7 @@ def _merge(job: JobContext, spec: MergeSpec, frame: DataFrame | None) -> Change:
         ),
         source=spec.source if frame is None else None,
         shape=source,
+        tables=spec.tables,
         partitions=Touched if kept is None else touching(job.client, table, reach),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -76,6 +77,10 @@ class JobContext:
         table = self.client.get_table(TableRef.parse(name))
         check_insertable(table)
         return _writable(table)
+
+    def with_constraints(self, table: TableInfo) -> TableInfo:
+        """The table with what it demands of its rows: for who makes some."""
+        return dataclasses.replace(table, constraints=self.client.constraints(table.ref))
 
     def transactional_table(self, name: str) -> TableInfo:
         """The table, if it is transactional; its directories can be removed, here and now.

@@ -33,6 +33,7 @@ from airflow_hiveacid.spark.failures import typed_failures
 from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.reading.source import load_source, show
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
+from airflow_hiveacid.spark.writing.common import Common, common_frames
 from airflow_hiveacid.spark.writing.flat_files import write_flat
 from airflow_hiveacid.spark.writing.publish import (
     StagedDirectory,
@@ -74,7 +75,8 @@ class Change:
     answers the only partitions that it can touch, as they are now, where that is known; `fixed` are
     they if the statement itself names them, whatever there is. `empties` says which of those that
     there are an overwrite replaces, with rows or without; by default those that it can touch. With
-    a shape and no source, the shape is the source.
+    a shape and no source, the shape is the source. `common` is what it has in common with others,
+    all of which see the tables as the first of them does.
     """
 
     kind: str
@@ -83,6 +85,7 @@ class Change:
     make_events: MakeEvents | None
     source: SourceSpec | None = None
     shape: DataFrame | None = None
+    common: Common | None = None
     tables: Mapping[str, str] = dataclasses.field(default_factory=dict)
     partitions: Callable[[], Touched] = Touched
     fixed: tuple[PartitionName, ...] | None = None
@@ -110,6 +113,7 @@ class Work:
     def __init__(self, job: JobContext, write: Write) -> None:
         self._job, self._write = job, write
         self._results: list[StatementResult] = []
+        self._common: tuple[Common, dict[str, DataFrame]] | None = None
 
     def target(self, table: TableInfo, touched: Touched | None = None) -> Target:
         """A table as the next statement sees it."""
@@ -186,12 +190,25 @@ class Work:
         Others are as they were found when the statement was checked: to list their files and to
         find out their columns once more would cost as much again, and find other files.
         """
+        if change.common is not None and change.source is not None:
+            frames = self._common_frames(change.common)
+            return load_source(self._job.spark, change.source, frames)
         tables = self._job.source_tables(change.source)
         if not tables and change.shape is not None:
             return change.shape
         if change.source is None:
             raise TypeError("this statement has no source")
         return load_source(self._job.spark, change.source, self._frames(tables))
+
+    def _common_frames(self, common: Common) -> dict[str, DataFrame]:
+        """What statements with something in common read: made for the first, kept for the others.
+
+        Whatever earlier ones of them stage, files are looked up once.
+        """
+        if self._common is None or self._common[0] is not common:
+            tables = self._frames(self._job.tables(common.tables))
+            self._common = (common, common_frames(self._job.spark, common, tables))
+        return self._common[1]
 
     def _frames(self, tables: Mapping[str, TableInfo]) -> dict[str, DataFrame]:
         """Tables beside the target, by their views, as the next statement sees them."""

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from hive_metastore import ThriftHiveMetastore, ttypes
+from thrift.protocol import TBinaryProtocol
+from thrift.transport import TSocket, TTransport
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
@@ -11,15 +15,23 @@ from airflow_hiveacid.format.errors import (
     TableDiffersError,
     TableNotFoundError,
 )
-from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import (
+    Column,
+    Constraints,
+    FileFormat,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.metastore import catalog_calls
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.new_table import define, ensure_table
 from contract.bench import REAL_PARAMS, month
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.metastore.client import MetastoreClient
     from airflow_hiveacid.metastore.port import MetastorePort
     from contract.bench import Bench
@@ -240,3 +252,54 @@ def test_hmsclient_speaks_over_the_same_connection(bench: Bench, client: Metasto
     assert client.hms().get_database(bench.db).name == bench.db
     assert client.get_table(table.ref) == table
     client.abort_txn(txn_id)
+
+
+@pytest.mark.parametrize("bench", REAL_PARAMS, indirect=True)
+def test_what_a_table_demands_of_its_rows_is_what_hive_enforces(
+    bench: Bench, client: MetastoreClient
+) -> None:
+    """Made by an independent client, as Hive makes them; what is disabled counts for nothing."""
+    ref = bench.table("c").ref
+    assert client.constraints(ref) == Constraints()
+    names = {"catName": "hive", "table_db": ref.db, "table_name": ref.name}
+    enabled = {"enable_cstr": True, "validate_cstr": False, "rely_cstr": False}
+    disabled = enabled | {"enable_cstr": False, "rely_cstr": True}
+    column, other = {"column_name": "id", **names}, {"column_name": "name", **names}
+    with independent(client.endpoint) as hive:
+        hive.add_not_null_constraint(
+            ttypes.AddNotNullConstraintRequest(
+                [
+                    ttypes.SQLNotNullConstraint(nn_name="nn", **column, **enabled),
+                    ttypes.SQLNotNullConstraint(nn_name="off", **other, **disabled),
+                ]
+            )
+        )
+        hive.add_default_constraint(
+            ttypes.AddDefaultConstraintRequest(
+                [ttypes.SQLDefaultConstraint(dc_name="d", default_value="7", **column, **enabled)]
+            )
+        )
+        hive.add_check_constraint(
+            ttypes.AddCheckConstraintRequest(
+                [
+                    ttypes.SQLCheckConstraint(
+                        dc_name="ck", check_expression="id > 0", **column, **enabled
+                    )
+                ]
+            )
+        )
+    assert client.constraints(ref) == Constraints(
+        defaults={"id": "7"}, not_null={"id": "nn"}, checks={"ck": "id > 0"}
+    )
+
+
+@contextmanager
+def independent(endpoint: MetastoreEndpoint) -> Iterator[ThriftHiveMetastore.Client]:
+    """A client made from Hive's own IDL."""
+    host, _, port = endpoint.uris[0].removeprefix("thrift://").partition(":")
+    transport = TTransport.TBufferedTransport(TSocket.TSocket(host, int(port)))
+    transport.open()
+    try:
+        yield ThriftHiveMetastore.Client(TBinaryProtocol.TBinaryProtocol(transport))
+    finally:
+        transport.close()

@@ -40,6 +40,10 @@ STATEMENTS: Final = (
     ),
     "DELETE FROM db.t x WHERE x.a IN (SELECT b FROM db.s) AND NOT EXISTS (SELECT * FROM db.r)",
     "ALTER TABLE db.t PARTITION (a = 'x') COMPACT 'major' AND WAIT",
+    (
+        "WITH q AS (SELECT 1 a) FROM q JOIN (SELECT b FROM db.s) z ON q.a = z.b INSERT INTO db.t"
+        " SELECT q.a WHERE z.b > 1 INSERT OVERWRITE TABLE db.u PARTITION (p) SELECT *"
+    ),
 )
 
 

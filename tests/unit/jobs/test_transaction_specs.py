@@ -4,9 +4,12 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs import (
     CleanSpec,
     DeleteSpec,
+    InsertSpec,
     Job,
     JobSpec,
+    MultiInsertSpec,
     ProgramSpec,
+    SourceSpec,
     TransactionSpec,
     UpdateSpec,
 )
@@ -44,3 +47,21 @@ def test_what_differs_between_two_transactions_is_named_by_statement() -> None:
     assert differing_parts(one, other) == ("1.where",)
     fewer = spec(TransactionSpec(statements=STATEMENTS[:1])).statement
     assert "2.set" in differing_parts(one, fewer)
+
+
+def test_a_multi_insert_keeps_its_shape_and_is_numbered_by_insert() -> None:
+    inserts = tuple(
+        InsertSpec(target=t, source=SourceSpec(query="SELECT 1", tables={v: "d.s"}))
+        for t, v in (("d.t", "v1"), ("d.u", "v2"))
+    )
+    both = MultiInsertSpec(inserts=inserts, shared={"q": "SELECT rand()"})
+    whole = spec(TransactionSpec(statements=(both, STATEMENTS[0])))
+    assert JobSpec.parse(whole.dump()) == whole
+    assert (whole.targets, both.tables) == (("d.t", "d.u"), {"v1": "d.s", "v2": "d.s"})
+    other = MultiInsertSpec(inserts=inserts, shared={"q": "SELECT 1"})
+    parts = spec(TransactionSpec(statements=(other, STATEMENTS[0]))).statement
+    assert differing_parts(whole.statement, parts) == ("1.shared",)
+    # Apart, each would see what the other one has done.
+    apart = spec(TransactionSpec(statements=(*inserts, STATEMENTS[0]))).statement
+    assert differing_parts(whole.statement, apart) == ("1.shared",)
+    assert "3.where" in apart

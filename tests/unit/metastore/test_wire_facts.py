@@ -16,6 +16,7 @@ from thrift.Thrift import TType
 
 import airflow_hiveacid.metastore
 from airflow_hiveacid.metastore.gen.compaction import ttypes as compaction
+from airflow_hiveacid.metastore.gen.constraints import ttypes as constraints
 from airflow_hiveacid.metastore.gen.faults import ttypes as faults
 from airflow_hiveacid.metastore.gen.locks import ttypes as locks
 from airflow_hiveacid.metastore.gen.places import ttypes as places
@@ -66,7 +67,7 @@ _COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 _STRUCT: Final = re.compile(r"(?:struct|exception) (\w+) \{(.*?)\}", re.DOTALL)
 _FIELD: Final = re.compile(r"(\d+): .*?(\w+)(?: = \w+)?\n")
 _METHOD: Final = re.compile(r"^  \S.*? (\w+)\(", re.MULTILINE)
-_MODULES: Final = (compaction, faults, locks, places, tables, transactions)
+_MODULES: Final = (compaction, constraints, faults, locks, places, tables, transactions)
 
 
 def _is_struct(candidate: object) -> bool:

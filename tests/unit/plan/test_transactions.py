@@ -2,11 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.errors import ConfigurationError, StatementOrderError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    SharedTargetError,
+    StatementOrderError,
+)
 from airflow_hiveacid.jobs.specs import (
     DeleteSpec,
     InsertMode,
     InsertSpec,
+    MultiInsertSpec,
     SourceSpec,
     StatementSpec,
     TruncateSpec,
@@ -19,7 +24,7 @@ CHANGE = Step(table="d.t", replaces=False, partition=None)
 OTHER = Step(table="d.u", replaces=False, partition=None)
 
 
-def insert(table: str, mode: InsertMode = InsertMode.APPEND, **partition: str) -> StatementSpec:
+def insert(table: str, mode: InsertMode = InsertMode.APPEND, **partition: str) -> InsertSpec:
     return InsertSpec(target=table, source=SourceSpec(), mode=mode, partition=partition)
 
 
@@ -89,3 +94,28 @@ def test_before_tables_are_known_only_what_is_certain_is_refused() -> None:
     for statement in later:
         with pytest.raises(StatementOrderError):
             check_order(steps_of([insert("d.t", overwrite, p="1"), statement]))
+
+
+def test_inserts_of_one_from_clause_are_in_no_order() -> None:
+    """So an overwrite replaces what stands before it as little as what stands behind it."""
+    over, append = insert("d.t", InsertMode.OVERWRITE), insert("D.T")
+    for pair in ((over, append), (append, over), (over, over)):
+        with pytest.raises(SharedTargetError, match="INSERTs 1 and 3 of one FROM clause"):
+            check_order(
+                steps_of([append, MultiInsertSpec(inserts=(pair[0], insert("d.u"), pair[1]))])
+            )
+    check_order(steps_of([MultiInsertSpec(inserts=(append, append, insert("d.u")))]))
+    # Those of another FROM clause come after these.
+    check_order(steps_of([MultiInsertSpec(inserts=(one,)) for one in (append, over)]))
+    check_order(steps_of([MultiInsertSpec(inserts=(append, append)), over]))
+
+
+def test_different_static_partitions_of_one_from_clause_are_apart() -> None:
+    over = insert("d.t", InsertMode.OVERWRITE, p="1")
+    check_order(steps_of([MultiInsertSpec(inserts=(over, insert("d.t", p="2")))]))
+    steps = [
+        Step(table="d.t", replaces=replaces, partition="p=1", together=0)
+        for replaces in (False, True)
+    ]
+    with pytest.raises(SharedTargetError):
+        check_order(steps)

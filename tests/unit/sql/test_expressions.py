@@ -106,8 +106,8 @@ def test_swapped_names_are_swapped_at_once() -> None:
 @pytest.mark.parametrize(
     ("text", "column", "problem"),
     [
-        ("a = DEFAULT", 5, "DEFAULT is not supported"),
-        ("DEFAULT", 1, "DEFAULT is not supported"),
+        ("a = DEFAULT", 5, "DEFAULT stands for"),
+        ("DEFAULT", 1, "DEFAULT stands for"),
         ("c.* = 1", 1, "a star stands for no single value"),
         ("a IN (SELECT b FROM db.x)", 7, "a query within"),
         ("a = (SELECT max(b) FROM db.x)", 6, "a query within"),

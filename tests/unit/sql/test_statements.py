@@ -87,6 +87,22 @@ INSERTS: list[tuple[str, InsertSpec]] = [
         inserted(values(("1.5", "1.00", 1.5, 1), ("2.0", None, "x", 2), (None, "0.05", 3, 3))),
     ),
     (
+        "INSERT INTO db.t VALUES (1, DEFAULT, 'x'), (2, default, 'y')",
+        inserted(values((1, "x"), (2, "y")), default_at=(1,)),
+    ),
+    (
+        "INSERT INTO db.t (a, b, c) VALUES (DEFAULT, 1, DEFAULT)",
+        inserted(values((1,), columns=("b",)), columns=("a", "b", "c"), default_at=(0, 2)),
+    ),
+    (
+        "INSERT INTO db.t VALUES (DEFAULT, default), (DEFAULT, DEFAULT)",
+        inserted(values((), ()), default_at=(0, 1)),
+    ),
+    (
+        "INSERT INTO db.t VALUES (DEFAULT, upper('x'))",
+        inserted(query("SELECT upper('x')"), default_at=(0,)),
+    ),
+    (
         "INSERT INTO db.t VALUES (1, 'x'), (2, upper('y')), (3, NULL)",
         inserted(query("SELECT 1, 'x' UNION ALL SELECT 2, upper('y') UNION ALL SELECT 3, NULL")),
     ),
@@ -212,6 +228,17 @@ INSERTS: list[tuple[str, InsertSpec]] = [
         ),
     ),
     (
+        "INSERT INTO db.t SELECT s.a IS DISTINCT FROM r.a, 1 FROM db.s JOIN db.r ON s.b = r.b",
+        inserted(
+            query(
+                "SELECT s.a IS DISTINCT FROM r.a, 1 FROM `__hiveacid_1` AS `s`"
+                " JOIN `__hiveacid_2` AS `r` ON s.b = r.b",
+                _1="db.s",
+                _2="db.r",
+            )
+        ),
+    ),
+    (
         "INSERT INTO db.t SELECT a FROM db.s CROSS JOIN db.r",
         inserted(
             query(
@@ -289,6 +316,10 @@ CHANGES: list[tuple[str, UpdateSpec | DeleteSpec | CompactSpec]] = [
         ),
     ),
     ("UPDATE db.t SET a = 1", UpdateSpec(target="db.t", set={"a": "1"})),
+    (
+        "UPDATE db.t SET a = default, b = `DEFAULT`",
+        UpdateSpec(target="db.t", set={"a": "DEFAULT", "b": "`DEFAULT`"}),
+    ),
     ("UPDATE db.t SET `B``c` = 1", UpdateSpec(target="db.t", set={"b`c": "1"})),
     (
         "UPDATE db.t SET A = b, `b c` = concat(a, ', WHERE'), d = NULL WHERE a IN (1, 2) AND b = 3",
@@ -423,6 +454,65 @@ MERGES: list[tuple[str, MergeSpec]] = [
             clauses=(clause("matched", "delete"),),
         ),
     ),
+    (
+        (
+            "MERGE INTO db.t USING (SELECT s.* FROM db.s) b ON t.id = b.id"
+            " WHEN MATCHED AND b.x IN (SELECT y FROM db.s WHERE t.z = s.z) THEN DELETE"
+            " WHEN NOT MATCHED AND NOT EXISTS (SELECT 1 FROM db.t q WHERE q.v = b.v) THEN INSERT *"
+        ),
+        MergeSpec(
+            target="db.t",
+            source=query("SELECT s.* FROM `__hiveacid_1` AS `s`", _1="db.s"),
+            keys=("id",),
+            clauses=(
+                clause(
+                    "matched",
+                    "delete",
+                    "s.x IN (SELECT `s`.y FROM `__hiveacid_2` AS `s` WHERE t.z = s.z)",
+                ),
+                clause(
+                    "not_matched",
+                    "insert",
+                    "NOT EXISTS (SELECT 1 FROM `__hiveacid_3` q WHERE q.v = s.v)",
+                ),
+            ),
+            tables={"__hiveacid_2": "db.s", "__hiveacid_3": "db.t"},
+        ),
+    ),
+    (
+        KEYS_DIFFER + "WHEN MATCHED THEN UPDATE SET a = DEFAULT"
+        " WHEN NOT MATCHED THEN INSERT VALUES (b.cid, DEFAULT)",
+        MergeSpec(
+            target="db.t",
+            source=SourceSpec(
+                table="db.s", query="SELECT `cid` AS `cid`, `cid` AS `id` FROM source"
+            ),
+            keys=("id",),
+            clauses=(
+                clause("matched", "update", set={"a": "DEFAULT"}),
+                clause("not_matched", "insert", values=("s.`cid`", "DEFAULT")),
+            ),
+        ),
+    ),
+    (
+        KEYS_DIFFER + "WHEN MATCHED AND b.v IN (SELECT max(y) FROM db.o o WHERE o.z = b.z)"
+        " THEN DELETE",
+        MergeSpec(
+            target="db.t",
+            source=SourceSpec(
+                table="db.s", query="SELECT `v` AS `v`, `z` AS `z`, `cid` AS `id` FROM source"
+            ),
+            keys=("id",),
+            clauses=(
+                clause(
+                    "matched",
+                    "delete",
+                    "s.`v` IN (SELECT max(`o`.y) FROM `__hiveacid_1` o WHERE o.z = s.`z`)",
+                ),
+            ),
+            tables={"__hiveacid_1": "db.o"},
+        ),
+    ),
 ]
 
 
@@ -497,7 +587,6 @@ ERRORS: list[tuple[str, int, str]] = [
     # other statements
     ("SELECT 1", 1, "'SELECT' are not supported; a task changes rows"),
     ("CREATE TABLE db.t (a int)", 1, "HiveAcidCreateTableOperator"),
-    ("FROM db.s INSERT INTO db.t SELECT a", 1, "once for each table"),
     ("USE db", 1, "database"),
     ("SET a = b", 1, "conf"),
     ("'x'", 1, "not supported"),
@@ -553,7 +642,8 @@ ERRORS: list[tuple[str, int, str]] = [
     ("UPDATE db.t SET x.a = 1", 17, "a column of the target"),
     ("UPDATE db.t x SET t.a = 1", 19, "a column of the target"),
     ("UPDATE db.t SET (a, b) = (1, 2)", 17, "no column"),
-    ("UPDATE db.t SET a = DEFAULT", 21, "DEFAULT is not supported"),
+    ("UPDATE db.t SET a = upper(DEFAULT)", 27, "DEFAULT stands for"),
+    ("UPDATE db.t SET a = 1 WHERE b = DEFAULT", 33, "DEFAULT stands for"),
     ("UPDATE db.t SET a = 1 FROM db.s WHERE t.a = s.a", 28, "FROM in UPDATE"),
     ("UPDATE db.t SET a = 1 WHERE b = 2 LIMIT 1", 41, "LIMIT in UPDATE"),
     ("UPDATE db.t JOIN db.s ON t.a = s.a SET a = 1", 18, "SET is missing"),
@@ -569,7 +659,7 @@ ERRORS: list[tuple[str, int, str]] = [
     ("INSERT INTO db.t (a, b) VALUES (1)", 32, "1 values, not 2"),
     ("INSERT INTO db.t (a, A) VALUES (1, 2)", 22, "named twice"),
     ("INSERT INTO db.t (a.b) VALUES (1)", 19, "no column of the table"),
-    ("INSERT INTO db.t VALUES (DEFAULT)", 26, "DEFAULT is not supported"),
+    ("INSERT INTO db.t VALUES (1, DEFAULT), (2, 3)", 29, "in some rows of a column"),
     ("INSERT INTO db.t VALUES (a)", 26, "no row here whose column"),
     ("INSERT INTO db.t VALUES (upper('x'), 1, 3), ('y', NULL, '02')", 57, "write all of them as"),
     ("INSERT INTO db.t VALUES (1) LIMIT 1", 29, "LIMIT"),
@@ -673,7 +763,7 @@ ERRORS: list[tuple[str, int, str]] = [
     ),
     (MERGE + "WHEN MATCHED THEN UPDATE SET a = 1, a = 2", 79, "assigned twice"),
     (MERGE + "WHEN MATCHED THEN UPDATE SET s.a = 1", 72, "a column of the target"),
-    (MERGE + "WHEN MATCHED THEN UPDATE SET a = DEFAULT", 76, "DEFAULT is not supported"),
+    (MERGE + "WHEN MATCHED AND t.a = DEFAULT THEN DELETE", 66, "DEFAULT stands for"),
     (MERGE + "WHEN MATCHED THEN UPDATE a = 1", 68, "cannot be read"),
     (MERGE + "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET *", 82, "no source row"),
     (MERGE + "WHEN NOT MATCHED THEN INSERT (a, b) VALUES (1)", 72, "2 columns get 1 values"),

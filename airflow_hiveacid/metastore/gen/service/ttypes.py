@@ -12,6 +12,7 @@ from thrift.TRecursive import fix_spec
 
 import sys
 import airflow_hiveacid.metastore.gen.compaction.ttypes
+import airflow_hiveacid.metastore.gen.constraints.ttypes
 import airflow_hiveacid.metastore.gen.faults.ttypes
 import airflow_hiveacid.metastore.gen.locks.ttypes
 import airflow_hiveacid.metastore.gen.places.ttypes

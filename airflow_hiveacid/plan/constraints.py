@@ -1,0 +1,232 @@
+"""What a table's DEFAULT and CHECK constraints say, as Spark SQL.
+
+The metastore has them as texts in Hive's dialect. Only what means one thing in both is read:
+constants and the current time as defaults; comparisons of columns and constants as checks. The rest
+is refused by name, as the SQL of statements is.
+
+Example:
+    >>> from airflow_hiveacid.format.table import Column, Constraints, TableInfo, TableRef
+    >>> t = TableInfo(
+    ...     ref=TableRef("d", "t"),
+    ...     location="/d/t",
+    ...     columns=(Column(name="a", type="int"), Column(name="b", type="date")),
+    ...     constraints=Constraints(defaults={"b": "'2020-01-01'"}, checks={"c": "a>0 and a<9"}),
+    ... )
+    >>> value_or_default(t, "b", None), value_or_default(t, "a", "DEFAULT")
+    ("CAST('2020-01-01' AS date)", 'NULL')
+    >>> [(check.text, check.columns) for check in checks_of(t)]
+    [('`a` > 0 AND `a` < 9', frozenset({'a'}))]
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from airflow_hiveacid.format.errors import UnsupportedTableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from airflow_hiveacid.format.table import TableInfo
+
+DEFAULT: Final = "DEFAULT"
+"""What stands in a statement for a column's default."""
+
+_TOKEN: Final = re.compile(
+    r"""\s*(?: (?P<string>'[^'\\]*'|"[^"\\]*") (?!['"])
+    | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:BD|[LSYD])?)(?![\w.])
+    | (?P<name>[A-Za-z_]\w*) | (?P<quoted>`[^`]+`)
+    | (?P<symbol><=>|<=|>=|<>|!=|==|[=<>+\-*(),]) )""",
+    re.VERBOSE,
+)
+_LITERALS: Final = frozenset({"NULL", "TRUE", "FALSE"})
+_NOW: Final = (["CURRENT_DATE"], ["CURRENT_TIMESTAMP"])
+_TIMES: Final = (["DATE"], ["TIMESTAMP"])
+_TEXTS: Final = ("string", "char", "varchar")
+_COMPARISONS: Final = frozenset({"=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">="})
+_WORDS: Final = frozenset({"IS", "IN", "LIKE", "BETWEEN"})
+_AS_DOUBLE: Final = "float"
+_ADDING: Final = frozenset({"+", "-", "*"})
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+
+    @property
+    def word(self) -> str:
+        """Its text in upper case; empty if it is a constant or a quoted name."""
+        return self.text.upper() if self.kind in {"name", "symbol"} else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A CHECK constraint: a condition over the table's columns, of which it names some."""
+
+    name: str
+    text: str
+    columns: frozenset[str]
+
+
+def value_or_default(table: TableInfo, column: str, given: str | None) -> str:
+    """What a statement gives to a column: an expression, or the column's default, or NULL.
+
+    Args:
+        table: the table.
+        column: its name.
+        given: the expression; None if the statement leaves the column out.
+
+    Raises:
+        UnsupportedTableError: the default is none that is read here.
+    """
+    if given is not None and given != DEFAULT:
+        return given
+    text = table.constraints.defaults.get(column)
+    if text is None:
+        return "NULL"
+    tokens = _tokens(text)
+    if tokens is None or not _is_constant(tokens):
+        raise UnsupportedTableError(
+            table=table.ref,
+            detail=f"has the default {text} for column {column}, which only Hive can evaluate; give"
+            " the column a value",
+        )
+    return _cast(table, column, " ".join(token.text for token in tokens), tokens)
+
+
+def _cast(table: TableInfo, column: str, text: str, tokens: Sequence[_Token]) -> str:
+    """A text as the value of a column of another type, as Hive casts it where it is written."""
+    columns = (*table.columns, *table.partition_columns)
+    (wanted,) = [c.type for c in columns if c.name == column]
+    is_text = len(tokens) == 1 and tokens[0].kind == "string"
+    return f"CAST({text} AS {wanted})" if is_text and not wanted.startswith(_TEXTS) else text
+
+
+def _is_constant(tokens: Sequence[_Token]) -> bool:
+    words = [token.word for token in tokens]
+    kinds = [token.kind for token in tokens]
+    if words[:2] == ["CAST", "("] and words[-1:] == [")"] and "AS" in words:
+        at = len(words) - 1 - words[::-1].index("AS")
+        return kinds[at + 1 : at + 2] == ["name"] and _is_constant(tokens[2:at])
+    if words[:1] == ["("] and words[-1:] == [")"]:
+        return _is_constant(tokens[1:-1])
+    is_signed = words[:1] in (["-"], ["+"]) and kinds[1:] == ["number"]
+    is_time = words[:1] in _TIMES and kinds[1:] == ["string"]
+    is_now = words[:1] in _NOW and words[1:] in ([], ["(", ")"])
+    is_alone = len(tokens) == 1 and (kinds[0] in {"string", "number"} or words[0] in _LITERALS)
+    return is_signed or is_time or is_now or is_alone
+
+
+def checks_of(table: TableInfo) -> tuple[Check, ...]:
+    """The CHECK constraints of a table.
+
+    Raises:
+        UnsupportedTableError: one is none that is read here.
+    """
+    return tuple(_check(table, name, text) for name, text in table.constraints.checks.items())
+
+
+def _check(table: TableInfo, name: str, text: str) -> Check:
+    tokens = _tokens(text)
+    parts = None if tokens is None else _over_columns(table, tokens)
+    if tokens is None or parts is None or not _is_plain(tokens):
+        raise UnsupportedTableError(
+            table=table.ref,
+            detail=f"has the constraint {name} CHECK ({text}), which only Hive can evaluate; write"
+            " with Hive, or drop the constraint",
+        )
+    columns = frozenset(part[1:-1] for part in parts if part.startswith("`"))
+    for column in (*table.columns, *table.partition_columns):
+        if column.name in columns and column.type == _AS_DOUBLE:
+            raise UnsupportedTableError(
+                table=table.ref,
+                detail=f"has the constraint {name} CHECK ({text}), and {column.name} is a float,"
+                " which Spark compares as a double; write with Hive, or drop the constraint",
+            )
+    return Check(name=name, text=" ".join(parts), columns=columns)
+
+
+def _over_columns(table: TableInfo, tokens: Sequence[_Token]) -> list[str] | None:
+    """What is written for each token; None if one is neither known nor a column."""
+    known = {"AND", "OR", "NOT", *_LITERALS, *_WORDS}
+    found = []
+    for token in tokens:
+        if token.word in known:
+            found.append(token.word)
+        elif token.kind in {"name", "quoted"}:
+            name = token.text.strip("`").lower()
+            if name not in table.column_names:
+                return None
+            found.append(f"`{name}`")
+        else:
+            found.append(token.text)
+    return found
+
+
+def _is_plain(tokens: Sequence[_Token]) -> bool:
+    """Whether Hive and Spark bind its operators alike, whatever their order of precedence."""
+    levels = [_Level()]
+    for index, token in enumerate(tokens):
+        before = tokens[index - 1] if index else None
+        match token.word:
+            case "(" if before is not None and before.kind != "symbol" and not _opens(before):
+                return False  # a function
+            case "(":
+                levels.append(_Level(is_list=before is not None and before.word == "IN"))
+            case ")" if len(levels) == 1:
+                return False
+            case ")":
+                levels.pop()
+            case word if not levels[-1].takes(word):
+                return False
+            case _:
+                pass
+    return len(levels) == 1
+
+
+@dataclass(slots=True)
+class _Level:
+    """What stands on one level of parentheses since AND or OR. Mutable: it is a walk."""
+
+    is_list: bool = False
+    comparison: str = ""
+    has_arithmetic: bool = False
+    in_between: bool = False
+
+    def takes(self, word: str) -> bool:
+        """Whether it is sure what a word binds; empty for a name or a constant."""
+        if word == "AND" and self.in_between:
+            self.in_between = False
+        elif word in {"AND", "OR"}:
+            self.comparison, self.has_arithmetic = "", False
+        elif word in _COMPARISONS | _WORDS:
+            if self.comparison or (word == "IS" and self.has_arithmetic):
+                return False
+            self.comparison, self.in_between = word, word == "BETWEEN"
+        elif word in _ADDING:
+            self.has_arithmetic = True
+        return word != "," or self.is_list
+
+
+def _opens(token: _Token) -> bool:
+    """Whether a parenthesis after this word is no call."""
+    return token.word in {"AND", "OR", "NOT", "IN", "BETWEEN"}
+
+
+def _tokens(text: str) -> list[_Token] | None:
+    """The tokens of a text; None if it holds others than are understood here."""
+    found = list(_scanned(text))
+    return found if found and all(token.kind for token in found) else None
+
+
+def _scanned(text: str) -> Iterator[_Token]:
+    at, rest = 0, text.rstrip()
+    while at < len(rest):
+        match = _TOKEN.match(rest, at)
+        if match is None:
+            yield _Token("", rest[at:])
+            return
+        yield _Token(str(match.lastgroup), match[str(match.lastgroup)])
+        at = match.end()

@@ -1,0 +1,225 @@
+"""FROM ... INSERT ... INSERT ...: several INSERTs of the rows of one FROM clause.
+
+Each INSERT is read as the statement that it would be alone: the tokens of WITH and FROM are put
+where they stand in one. So everything that is known of an INSERT is known of these, too. Queries
+that they have in common, those of WITH and those in FROM, are shared: run once, whatever they say.
+
+Example:
+    >>> from airflow_hiveacid.sql.text import statements_of
+    >>> (piece,) = statements_of(
+    ...     "FROM (SELECT a, b FROM db.s) q INSERT INTO db.t SELECT q.a WHERE q.b > 0"
+    ...     " INSERT INTO db.u SELECT q.b"
+    ... )
+    >>> (spec,) = multi_insert_of(piece, None).statements
+    >>> [(insert.target, insert.source.query) for insert in spec.inserts]
+    [('db.t', 'SELECT q.a FROM `__hiveacid_shared_1` q WHERE q.b > 0'), \
+('db.u', 'SELECT q.b FROM `__hiveacid_shared_1` q')]
+    >>> dict(spec.shared)
+    {'__hiveacid_shared_1': 'SELECT a, b FROM `__hiveacid_1` AS `s`'}
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sqlglot import exp
+
+from airflow_hiveacid.format.errors import SharedTargetError
+from airflow_hiveacid.jobs.specs import MultiInsertSpec, TransactionSpec
+from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.plan.transactions import check_order, steps_of
+from airflow_hiveacid.sql.inserts import insert_of
+from airflow_hiveacid.sql.queries import QUERY_BEGINS, parsed_query
+from airflow_hiveacid.sql.text import Piece
+from airflow_hiveacid.sql.views import Views, table_changes
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.specs import InsertSpec
+
+_FORM: Final = "write FROM db.s INSERT INTO db.t SELECT ... [WHERE ...] INSERT INTO db.u SELECT ..."
+_AFTER_COLUMNS: Final = (
+    "LATERAL",
+    "WHERE",
+    "GROUP BY",
+    "HAVING",
+    "WINDOW",
+    "ORDER BY",
+    "SORT BY",
+    "CLUSTER BY",
+    "DISTRIBUTE BY",
+    "LIMIT",
+    "OFFSET",
+)
+_OPERATIONS: Final = ("UNION", "EXCEPT", "INTERSECT", "MINUS")
+_OF_CHANCE: Final = frozenset(
+    {"RAND", "RANDN", "RANDOM", "SHUFFLE", "UUID", "REFLECT", "REFLECT2", "JAVA_METHOD"}
+    | {"MONOTONICALLY_INCREASING_ID", "SPARK_PARTITION_ID"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cut:
+    """A statement, cut: `inserts` are its parts, each with the index in it at which FROM belongs.
+
+    `with_` is empty if there is no WITH.
+    """
+
+    with_: Piece
+    from_: Piece
+    inserts: tuple[tuple[Piece, int], ...]
+
+    def alone(self, part: Piece, at: int) -> Piece:
+        """An INSERT as it would be alone."""
+        tokens = (
+            *self.with_.tokens,
+            *part.tokens[:at],
+            *self.from_.tokens,
+            *part.tokens[at:],
+        )
+        return Piece(part.whole, part.number, tokens, part.at)
+
+    def query(self, part: Piece, at: int) -> Piece:
+        """The query of an INSERT, as it would be alone."""
+        begin = part.find("SELECT") or 0
+        return self.alone(part[begin:], at - begin)
+
+
+def begins_with_from(piece: Piece) -> bool:
+    """Whether a statement that begins with WITH or FROM is one of these."""
+    at = piece.find("FROM", "INSERT")
+    return at is not None and piece.word(at) == "FROM"
+
+
+def multi_insert_of(piece: Piece, database: str | None) -> InsertSpec | TransactionSpec:
+    """`[WITH ...] FROM source INSERT ... SELECT ... INSERT ... SELECT ...`.
+
+    One INSERT alone is that INSERT.
+
+    Raises:
+        SqlTextError: it is something else; or see `inserts.insert_of`.
+    """
+    cut = _cut(piece)
+    if len(cut.inserts) == 1:
+        return insert_of(cut.alone(*cut.inserts[0]), database)
+    views = Views(database, of_many=True)
+    _share(cut, views)
+    inserts = tuple(insert_of(cut.alone(*part), database, views) for part in cut.inserts)
+    spec = TransactionSpec(statements=(MultiInsertSpec(inserts=inserts, shared=views.shared),))
+    try:
+        check_order(steps_of(spec.statements))
+    except SharedTargetError as error:
+        part, _ = cut.inserts[error.statement - 1]
+        part.fail(
+            f"INSERT {error.other} of this FROM clause writes {error.table}, too, and one of them"
+            " overwrites it",
+            "make one INSERT of both, with UNION ALL, or name different static partitions",
+        )
+    return spec
+
+
+def _cut(piece: Piece) -> _Cut:
+    begin = piece.find("FROM") or 0
+    first = piece.find("INSERT", start=begin)
+    if first is None:
+        piece.fail("INSERT is missing after FROM", _FORM, piece.tokens[-1].end)
+    ends = [i for i, token in piece.outside() if token.word == "INSERT" and i > first]
+    borders = zip([first, *ends], [*ends, len(piece)], strict=True)
+    return _Cut(
+        with_=piece[:begin],
+        from_=piece[begin:first],
+        inserts=tuple((part, _end_of_columns(part)) for part in (piece[b:e] for b, e in borders)),
+    )
+
+
+def _end_of_columns(part: Piece) -> int:
+    """Where FROM would stand in an INSERT that has none."""
+    select = part.find("SELECT")
+    if select is None:
+        part.fail("SELECT is missing in an INSERT behind FROM", _FORM)
+    at = part.find(*_OPERATIONS)
+    if at is not None:
+        word = part.tokens[at]
+        part.fail(f"{word.raw} is not known in an INSERT behind FROM", "put it into FROM", word)
+    for index, token in part.outside():
+        if token.word == "FROM" and part.word(index - 1) != "DISTINCT":
+            part.fail("there are two FROM clauses", "write one, before the first INSERT", token)
+    found = part.find(*_AFTER_COLUMNS, start=select)
+    return len(part) if found is None else found
+
+
+def _share(cut: _Cut, views: Views) -> None:
+    """Have the queries of WITH and FROM run once for all INSERTs."""
+    query = cut.query(*cut.inserts[0])
+    tree = parsed_query(query)
+    if len(cut.with_):
+        first, last = cut.with_.tokens[0], cut.with_.tokens[-1]
+        _share_with(cut.with_, tree, views)
+        views.put(first.start, last.end, "")
+    _share_from(cut.from_, tree, views)
+    for begin, token in enumerate(cut.from_.tokens):
+        if token.word in _OF_CHANCE and cut.from_.word(begin + 1) == "(":
+            if views.hides(token.start):
+                continue
+            cut.from_.fail(
+                f"{token.raw}() would say one thing to one INSERT and another to the next",
+                "put it into a query: FROM (SELECT ...) q",
+                token,
+            )
+
+
+def _share_with(piece: Piece, tree: exp.Expr, views: Views) -> None:
+    with_ = tree.args.get("with_")
+    parts = piece[1:].split(",")
+    found = [] if with_ is None else with_.expressions
+    if len(found) != len(parts):
+        piece.fail("the queries of WITH cannot be told apart", "write WITH a AS (...), b AS (...)")
+    for part, cte in zip(parts, found, strict=True):
+        at = part.find("AS")
+        if at is None or part.word(at + 1) != "(" or part.closing(at + 1) != len(part) - 1:
+            part.fail("this is no query with a name", "write WITH a AS (SELECT ...)")
+        name = part.tokens[0]
+        if cte.args["alias"].this.meta.get("start") != name.start:
+            part.fail("it is not clear what this query is called", "write WITH a AS (SELECT ...)")
+        text = _text(part[at + 2 : -1], cte.this, views)
+        if columns := cte.args["alias"].columns:
+            names = ", ".join(quoted(column.name) for column in columns)
+            text = f"SELECT * FROM ({text}) AS q({names})"  # noqa: S608 - the user's own query
+        views.share_cte(name.start, text)
+
+
+def _share_from(piece: Piece, tree: exp.Expr, views: Views) -> None:
+    """Share the queries that FROM joins."""
+    joins = [join.this for join in tree.args.get("joins") or []]
+    from_ = tree.args.get("from_")
+    tables = [*([] if from_ is None else [from_.this]), *joins]
+    found = [table for table in tables if isinstance(table, exp.Subquery)]
+    places = [
+        index
+        for index, token in piece.outside()
+        if token.word == "("
+        and piece.word(index - 1) in {"FROM", "JOIN", ","}
+        and piece.word(index + 1) in QUERY_BEGINS
+    ]
+    if len(found) != len(places):
+        piece.fail("the queries of FROM cannot be told apart", "give each parentheses and a name")
+    for begin, table in zip(places, found, strict=True):
+        end = piece.closing(begin)
+        view = views.share(_text(piece[begin + 1 : end], table.this, views))
+        views.put(piece.tokens[begin].start, piece.tokens[end].end, f"`{view}`")
+
+
+def _text(piece: Piece, node: exp.Expr, views: Views) -> str:
+    """The text of a query within another, over views.
+
+    Args:
+        piece: it.
+        node: the same as sqlglot read it in the whole statement, which knows the names around it.
+        views: those of the statement.
+
+    Raises:
+        SqlTextError: sqlglot reads it alone as something else.
+    """
+    if parsed_query(piece) != node:
+        piece.fail("it is not clear where this query ends", "put parentheses around it")
+    return piece.written(table_changes(piece, node, views))
