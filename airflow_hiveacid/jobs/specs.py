@@ -35,6 +35,7 @@ from airflow_hiveacid.jobs.codec import (
 from airflow_hiveacid.jobs.endpoint import (
     MetastoreEndpoint,  # noqa: TC001 - the codec reads hints at run time
 )
+from airflow_hiveacid.jobs.loading import LoadSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +214,7 @@ class CleanSpec:
     dry_run: bool = False
 
 
-StatementSpec = InsertSpec | MergeSpec | UpdateSpec | DeleteSpec | TruncateSpec
+StatementSpec = InsertSpec | MergeSpec | UpdateSpec | DeleteSpec | TruncateSpec | LoadSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,6 +274,7 @@ JOB_KINDS: Final[Mapping[str, type[Job]]] = {
     "update": UpdateSpec,
     "delete": DeleteSpec,
     "truncate": TruncateSpec,
+    "load": LoadSpec,
     "transaction": TransactionSpec,
     "program": ProgramSpec,
     "compact": CompactSpec,

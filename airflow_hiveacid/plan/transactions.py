@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.bucket_codec import MAX_STATEMENT_ID
 from airflow_hiveacid.format.errors import ConfigurationError, StatementOrderError
+from airflow_hiveacid.jobs.loading import LoadSpec
 from airflow_hiveacid.jobs.specs import InsertMode, InsertSpec
 
 if TYPE_CHECKING:
@@ -81,8 +82,20 @@ def steps_of(statements: Sequence[StatementSpec]) -> list[Step]:
     return [
         Step(
             table=statement.target.lower(),
-            replaces=isinstance(statement, InsertSpec) and statement.mode is InsertMode.OVERWRITE,
-            partition=number if isinstance(statement, InsertSpec) and statement.partition else None,
+            replaces=_replaces(statement),
+            partition=number
+            if isinstance(statement, InsertSpec | LoadSpec) and statement.partition
+            else None,
         )
         for number, statement in enumerate(statements)
     ]
+
+
+def _replaces(statement: StatementSpec) -> bool:
+    match statement:
+        case InsertSpec(mode=mode):
+            return mode is InsertMode.OVERWRITE
+        case LoadSpec(overwrite=overwrite):
+            return overwrite
+        case _:
+            return False

@@ -10,6 +10,7 @@ from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError, InvalidNameError
+from airflow_hiveacid.jobs.loading import LoadSpec
 from airflow_hiveacid.jobs.specs import (
     CleanSpec,
     CompactionChoice,
@@ -36,6 +37,7 @@ from airflow_hiveacid.operators.hive_acid import (
     HiveAcidTruncateOperator,
     HiveAcidUpdateOperator,
 )
+from airflow_hiveacid.operators.load import HiveAcidLoadOperator
 from airflow_support import context_of, run_task
 
 if TYPE_CHECKING:
@@ -111,6 +113,21 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
         HiveAcidTruncateOperator,
         {"table": "db.t", "partition": {"day": "{{ ds }}", "p": 1, "q": None}},
         TruncateSpec(target="db.t", partition={"day": "2013-01-02", "p": "1", "q": None}),
+    ),
+    (
+        HiveAcidLoadOperator,
+        {
+            "table": "db.t",
+            "location": "hdfs://nn/in/{{ ds }}",
+            "partition": {"day": "{{ ds }}"},
+            "overwrite": "{{ 2 > 1 }}",
+        },
+        LoadSpec(
+            target="db.t",
+            location="hdfs://nn/in/2013-01-02",
+            partition={"day": "2013-01-02"},
+            overwrite=True,
+        ),
     ),
     (
         HiveAcidCompactOperator,
