@@ -47,6 +47,7 @@ from airflow_hiveacid.spark.session import AT_START, open_session
 from airflow_hiveacid.spark.writing.context import JobContext
 from spark_apps.clean import clean
 from spark_apps.compact import compact
+from spark_apps.convert import convert
 from spark_apps.delete import delete
 from spark_apps.insert import insert
 from spark_apps.load import load
@@ -77,6 +78,7 @@ STORIES = {
     "transaction": transaction,
     "compact": compact,
     "clean": clean,
+    "convert": convert,
 }
 Row = tuple[object, ...]
 

@@ -12,6 +12,7 @@
     |  |- UnknownColumnError           |- PartitionColumnUpdateError |- BucketColumnUpdateError
     |  |- TypeMismatchError            |- StructFieldsError          |- ExpressionError
     |  |- SourceUnreadableError
+    |  |- ConversionRefusedError       a table that cannot become what it is asked to be
     |  |- StatementOrderError          statements that no one transaction can hold in this order
     |  |- MergeCardinalityError        two source rows for one target row
     |  |- RerunRefusedError            the job was done before
@@ -292,6 +293,14 @@ class MergeCardinalityError(_TableError):
             detail=f"{count} target row(s) are matched by more than one source row (first:"
             f" {example}); nothing was written. Make the source unique on the join keys",
         )
+
+
+class ConversionRefusedError(_TableError):
+    """A table cannot be converted, or would not have the same rows; it is what it was."""
+
+    def __init__(self, *, table: object, to: str, why: str) -> None:
+        self.to, self.why = to, why
+        super().__init__(table=table, detail=f"cannot become {to}: {why}. Nothing was changed")
 
 
 class StatementOrderError(InputError):

@@ -32,6 +32,7 @@ from airflow_hiveacid.jobs.codec import (
     read_object,
     to_json,
 )
+from airflow_hiveacid.jobs.conversion import ConvertSpec
 from airflow_hiveacid.jobs.endpoint import (
     MetastoreEndpoint,  # noqa: TC001 - the codec reads hints at run time
 )
@@ -266,7 +267,7 @@ class ProgramSpec:
         return ", ".join(self.targets)
 
 
-Job = StatementSpec | TransactionSpec | ProgramSpec | CompactSpec | CleanSpec
+Job = StatementSpec | TransactionSpec | ProgramSpec | CompactSpec | CleanSpec | ConvertSpec
 
 JOB_KINDS: Final[Mapping[str, type[Job]]] = {
     "insert": InsertSpec,
@@ -279,6 +280,7 @@ JOB_KINDS: Final[Mapping[str, type[Job]]] = {
     "program": ProgramSpec,
     "compact": CompactSpec,
     "clean": CleanSpec,
+    "convert": ConvertSpec,
 }
 
 

@@ -38,9 +38,10 @@ class HiveAcidTransactionOperator(HiveAcidChangeOperator):
     other statement may change the same table, or the same static partition.
 
     Args:
-        statements: each a mapping with one key, `insert`, `update`, `delete` or `merge`, to the
-            arguments of the operator for it; or SQL text as for `HiveAcidSqlOperator` (or the name
-            of a `.sql` file), of one statement or several, each of which counts.
+        statements: each a mapping with one key, `insert`, `update`, `delete`, `truncate`, `load` or
+            `merge`, to the arguments of the operator for it; or SQL text as for
+            `HiveAcidSqlOperator` (or the name of a `.sql` file), of one statement or several, each
+            of which counts.
         database: where tables are whose names have no database, in SQL text.
     """
 

@@ -92,7 +92,8 @@ def _statement(piece: Piece, database: str | None) -> Statement:
             f"statements that begin with {first.raw!r} are not supported",
             _REMEDIES.get(
                 first.word,
-                "write INSERT, UPDATE, DELETE, MERGE, TRUNCATE, LOAD DATA or ALTER TABLE ... COMPACT",
+                "write INSERT, UPDATE, DELETE, MERGE, TRUNCATE, LOAD DATA or ALTER TABLE ..."
+                " COMPACT",
             ),
             first,
         )

@@ -1,4 +1,4 @@
-"""Files that LOAD DATA puts into a table: which they are, and whether every reader reads them alike.
+"""Files that LOAD DATA puts into a table: which, and whether every reader reads them alike.
 
 Takes a location and a table; gives `LoadableFile` values. They become files of a table as they are,
 byte by byte. So what is refused here is what Hive 3.1, Hive 4 and our reader would take for

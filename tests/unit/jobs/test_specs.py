@@ -6,6 +6,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import ContractVersionError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
+from airflow_hiveacid.jobs.conversion import ConversionTarget, ConvertSpec
 from airflow_hiveacid.jobs.loading import LoadSpec
 from airflow_hiveacid.jobs.specs import (
     JOB_KINDS,
@@ -85,6 +86,7 @@ JOBS: dict[str, Job] = {
         target="db.t", partition="month=1", choice=CompactionChoice.MAJOR, plan_only=True
     ),
     "clean": CleanSpec(target="db.t", retention_s=60.0, dry_run=True),
+    "convert": ConvertSpec(target="db.t", to=ConversionTarget.FLAT, plan_only=True),
 }
 
 
