@@ -3,6 +3,7 @@
 To say it, a metastore is enough. To do it, rows are read with Spark, so PySpark has to be there.
 
 Example:
+    >>> from airflow_hiveacid.plan.conversion import ConversionOutcome
     >>> outcome = ConversionOutcome(before="flat", after="full_acid", done=False, steps=("a", "b"))
     >>> print(told("db.t", outcome), end="")
     db.t: flat to full_acid, not done
@@ -19,13 +20,13 @@ from airflow_hiveacid import cli_view
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.conversion import ConversionTarget
-from airflow_hiveacid.plan.conversion import ConversionOutcome
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
     from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.plan.conversion import ConversionOutcome
 
 _LOCK_TIMEOUT_S: Final = 300.0
 
@@ -41,7 +42,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         ),
     )
     convert.add_argument("--table", metavar="DB.TABLE", required=True)
-    convert.add_argument("--to", required=True, choices=[target.value for target in ConversionTarget])
+    convert.add_argument(
+        "--to", required=True, choices=[target.value for target in ConversionTarget]
+    )
     convert.add_argument(
         "--metastore",
         metavar="URI",

@@ -107,14 +107,19 @@ def _why_not_in(table: TableInfo, to: ConversionTarget) -> str | None:
             "it is external, so that others may write its files and a DROP leaves them; if neither"
             " is meant, ALTER TABLE ... SET TBLPROPERTIES ('EXTERNAL'='FALSE') first"
         )
-    format_ = table.storage.format
-    if to is ConversionTarget.FULL_ACID:
-        if format_ is not FileFormat.ORC:
-            return f"it is stored as {table.storage}; full-ACID tables are ORC only"
-        if table.sort_columns:
-            return "it is SORTED BY, and full-ACID files are sorted by row identity"
-        return None
-    if format_ not in _READABLE:
+    return _why_not_full(table) if to is ConversionTarget.FULL_ACID else _why_not_only(table)
+
+
+def _why_not_full(table: TableInfo) -> str | None:
+    if table.storage.format is not FileFormat.ORC:
+        return f"it is stored as {table.storage}; full-ACID tables are ORC only"
+    if table.sort_columns:
+        return "it is SORTED BY, and full-ACID files are sorted by row identity"
+    return None
+
+
+def _why_not_only(table: TableInfo) -> str | None:
+    if table.storage.format not in _READABLE:
         return f"it is stored as {table.storage}; of that format nothing is read here"
     if table.num_buckets or table.sort_columns:
         return "it is CLUSTERED BY or SORTED BY, and such insert-only tables are not written here"
@@ -256,7 +261,7 @@ def steps_of(table: TableInfo, to: ConversionTarget, files: int) -> tuple[str, .
     )
 
 
-def outcome_of(
+def outcome_of(  # noqa: PLR0913 - what there is to say
     table: TableInfo,
     to: ConversionTarget,
     *,

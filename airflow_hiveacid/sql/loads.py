@@ -55,9 +55,7 @@ def load_of(piece: Piece, database: str | None) -> LoadSpec:
         )
     if end < len(piece):
         piece.fail(f"{piece.tokens[end].raw!r} is not understood here", _FORM, piece.tokens[end])
-    return LoadSpec(
-        target=table.full, location=location, partition=partition, overwrite=overwrite
-    )
+    return LoadSpec(target=table.full, location=location, partition=partition, overwrite=overwrite)
 
 
 def _location(piece: Piece) -> str:

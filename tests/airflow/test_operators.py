@@ -29,6 +29,7 @@ from airflow_hiveacid.jobs.specs import (
     TruncateSpec,
     UpdateSpec,
 )
+from airflow_hiveacid.operators.convert import HiveAcidConvertOperator
 from airflow_hiveacid.operators.hive_acid import (
     HiveAcidCleanOperator,
     HiveAcidCompactOperator,
@@ -38,7 +39,6 @@ from airflow_hiveacid.operators.hive_acid import (
     HiveAcidTruncateOperator,
     HiveAcidUpdateOperator,
 )
-from airflow_hiveacid.operators.convert import HiveAcidConvertOperator
 from airflow_hiveacid.operators.load import HiveAcidLoadOperator
 from airflow_support import context_of, run_task
 

@@ -201,7 +201,7 @@ def test_hive_refuses_or_rewrites_what_we_refuse(
     lab4.table("buckets", COLUMNS, buckets=("id", 2))
     hive_judge.execute(f"insert into {name} values (1, 'a')")
     acid = next(lab4.root("t").glob("delta_*/bucket_*"))
-    with pytest.raises(JudgeError, match="(?i)acid"):
+    with pytest.raises(JudgeError, match=r"(?i)acid"):
         hive_judge.execute(f"load data inpath 'file:{acid}' into table {lab4.db}.other")
     place = files(tmp_path / "in", [1, 2, 3, 4])
     hive_judge.execute(f"load data inpath '{place}' into table {lab4.db}.buckets")
@@ -211,28 +211,30 @@ def test_hive_refuses_or_rewrites_what_we_refuse(
 
 # ---- converted tables ----------------------------------------------------------------------------
 
+BUCKETS = """create table {t} (id int, name string) clustered by (id) into 3 buckets
+    stored as orc {p}"""
+UNION = """insert into {t} select * from (
+    select id, max(concat('n', id)) name from {s} where id < 4 group by id union all
+    select id, max(concat('n', id)) name from {s} where id between 4 and 7 group by id) parts"""
 FLAT = {
     "copies": (
-        "create table {t} (id int, name string) stored as orc tblproperties {p}",
+        "create table {t} (id int, name string) stored as orc {p}",
         "insert into {t} select id, concat('n', id) from {s} where id < 3",
         "insert into {t} select id, concat('n', id) from {s} where id between 3 and 5",
         "insert into {t} select id, concat('n', id) from {s} where id > 5",
     ),
     "buckets": (
-        "create table {t} (id int, name string) clustered by (id) into 3 buckets stored as orc"
-        " tblproperties {p}",
+        BUCKETS,
         "insert into {t} select id, concat('n', id) from {s} where id < 6",
         "insert into {t} select id, concat('n', id) from {s} where id >= 6",
     ),
     "directories of UNION ALL": (
-        "create table {t} (id int, name string) stored as orc tblproperties {p}",
+        "create table {t} (id int, name string) stored as orc {p}",
         "set hive.optimize.union.remove=true",
         "set hive.merge.mapfiles=false",
         "set hive.mapred.supports.subdirectories=true",
         "set mapreduce.input.fileinputformat.input.dir.recursive=true",
-        "insert into {t} select * from (select id, max(concat('n', id)) name from {s} where id < 4"
-        " group by id union all select id, max(concat('n', id)) name from {s} where id > 3"
-        " group by id) both_parts where id < 8",
+        UNION,
         "set hive.optimize.union.remove=false",
         "insert into {t} select id, concat('n', id) from {s} where id > 7",
     ),
@@ -249,9 +251,9 @@ def test_a_converted_table_is_changed_and_compacted_by_both(
     lab, hive, name = common.lab, common.hive, common.name
     hive.execute(f"create table {lab.db}.s (id int) stored as orc")
     hive.execute(f"insert into {lab.db}.s values {','.join(f'({i})' for i in range(10))}")
-    properties = "('transactional'='false', 'orc.compress'='ZLIB')"
+    properties = "tblproperties ('transactional'='false', 'orc.compress'='ZLIB')"
     for step in FLAT.get(shape, FLAT["copies"]):
-        hive.execute(step.format(t=name, s=f"{lab.db}.s", p=properties))
+        hive.execute(" ".join(step.format(t=name, s=f"{lab.db}.s", p=properties).split()))
     if shape == TRINO:  # a bucket's number, then as many digits as no integer has
         for file in sorted(lab.root("t").glob("0*")):
             copy = file.name.rpartition("_copy_")[2] if "_copy_" in file.name else "0"

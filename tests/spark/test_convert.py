@@ -30,7 +30,6 @@ class AbortedError(Exception):
     """Stops a job at a step, so that its transaction aborts."""
 
 
-
 def rows(*ids: int) -> list[Row]:
     return [(i, f"n{i}") for i in ids]
 

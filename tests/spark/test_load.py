@@ -148,9 +148,7 @@ def test_a_later_statement_of_a_transaction_changes_loaded_rows(lab4: Lab, tmp_p
     assert identities(lab4)[2] == (1, B0, 1)
 
 
-def test_a_load_is_applied_once_and_leaves_nothing_when_it_fails(
-    lab4: Lab, tmp_path: Path
-) -> None:
+def test_a_load_is_applied_once_and_leaves_nothing_when_it_fails(lab4: Lab, tmp_path: Path) -> None:
     lab4.table("t", COLUMNS)
     place = files(tmp_path / "in", (1, 2))
     spec = LoadSpec(target=f"{lab4.db}.t", location=place)

@@ -125,8 +125,12 @@ class ConversionSurvey:
     def moves(
         self, table: TableInfo, write_ids: ValidWriteIdList, own: WriteId | None
     ) -> list[Move]:
-        """Which files are moved: into the delta of a write ID, or, without one, out of all that is
-        live under these.
+        """Which files are moved, and where.
+
+        Args:
+            table: as it is now.
+            write_ids: with them is known what is live, out of which files come.
+            own: a write ID, into whose delta files go; None if they come out.
 
         Raises:
             ConversionRefusedError: there are directories that are not live.

@@ -6,7 +6,6 @@ Takes a file and a place; gives what arrived. Must not know what the file is for
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import SourceUnreadableError
@@ -15,6 +14,8 @@ from airflow_hiveacid.storage.stores.filesystem import delete_file, file_errors,
 from airflow_hiveacid.storage.stores.locations import open_location
 
 if TYPE_CHECKING:
+    from pyarrow import fs as pafs
+
     from airflow_hiveacid.format.table import FileFormat
     from airflow_hiveacid.storage.plain.loadable import LoadableFile
 
@@ -29,24 +30,33 @@ def copy_file(source: LoadableFile, place: str, format_: FileFormat) -> None:
         LocationPermissionError: it may not be read, or the place not be written.
         StorageError: reading or writing failed otherwise.
     """
-    from_fs, path = open_location(source.uri)
-    to_fs, target = open_location(place)
-    make_directory(to_fs, posixpath.dirname(target))
-    copied = 0
+    fs, target = open_location(place)
+    make_directory(fs, posixpath.dirname(target))
     try:
-        with (
-            file_errors("read", path),
-            from_fs.open_input_stream(path, compression=None) as input_,
-            to_fs.open_output_stream(target, compression=None) as output,
-        ):
-            while block := input_.read(_BLOCK_BYTES):
-                output.write(block)
-                copied += len(block)
-        rows = rows_of(format_)(to_fs, target, copied) if copied == source.length else None
-        if rows != source.rows:
-            raise SourceUnreadableError(
-                source=source.uri, reason="it was changed while it was loaded; load it again"
-            )
+        _copy(source, fs, target)
+        _require_same(source, fs, target, format_)
     except BaseException:
-        delete_file(to_fs, target)
+        delete_file(fs, target)
         raise
+
+
+def _copy(source: LoadableFile, fs: pafs.FileSystem, target: str) -> None:
+    from_fs, path = open_location(source.uri)
+    with (
+        file_errors("read", path),
+        from_fs.open_input_stream(path, compression=None) as found,
+        fs.open_output_stream(target, compression=None) as copy,
+    ):
+        while block := found.read(_BLOCK_BYTES):
+            copy.write(block)
+
+
+def _require_same(
+    source: LoadableFile, fs: pafs.FileSystem, target: str, format_: FileFormat
+) -> None:
+    with file_errors("read", target):
+        length = fs.get_file_info(target).size
+    if length != source.length or rows_of(format_)(fs, target, length) != source.rows:
+        raise SourceUnreadableError(
+            source=source.uri, reason="it was changed while it was loaded; load it again"
+        )

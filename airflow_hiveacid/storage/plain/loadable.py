@@ -39,13 +39,16 @@ from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow as pa
+
     from airflow_hiveacid.format.table import Column, TableInfo
     from airflow_hiveacid.storage.orc.footer import OrcTail
     from airflow_hiveacid.storage.plain.parquet_footer import ParquetFacts
 
 _PARALLEL: Final = 16
 _REMEDY: Final = "INSERT from such files: HiveAcidInsertOperator, with them as its source"
-_TIMES: Final = (PrimitiveType("date"), PrimitiveType("timestamp"))
+_DATE: Final = PrimitiveType("date")
+_TIMESTAMP: Final = PrimitiveType("timestamp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,9 +145,7 @@ def _looked_at(
                 tail = read_tail(fs, path, length)
             return _why_not_orc(tail, table.columns, generation), tail.rows
         case FileFormat.PARQUET:
-            file = PlainFile(
-                fs=fs, path=path, key=path, length=length, format=FileFormat.PARQUET
-            )
+            file = PlainFile(fs=fs, path=path, key=path, length=length, format=FileFormat.PARQUET)
             facts = read_facts(file)
             return _why_not_parquet(facts, table.columns, path), facts.rows
         case FileFormat.TEXT | FileFormat.AVRO | FileFormat.OTHER:
@@ -185,17 +186,22 @@ def _why_not_parquet(facts: ParquetFacts, columns: Sequence[Column], path: str) 
             return f"it has a column {name}, and the table has {', '.join(sorted(known))}"
     places = Places(facts.schema, path)
     for column in columns:
-        wanted, place = parse_type(column.type), places.of(column.name)
-        if place is None:
-            continue
-        reason = why_not(facts, facts.schema.field(place).type, wanted)
-        if reason is not None:
-            return f"column {column.name} {reason}"
-        if column.name in facts.without_nan:
-            return f"its least and greatest {column.name} leave NaN out, and Hive would lose NaN"
-        if holds(wanted, _TIMES[1]) and facts.clock is not Clock.INSTANT:
-            return f"column {column.name} is in 64 bits, which Hive 3.1 does not read"
-        is_dated = any(holds(wanted, kind) for kind in _TIMES)
-        if is_dated and facts.has_old_days and facts.calendar is Calendar.UNKNOWN:
-            return "it may have dates before 1582-10-15, and does not say how it counts them"
+        place = places.of(column.name)
+        why = None if place is None else _why_not_field(facts, facts.schema.field(place), column)
+        if why is not None:
+            return f"column {column.name} {why}"
+    return None
+
+
+def _why_not_field(facts: ParquetFacts, field: pa.Field, column: Column) -> str | None:
+    wanted = parse_type(column.type)
+    if (why := why_not(facts, field.type, wanted)) is not None:
+        return why
+    if field.name.partition(".")[0] in facts.without_nan:
+        return "has a least and a greatest value that leave NaN out, so that Hive would lose it"
+    if holds(wanted, _TIMESTAMP) and facts.clock is not Clock.INSTANT:
+        return "has times in 64 bits, which Hive 3.1 does not read"
+    is_dated = holds(wanted, _TIMESTAMP) or holds(wanted, _DATE)
+    if is_dated and facts.has_old_days and facts.calendar is Calendar.UNKNOWN:
+        return "may have dates before 1582-10-15, and its file does not say how it counts them"
     return None

@@ -44,7 +44,7 @@ def is_positional(root: OrcType) -> bool:
     return bool(root.field_names) and all(map(_POSITIONAL.match, root.field_names))
 
 
-def is_held(types: Sequence[OrcType], column_id: int, wanted: HiveType) -> bool:
+def is_held(types: Sequence[OrcType], column_id: int, wanted: HiveType) -> bool:  # noqa: PLR0911
     """Whether a column, at every depth, holds values that are of a type as they are."""
     found = types[column_id]
     match wanted:
@@ -77,8 +77,7 @@ def _are_held(
     if found.kind != kind or len(found.children) != len(below):
         return False
     return all(
-        is_held(types, child, wanted)
-        for child, wanted in zip(found.children, below, strict=True)
+        is_held(types, child, wanted) for child, wanted in zip(found.children, below, strict=True)
     )
 
 

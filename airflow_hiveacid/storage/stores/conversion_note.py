@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from airflow_hiveacid.format.errors import CorruptFileError, DirectoryExistsError
-from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.plan.conversion import Move
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_file,
@@ -27,6 +26,8 @@ from airflow_hiveacid.storage.stores.locations import open_location
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from airflow_hiveacid.format.ids import WriteId
+
 _NAME: Final = "_conversion.json"
 _PARALLEL: Final = 16
 
@@ -35,10 +36,10 @@ _PARALLEL: Final = 16
 class ConversionNote:
     """A conversion on its way.
 
-    `attempt` is whose it is. `table_id` tells the table from one that had its name before. `emptied` are directories that
-    get out of sight once their files have been moved. `undo` are the parameters as they
-    were, None for none. `write_id` is that of the delta that files are moved into. `is_verified`
-    says that the rows are known to be the same: what is left is the commit.
+    `attempt` is whose it is. `table_id` tells the table from one that had its name before.
+    `emptied` are directories that get out of sight once their files have been moved. `undo` are the
+    parameters as they were, None for none. `write_id` is that of the delta that files are moved
+    into. `is_verified` says that the rows are known to be the same: what is left is the commit.
     """
 
     attempt: str

@@ -292,9 +292,7 @@ def test_a_conversion_is_planned_without_spark(
     ref = TableRef("default", "flat")
     location = tmp_path / "flat"
     client.create_table(
-        NewTable(
-            ref=ref, columns=COLUMNS, kind=TransactionalKind.NONE, location=f"file:{location}"
-        )
+        NewTable(ref=ref, columns=COLUMNS, kind=TransactionalKind.NONE, location=f"file:{location}")
     )
     client.set_table_parameters(ref, {"EXTERNAL": None})
     write_plain(location / "part-0.orc", [{"id": 1, "name": "a"}])

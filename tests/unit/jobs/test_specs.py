@@ -5,8 +5,8 @@ import json
 import pytest
 
 from airflow_hiveacid.format.errors import ContractVersionError
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.conversion import ConversionTarget, ConvertSpec
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.loading import LoadSpec
 from airflow_hiveacid.jobs.specs import (
     JOB_KINDS,

@@ -314,9 +314,7 @@ CHANGES: list[tuple[str, UpdateSpec | DeleteSpec | CompactSpec]] = [
     ),
     (
         "load data inpath \"/a;b\" overwrite into table `db`.t partition (Y=01, `m`='a/b')",
-        LoadSpec(
-            target="db.t", location="/a;b", partition={"y": "1", "m": "a/b"}, overwrite=True
-        ),
+        LoadSpec(target="db.t", location="/a;b", partition={"y": "1", "m": "a/b"}, overwrite=True),
     ),
     (
         "ALTER TABLE db.t COMPACT 'major'",
