@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError, StatementOrderError
+from airflow_hiveacid.jobs.loading import LoadSpec
 from airflow_hiveacid.jobs.specs import (
     DeleteSpec,
     InsertMode,
@@ -74,7 +75,12 @@ def test_before_tables_are_known_only_what_is_certain_is_refused() -> None:
     overwrite = InsertMode.OVERWRITE
     check_order(steps_of([insert("d.t", overwrite, p="1"), insert("d.t", p="01")]))
     check_order(steps_of([insert("d.t"), insert("d.t", overwrite), insert("d.u")]))
+    load = LoadSpec(target="d.t", location="/in", overwrite=True)
+    with pytest.raises(StatementOrderError):
+        check_order(steps_of([load, insert("d.t")]))
+    check_order(steps_of([insert("d.t"), load, load]))
     later = (
+        LoadSpec(target="d.t", location="/in"),
         insert("D.T"),
         UpdateSpec(target="d.t", set={"a": "1"}),
         DeleteSpec(target="d.t", where="p = 2"),
