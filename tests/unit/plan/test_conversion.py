@@ -118,14 +118,14 @@ def test_all_visible_files_go_into_one_delta() -> None:
 
 
 def test_live_files_come_out_in_their_order_around_what_is_there() -> None:
-    names = listing("base_2/000000_0 delta_1_1_0/000000_0 delta_3_3_0/a.gz delta_4_4_0/x 000001_0")
+    names = listing("base_2/000000_0 delta_1_1_0/000000_0 delta_3_3_0/a.gz delta_4_4_0/x 000000_0")
     state = resolve(names, ids("4:MAX::"), None, INSERT_ONLY)
-    state = replace(state, originals=tuple(f for f in names.files if f.path == "000001_0"))
+    state = replace(state, originals=tuple(f for f in names.files if f.path == "000000_0"))
     moves = moves_out(state)
     assert [(m.source, m.target) for m in moves] == [
-        ("base_2/000000_0", "000000_0"),
-        ("delta_3_3_0/a.gz", "000001_0.gz"),
-        ("delta_4_4_0/x", "000002_0"),
+        ("base_2/000000_0", "000001_0"),
+        ("delta_3_3_0/a.gz", "000002_0.gz"),
+        ("delta_4_4_0/x", "000003_0"),
     ]
     assert [(m.source, m.target) for m in emptied_by(moves)] == [
         ("base_2", "_tmp_hiveacid_emptied-base_2"),

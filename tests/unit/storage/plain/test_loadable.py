@@ -25,8 +25,11 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
+from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.storage.orc.footer import OrcType, TypeKind
 from airflow_hiveacid.storage.plain.file_copy import copy_file
 from airflow_hiveacid.storage.plain.loadable import LoadableFile, loadable_files
+from airflow_hiveacid.storage.plain.orc_fit import is_held
 from unit.storage.orc_tables import COLUMNS, insert, write_acid, write_plain
 
 ROWS = [{"id": 1, "name": "a"}, {"id": 2, "name": None}]
@@ -153,6 +156,26 @@ def test_a_file_that_holds_values_of_the_tables_types_is_loaded(
 ) -> None:
     write_plain(tmp_path / "f", [dict.fromkeys(row)], row=pa.struct(list(row.items())))
     assert found(tmp_path, table(columns)) == [("f", 1)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "length", "type_", "is_loaded"),
+    [
+        (TypeKind.CHAR, 4, "char(4)", True),
+        (TypeKind.CHAR, 3, "char(4)", False),  # it would be padded
+        (TypeKind.VARCHAR, 4, "char(4)", False),
+        (TypeKind.VARCHAR, 3, "varchar(4)", True),
+        (TypeKind.VARCHAR, 5, "varchar(4)", False),
+        (TypeKind.STRING, 0, "varchar(4)", False),
+    ],
+)
+def test_a_text_fits_if_nobody_cuts_or_pads_it(
+    kind: TypeKind, length: int, type_: str, is_loaded: bool
+) -> None:
+    found = OrcType(
+        kind=kind, children=(), field_names=(), maximum_length=length, precision=0, scale=0
+    )
+    assert is_held([found], 0, parse_type(type_)) is is_loaded
 
 
 @pytest.mark.parametrize(
