@@ -240,6 +240,7 @@ FLAT = {
     ),
 }
 TRINO = "trino"
+FOUND = {"copies": "*_copy_2", "buckets": "000002_0", TRINO: f"000000_{'20240101' * 5}"}
 
 
 @pytest.mark.promise("D7")
@@ -258,6 +259,7 @@ def test_a_converted_table_is_changed_and_compacted_by_both(
         for file in sorted(lab.root("t").glob("0*")):
             copy = file.name.rpartition("_copy_")[2] if "_copy_" in file.name else "0"
             file.rename(file.with_name(f"{int(copy):06d}_{'20240101' * 5}"))
+    assert list(lab.root("t").glob(FOUND.get(shape, "HIVE_UNION_SUBDIR_*/000000_0")))
     if shape in {"copies", TRINO}:
         hive.execute(
             f"alter table {name} set tblproperties ('EXTERNAL'='FALSE', 'transactional'='true')"
