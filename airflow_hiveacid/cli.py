@@ -4,6 +4,7 @@
     python -m airflow_hiveacid scan --table db.t
     python -m airflow_hiveacid scan --location DIR --write-ids 'db.t:5:9223372036854775807::' \
         --schema 'struct<id:bigint,name:string>' --json
+    python -m airflow_hiveacid convert --table db.t --to full_acid --plan-only
     python -m airflow_hiveacid spark-environment /opt/hiveacid-spark
 
 Takes options; prints tables for people and JSON for programs. Mistakes are one line on standard
@@ -26,7 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Final
 
-from airflow_hiveacid import cli_view
+from airflow_hiveacid import cli_convert, cli_view
 from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
 
 Command = Callable[[argparse.Namespace], Iterator[str]]
@@ -94,6 +95,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _add_view(inspect)
     inspect.add_argument("--json", action="store_true", help="print JSON instead of tables")
     inspect.set_defaults(command=inspect_lines)
+    cli_convert.add_command(commands)
     spark = commands.add_parser(
         "spark-environment",
         help="make the environment whose spark-submit Airflow runs",

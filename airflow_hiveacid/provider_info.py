@@ -35,8 +35,10 @@ def get_provider_info() -> dict[str, Any]:
         "hooks": [_modules("airflow_hiveacid.hooks.hive_acid")],
         "operators": [
             _modules(
+                "airflow_hiveacid.operators.convert",
                 "airflow_hiveacid.operators.create_table",
                 "airflow_hiveacid.operators.hive_acid",
+                "airflow_hiveacid.operators.load",
                 "airflow_hiveacid.operators.pyspark",
                 "airflow_hiveacid.operators.spark_app",
                 "airflow_hiveacid.operators.sql",

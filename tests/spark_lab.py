@@ -23,6 +23,7 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
 )
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.loading import LoadSpec
 from airflow_hiveacid.jobs.specs import (
     CleanSpec,
     CompactionChoice,
@@ -46,8 +47,10 @@ from airflow_hiveacid.spark.session import AT_START, open_session
 from airflow_hiveacid.spark.writing.context import JobContext
 from spark_apps.clean import clean
 from spark_apps.compact import compact
+from spark_apps.convert import convert
 from spark_apps.delete import delete
 from spark_apps.insert import insert
+from spark_apps.load import load
 from spark_apps.merge import merge
 from spark_apps.transaction import transaction
 from spark_apps.truncate import truncate
@@ -71,9 +74,11 @@ STORIES = {
     "delete": delete,
     "merge": merge,
     "truncate": truncate,
+    "load": load,
     "transaction": transaction,
     "compact": compact,
     "clean": clean,
+    "convert": convert,
 }
 Row = tuple[object, ...]
 
@@ -199,6 +204,10 @@ class Lab:
     ) -> JobResult:
         spec = TruncateSpec(target=f"{self.db}.{name}", partition=partition or {})
         return self.run(spec, **options)  # type: ignore[arg-type]
+
+    def load(self, name: str, location: str, **spec: object) -> JobResult:
+        found = LoadSpec(target=f"{self.db}.{name}", location=location, **spec)  # type: ignore[arg-type]
+        return self.run(found)
 
     def update(
         self, name: str, assign: Mapping[str, str], where: str | None = None, **options: object

@@ -13,6 +13,7 @@
     |  |- TypeMismatchError            |- StructFieldsError          |- ExpressionError
     |  |- SourceUnreadableError
     |  |- ConstraintViolationError     a new row that NOT NULL or CHECK does not allow
+    |  |- ConversionRefusedError       a table that cannot become what it is asked to be
     |  |- StatementOrderError          statements that no one transaction can hold in this order
     |  |- SharedTargetError            INSERTs of one FROM clause that would hide each other
     |  |- MergeCardinalityError        two source rows for one target row
@@ -307,6 +308,14 @@ class ConstraintViolationError(_TableError):
             " nothing was written. Leave such rows out, give them other values, or drop the"
             " constraint",
         )
+
+
+class ConversionRefusedError(_TableError):
+    """A table cannot be converted, or would not have the same rows; it is what it was."""
+
+    def __init__(self, *, table: object, to: str, why: str) -> None:
+        self.to, self.why = to, why
+        super().__init__(table=table, detail=f"cannot become {to}: {why}. Nothing was changed")
 
 
 class StatementOrderError(InputError):

@@ -32,9 +32,11 @@ from airflow_hiveacid.jobs.codec import (
     read_object,
     to_json,
 )
+from airflow_hiveacid.jobs.conversion import ConvertSpec
 from airflow_hiveacid.jobs.endpoint import (
     MetastoreEndpoint,  # noqa: TC001 - the codec reads hints at run time
 )
+from airflow_hiveacid.jobs.loading import LoadSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +223,7 @@ class CleanSpec:
     dry_run: bool = False
 
 
-StatementSpec = InsertSpec | MergeSpec | UpdateSpec | DeleteSpec | TruncateSpec
+StatementSpec = InsertSpec | MergeSpec | UpdateSpec | DeleteSpec | TruncateSpec | LoadSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,7 +297,7 @@ def each(part: StatementSpec | MultiInsertSpec) -> tuple[StatementSpec, ...]:
     return part.inserts if isinstance(part, MultiInsertSpec) else (part,)
 
 
-Job = StatementSpec | TransactionSpec | ProgramSpec | CompactSpec | CleanSpec
+Job = StatementSpec | TransactionSpec | ProgramSpec | CompactSpec | CleanSpec | ConvertSpec
 
 JOB_KINDS: Final[Mapping[str, type[Job]]] = {
     "insert": InsertSpec,
@@ -303,10 +305,12 @@ JOB_KINDS: Final[Mapping[str, type[Job]]] = {
     "update": UpdateSpec,
     "delete": DeleteSpec,
     "truncate": TruncateSpec,
+    "load": LoadSpec,
     "transaction": TransactionSpec,
     "program": ProgramSpec,
     "compact": CompactSpec,
     "clean": CleanSpec,
+    "convert": ConvertSpec,
 }
 
 

@@ -75,6 +75,9 @@ _CLASSES: Final[Mapping[FileFormat, _Classes]] = {
         f"{_HIVE}.serde2.avro.AvroSerDe",
     ),
 }
+EXTERNAL: Final = "EXTERNAL"
+"""Table parameter that says whether a table is an external one, as its type does."""
+
 _MANAGED: Final = "MANAGED_TABLE"
 _VIEWS: Final[Mapping[str, str]] = {
     "VIRTUAL_VIEW": "a view; name the tables it selects from",
@@ -250,6 +253,11 @@ def table_struct(new: NewTable) -> Table:
         },
         tableType=_MANAGED,
     )
+
+
+def table_type(parameters: Mapping[str, str]) -> str:
+    """The type of a table with these parameters; a server checks what it is told of both."""
+    return "EXTERNAL_TABLE" if parameters.get(EXTERNAL, "").lower() == "true" else _MANAGED
 
 
 def without_statistics(parameters: Mapping[str, str] | None) -> dict[str, str] | None:

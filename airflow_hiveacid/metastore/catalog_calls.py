@@ -128,6 +128,8 @@ class CatalogCalls:
         table = self._raw_table(ref)
         merged = {**(table.parameters or {}), **parameters}
         table.parameters = {name: value for name, value in merged.items() if value is not None}
+        if catalog.EXTERNAL in parameters:
+            table.tableType = catalog.table_type(table.parameters)
         self._send_table(ref, table)
 
     def list_partitions(self, table: TableInfo) -> tuple[PartitionInfo, ...]:

@@ -84,6 +84,8 @@ class CatalogPort(Protocol):
     def set_table_parameters(self, ref: TableRef, parameters: Mapping[str, str | None]) -> None:
         """Set parameters of a table, and remove those given as None; all else stays.
 
+        With `EXTERNAL` among them the table's type is what it says.
+
         Raises:
             TableNotFoundError: there is no such table.
         """

@@ -47,6 +47,13 @@ def cleaning_lines(details: Mapping[str, Any]) -> Sequence[str]:
     return tuple(_aligned(("partition", "action", "path", "why"), rows))
 
 
+def conversion_lines(details: Mapping[str, Any]) -> Sequence[str]:
+    """What is, or would be, done to a table, in order; nothing for a job that gave no details."""
+    outcome = details.get("conversion") or {}
+    steps = [(str(number), str(step)) for number, step in enumerate(outcome.get("steps") or (), 1)]
+    return tuple(_aligned(("step", f"{outcome.get('before')} to {outcome.get('after')}"), steps))
+
+
 def _place(outcome: Mapping[str, Any]) -> str:
     return str(outcome.get("partition") or "(table)")
 

@@ -16,6 +16,7 @@ from functools import partial as bind
 from typing import Any, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.loading import LoadSpec
 from airflow_hiveacid.jobs.specs import (
     ColumnMatch,
     DeleteSpec,
@@ -80,6 +81,16 @@ _FORMS: Final[Mapping[str, _Form]] = {
         },
         needs=frozenset({"table"}),
     ),
+    "load": _Form(
+        spec=LoadSpec,
+        reads={
+            "table": ("target", arguments.table_name),
+            "location": ("location", arguments.text),
+            "partition": ("partition", statements.partition_values),
+            "overwrite": ("overwrite", arguments.truth),
+        },
+        needs=frozenset({"table", "location"}),
+    ),
     "merge": _Form(
         spec=MergeSpec,
         reads={
@@ -99,7 +110,7 @@ def reads_of(kind: str, nulls: Collection[str] = ()) -> dict[str, Read]:
     """How each argument of a kind of statement is read, by its name.
 
     Args:
-        kind: `insert`, `update`, `delete`, `truncate` or `merge`.
+        kind: `insert`, `update`, `delete`, `truncate`, `load` or `merge`.
         nulls: the partition columns for which None was written down in the DAG.
 
     Raises:
@@ -136,7 +147,7 @@ def statement_spec(
     """One statement.
 
     Args:
-        kind: `insert`, `update`, `delete`, `truncate` or `merge`.
+        kind: `insert`, `update`, `delete`, `truncate`, `load` or `merge`.
         given: its arguments, rendered.
         where: what complaints say of the mapping that holds them, if one does.
         nulls: see `reads_of`.

@@ -37,7 +37,7 @@ class HiveAcidTransactionOperator(HiveAcidChangeOperator):
     other statement may change the same table, or the same static partition.
 
     Args:
-        statements: each a mapping with one key, `insert`, `update`, `delete`, `truncate` or
+        statements: each a mapping with one key, `insert`, `update`, `delete`, `truncate`, `load` or
             `merge`, to the arguments of the operator for it; or SQL text as for
             `HiveAcidSqlOperator` (or the name of a `.sql` file), of one statement or several, each
             of which counts.

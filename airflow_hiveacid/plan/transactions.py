@@ -24,6 +24,7 @@ from airflow_hiveacid.format.errors import (
     SharedTargetError,
     StatementOrderError,
 )
+from airflow_hiveacid.jobs.loading import LoadSpec
 from airflow_hiveacid.jobs.specs import InsertMode, InsertSpec, MultiInsertSpec, TruncateSpec, each
 
 if TYPE_CHECKING:
@@ -110,10 +111,15 @@ def steps_of(statements: Sequence[StatementSpec | MultiInsertSpec]) -> list[Step
 
 
 def _replaces(statement: StatementSpec) -> bool:
-    if isinstance(statement, InsertSpec):
-        return statement.mode is InsertMode.OVERWRITE
-    return isinstance(statement, TruncateSpec)
+    match statement:
+        case InsertSpec(mode=mode):
+            return mode is InsertMode.OVERWRITE
+        case LoadSpec(overwrite=overwrite):
+            return overwrite
+        case _:
+            return isinstance(statement, TruncateSpec)
 
 
 def _names_partition(statement: StatementSpec) -> bool:
-    return isinstance(statement, InsertSpec | TruncateSpec) and bool(statement.partition)
+    is_one = isinstance(statement, InsertSpec | TruncateSpec | LoadSpec)
+    return is_one and bool(statement.partition)

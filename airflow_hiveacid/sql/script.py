@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.sql.changes import delete_of, update_of
 from airflow_hiveacid.sql.compactions import compaction_of
 from airflow_hiveacid.sql.inserts import insert_of
+from airflow_hiveacid.sql.loads import load_of
 from airflow_hiveacid.sql.merges import merge_of
 from airflow_hiveacid.sql.multi_inserts import begins_with_from, multi_insert_of
 from airflow_hiveacid.sql.text import statements_of
@@ -26,6 +27,7 @@ from airflow_hiveacid.sql.truncates import truncate_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from airflow_hiveacid.jobs.loading import LoadSpec
     from airflow_hiveacid.jobs.specs import (
         CompactSpec,
         DeleteSpec,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
         | DeleteSpec
         | MergeSpec
         | TruncateSpec
+        | LoadSpec
         | TransactionSpec
         | CompactSpec
     )
@@ -61,6 +64,7 @@ _READERS: Final[Mapping[str, Callable[[Piece, str | None], SqlJob]]] = {
     "DELETE": delete_of,
     "MERGE": merge_of,
     "TRUNCATE": truncate_of,
+    "LOAD": load_of,
     "ALTER": compaction_of,
 }
 _REMEDIES: Final = {
@@ -103,7 +107,8 @@ def _statement(piece: Piece, database: str | None) -> Statement:
             f"statements that begin with {first.raw!r} are not supported",
             _REMEDIES.get(
                 first.word,
-                "write INSERT, UPDATE, DELETE, MERGE, TRUNCATE or ALTER TABLE ... COMPACT",
+                "write INSERT, UPDATE, DELETE, MERGE, TRUNCATE, LOAD DATA or ALTER TABLE ..."
+                " COMPACT",
             ),
             first,
         )

@@ -10,6 +10,8 @@ from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError, InvalidNameError
+from airflow_hiveacid.jobs.conversion import ConversionTarget, ConvertSpec
+from airflow_hiveacid.jobs.loading import LoadSpec
 from airflow_hiveacid.jobs.specs import (
     CleanSpec,
     CompactionChoice,
@@ -27,6 +29,7 @@ from airflow_hiveacid.jobs.specs import (
     TruncateSpec,
     UpdateSpec,
 )
+from airflow_hiveacid.operators.convert import HiveAcidConvertOperator
 from airflow_hiveacid.operators.hive_acid import (
     HiveAcidCleanOperator,
     HiveAcidCompactOperator,
@@ -36,6 +39,7 @@ from airflow_hiveacid.operators.hive_acid import (
     HiveAcidTruncateOperator,
     HiveAcidUpdateOperator,
 )
+from airflow_hiveacid.operators.load import HiveAcidLoadOperator
 from airflow_support import context_of, run_task
 
 if TYPE_CHECKING:
@@ -111,6 +115,26 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
         HiveAcidTruncateOperator,
         {"table": "db.t", "partition": {"day": "{{ ds }}", "p": 1, "q": None}},
         TruncateSpec(target="db.t", partition={"day": "2013-01-02", "p": "1", "q": None}),
+    ),
+    (
+        HiveAcidConvertOperator,
+        {"table": "db.{{ ti.task_id }}", "to": "Insert_only", "plan_only": "{{ 2 > 1 }}"},
+        ConvertSpec(target="db.task", to=ConversionTarget.INSERT_ONLY, plan_only=True),
+    ),
+    (
+        HiveAcidLoadOperator,
+        {
+            "table": "db.t",
+            "location": "hdfs://nn/in/{{ ds }}",
+            "partition": {"day": "{{ ds }}"},
+            "overwrite": "{{ 2 > 1 }}",
+        },
+        LoadSpec(
+            target="db.t",
+            location="hdfs://nn/in/2013-01-02",
+            partition={"day": "2013-01-02"},
+            overwrite=True,
+        ),
     ),
     (
         HiveAcidCompactOperator,

@@ -7,7 +7,11 @@ import pytest
 
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.operators.hive_acid import HiveAcidCleanOperator, HiveAcidCompactOperator
-from airflow_hiveacid.operators.plan_text import cleaning_lines, compaction_lines
+from airflow_hiveacid.operators.plan_text import (
+    cleaning_lines,
+    compaction_lines,
+    conversion_lines,
+)
 from airflow_support import run_task
 
 if TYPE_CHECKING:
@@ -101,3 +105,13 @@ def test_what_an_operator_describes_stands_in_the_tasks_log(
     monkeypatch.setattr(task, "describe", lambda _result: compaction_lines(PLANNED))
     run_task(task)
     assert told[-3:] == list(compaction_lines(PLANNED))
+
+
+def test_a_conversion_is_told_step_by_step() -> None:
+    outcome = {"before": "flat", "after": "full_acid", "steps": ["a", "b"]}
+    assert conversion_lines({"conversion": outcome}) == (
+        "step  flat to full_acid",
+        "1     a",
+        "2     b",
+    )
+    assert conversion_lines({}) == ()

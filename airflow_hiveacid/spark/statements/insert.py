@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Final
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
 from airflow_hiveacid.format.errors import ConfigurationError
@@ -39,6 +38,7 @@ from airflow_hiveacid.spark.events import (
     with_no_old_row,
 )
 from airflow_hiveacid.spark.failures import reason_of
+from airflow_hiveacid.spark.row_hash import hash_of
 from airflow_hiveacid.spark.statements.constraints import allowed
 from airflow_hiveacid.spark.statements.expressions import row_struct, stored
 from airflow_hiveacid.spark.types import struct_of
@@ -169,21 +169,7 @@ def row_hash(table: TableInfo) -> Column:
     Equal rows meet in one writer.
     """
     fields = struct_of(table.columns).fields
-    values = [(f.dataType, F.col(f"row.{quoted(f.name)}")) for f in fields]
-    # Spark hashes no maps, for two equal ones may hold their entries in different orders.
-    return F.xxhash64(*[v.cast("string") if _holds_map(t) else v for t, v in values])
-
-
-def _holds_map(data_type: DataType) -> bool:
-    match data_type:
-        case MapType():
-            return True
-        case ArrayType():
-            return _holds_map(data_type.elementType)
-        case StructType():
-            return any(_holds_map(f.dataType) for f in data_type.fields)
-        case _:
-            return False
+    return hash_of([(f.dataType, F.col(f"row.{quoted(f.name)}")) for f in fields])
 
 
 def _writers(source: DataFrame) -> int:

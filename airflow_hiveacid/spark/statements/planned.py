@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import PartitionNotFoundError
+from airflow_hiveacid.jobs.loading import LoadSpec
 from airflow_hiveacid.jobs.specs import (
     DeleteSpec,
     InsertMode,
@@ -34,6 +35,7 @@ from airflow_hiveacid.spark.statements.insert import (
     new_row_events,
     plan_insert,
 )
+from airflow_hiveacid.spark.statements.load import load_files, plan_load
 from airflow_hiveacid.spark.statements.merge import merge_events, plan_merge
 from airflow_hiveacid.spark.statements.reach import is_bounded, partitions_reached
 from airflow_hiveacid.spark.writing.common import Common, common_of
@@ -103,6 +105,8 @@ def planned_one(
             return _merge(job, spec, frame)
         case TruncateSpec():
             return _truncate(job, spec)
+        case LoadSpec():
+            return _load(job, spec)
         case _:
             assert_never(spec)
 
@@ -212,4 +216,20 @@ def _truncate(job: JobContext, spec: TruncateSpec) -> Change:
         fixed=found if is_one else None,
         partitions=touching(job.client, table, reach) if spec.partition else Touched,
         empties=meant,
+    )
+
+
+def _load(job: JobContext, spec: LoadSpec) -> Change:
+    """LOAD DATA into a transactional table: files that are there, as one statement's files."""
+    table = job.insertable_table(spec.target)
+    program = plan_load(job.spark, table, spec, job.client.generation)
+    fixed = (program.partition,) if table.is_partitioned else None
+    return Change(
+        kind=kind_of(spec),
+        table=table,
+        operations=frozenset({DataOperation.OVERWRITE if spec.overwrite else DataOperation.INSERT}),
+        make_events=None,
+        make_files=lambda plan: load_files(job.spark, program, plan),
+        fixed=fixed,
+        partitions=lambda: Touched(names=fixed),
     )

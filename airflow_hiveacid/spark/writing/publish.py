@@ -36,7 +36,11 @@ _PARALLEL: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedFile:
-    """One file that a task has written and the driver has accepted."""
+    """One file that a task has written and the driver has accepted.
+
+    `kind` is that of the tables whose files are so: a file of plain rows, which LOAD DATA brings
+    into a full-ACID table, too, has that of an insert-only one.
+    """
 
     partition: PartitionName
     directory: str

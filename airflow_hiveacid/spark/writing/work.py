@@ -70,7 +70,8 @@ class Change:
 
     `kind` is its name: `insert`, `merge` and so on. `operations` is what it does to the table; they
     decide the lock. `make_events` turns the target (its files as the statement sees them) and the
-    source into events; without it there are none. `shape` is the frame that the source was checked
+    source into events; without it there are none. `make_files` stages files in another way than
+    from events. `shape` is the frame that the source was checked
     by. `tables` are those that queries within its expressions ask, by their views. `partitions`
     answers the only partitions that it can touch, as they are now, where that is known; `fixed` are
     they if the statement itself names them, whatever there is. `empties` says which of those that
@@ -90,6 +91,7 @@ class Change:
     partitions: Callable[[], Touched] = Touched
     fixed: tuple[PartitionName, ...] | None = None
     empties: Callable[[tuple[PartitionName, ...]], tuple[PartitionName, ...]] | None = None
+    make_files: Callable[[WritePlan], tuple[StagedFile, ...]] | None = None
 
 
 @contextmanager
@@ -146,6 +148,8 @@ class Work:
         files: tuple[StagedFile, ...] = ()
         if change.make_events is not None:
             files = _written(plan, change.make_events(target, partial(self._source, change)))
+        if change.make_files is not None:
+            files = change.make_files(plan)
         replaced = touched.names
         if change.empties is not None:
             replaced = change.empties(tuple(p.name for p in target.partitions))

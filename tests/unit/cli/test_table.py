@@ -28,7 +28,7 @@ from airflow_hiveacid.storage.values.column_types import row_type
 from contract.fake_client import FakeClient
 from contract.fake_metastore import FakeMetastore
 from contract.manual_clock import ManualClock
-from unit.storage.orc_tables import insert, write_acid
+from unit.storage.orc_tables import insert, write_acid, write_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -284,3 +284,25 @@ def test_an_insert_only_table_of_text_is_scanned_and_its_rows_are_not_counted(
     inspected = run("inspect", "--table", str(ref), "--json")
     assert "no text file says how many rows it has" in inspected
     assert run("scan", "--table", str(ref), "--json") == '[1, "a"]\n'
+
+
+def test_a_conversion_is_planned_without_spark(
+    client: FakeClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ref = TableRef("default", "flat")
+    location = tmp_path / "flat"
+    client.create_table(
+        NewTable(ref=ref, columns=COLUMNS, kind=TransactionalKind.NONE, location=f"file:{location}")
+    )
+    client.set_table_parameters(ref, {"EXTERNAL": None})
+    write_plain(location / "part-0.orc", [{"id": 1, "name": "a"}])
+    arguments = ["convert", "--table", "default.flat", "--plan-only", "--to"]
+    assert cli.main([*arguments, "insert_only"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("default.flat: flat to insert_only, not done\n")
+    assert "1 files are moved into one delta" in shown
+    assert cli.main([*arguments, "full_acid"]) == 2
+    assert "part-0.orc has no name of Hive's" in capsys.readouterr().err
+    assert cli.main([*arguments, "flat"]) == 0
+    assert "it is that already" in capsys.readouterr().out
+    assert client.get_table(ref).kind is TransactionalKind.NONE

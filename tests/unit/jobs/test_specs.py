@@ -5,7 +5,9 @@ import json
 import pytest
 
 from airflow_hiveacid.format.errors import ContractVersionError
+from airflow_hiveacid.jobs.conversion import ConversionTarget, ConvertSpec
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
+from airflow_hiveacid.jobs.loading import LoadSpec
 from airflow_hiveacid.jobs.specs import (
     JOB_KINDS,
     CleanSpec,
@@ -61,8 +63,11 @@ JOBS: dict[str, Job] = {
     "update": UpdateSpec(target="db.t", set={"a": "a + 1"}, where="id = 1"),
     "delete": DeleteSpec(target="db.t"),
     "truncate": TruncateSpec(target="db.t", partition={"p": "1", "q": None}),
+    "load": LoadSpec(target="db.t", location="/in", partition={"p": "1"}, overwrite=True),
     "transaction": TransactionSpec(
         statements=(
+            TruncateSpec(target="db.t"),
+            LoadSpec(target="db.t", location="/in"),
             DeleteSpec(target="db.t", where="id = 1"),
             UpdateSpec(target="db.u", set={"a": "1"}),
             InsertSpec(target="db.t", source=SourceSpec(table="db.s")),
@@ -81,6 +86,7 @@ JOBS: dict[str, Job] = {
         target="db.t", partition="month=1", choice=CompactionChoice.MAJOR, plan_only=True
     ),
     "clean": CleanSpec(target="db.t", retention_s=60.0, dry_run=True),
+    "convert": ConvertSpec(target="db.t", to=ConversionTarget.FLAT, plan_only=True),
 }
 
 

@@ -7,6 +7,7 @@ from airflow_hiveacid.format.errors import (
     SharedTargetError,
     StatementOrderError,
 )
+from airflow_hiveacid.jobs.loading import LoadSpec
 from airflow_hiveacid.jobs.specs import (
     DeleteSpec,
     InsertMode,
@@ -86,7 +87,12 @@ def test_before_tables_are_known_only_what_is_certain_is_refused() -> None:
     for truncation in (whole, part):
         with pytest.raises(StatementOrderError):
             check_order(steps_of([truncation, insert("d.t")]))
+    load = LoadSpec(target="d.t", location="/in", overwrite=True)
+    with pytest.raises(StatementOrderError):
+        check_order(steps_of([load, insert("d.t")]))
+    check_order(steps_of([insert("d.t"), load, load]))
     later = (
+        LoadSpec(target="d.t", location="/in"),
         insert("D.T"),
         UpdateSpec(target="d.t", set={"a": "1"}),
         DeleteSpec(target="d.t", where="p = 2"),

@@ -7,6 +7,7 @@ from sqlglot import exp
 
 from airflow_hiveacid.format.errors import SqlTextError
 from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.jobs.loading import LoadSpec
 from airflow_hiveacid.jobs.specs import (
     ColumnMatch,
     CompactionChoice,
@@ -339,6 +340,14 @@ CHANGES: list[tuple[str, UpdateSpec | DeleteSpec | CompactSpec]] = [
         TruncateSpec(target="db.t", partition={"y": "1", "m": "a/b"}),
     ),
     (
+        "LOAD DATA INPATH 'hdfs://nn/in' INTO TABLE db.t",
+        LoadSpec(target="db.t", location="hdfs://nn/in"),
+    ),
+    (
+        "load data inpath \"/a;b\" overwrite into table `db`.t partition (Y=01, `m`='a/b')",
+        LoadSpec(target="db.t", location="/a;b", partition={"y": "1", "m": "a/b"}, overwrite=True),
+    ),
+    (
         "ALTER TABLE db.t COMPACT 'major'",
         CompactSpec(target="db.t", choice=CompactionChoice.MAJOR),
     ),
@@ -530,6 +539,7 @@ def test_a_statement_is_the_job_that_says_the_same(text: str, expected: Job) -> 
         "INSERT INTO t SELECT a FROM s JOIN other.s x ON s.a = x.a",
         "WITH c AS (SELECT 1) INSERT INTO t SELECT * FROM c, d",
         "MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN DELETE",
+        "LOAD DATA INPATH '/a' INTO TABLE t",
         "ALTER TABLE t COMPACT 'major'",
     ],
 )
@@ -596,6 +606,14 @@ ERRORS: list[tuple[str, int, str]] = [
     ("TRUNCATE TABLE db.t PARTITION (a=1, a=2)", 37, "named twice"),
     ("TRUNCATE TABLE db.t COLUMNS (a)", 21, "not understood here"),
     ("TRUNCATE TABLE", 15, "table"),
+    ("LOAD DATA LOCAL INPATH '/a' INTO TABLE db.t", 11, "leave LOCAL out"),
+    ("LOAD MODEL m", 1, "not followed by DATA INPATH"),
+    ("LOAD DATA INPATH ' ' INTO TABLE db.t", 1, "no location"),
+    ("LOAD DATA INPATH concat('a') INTO TABLE db.t", 1, "no location"),
+    ("LOAD DATA INPATH '/a' 'b' INTO TABLE db.t", 23, "not followed by INTO TABLE"),
+    ("LOAD DATA INPATH '/a'", 22, "not followed by INTO TABLE"),
+    ("LOAD DATA INPATH '/a' INTO TABLE db.t PARTITION (p)", 1, "'p' has no value"),
+    ("LOAD DATA INPATH '/a' INTO TABLE db.t INPUTFORMAT 'x' SERDE 'y'", 39, "not understood"),
     ("ALTER TABLE db.t ADD COLUMNS (a int)", 1, "of ALTER only COMPACT"),
     ("ALTER TABLE db.t COMPACT 'rebalance'", 26, "'minor' or 'major'"),
     ("ALTER TABLE db.t COMPACT major", 26, "'minor' or 'major'"),

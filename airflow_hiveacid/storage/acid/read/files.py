@@ -254,6 +254,7 @@ def _originals(
                 bucket_property=encode(name.bucket_id, statement_id),
                 first_row_id=RowId(first),
             ),
+            root=entry.root,
         )
 
 

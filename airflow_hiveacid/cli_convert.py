@@ -1,0 +1,115 @@
+"""The command that converts a table, or says what would be done; the operator does the same.
+
+To say it, a metastore is enough. To do it, rows are read with Spark, so PySpark has to be there.
+
+Example:
+    >>> from airflow_hiveacid.plan.conversion import ConversionOutcome
+    >>> outcome = ConversionOutcome(before="flat", after="full_acid", done=False, steps=("a", "b"))
+    >>> print(told("db.t", outcome), end="")
+    db.t: flat to full_acid, not done
+      1. a
+      2. b
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid import cli_view
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.jobs.conversion import ConversionTarget
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.plan.conversion import ConversionOutcome
+
+_LOCK_TIMEOUT_S: Final = 300.0
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `convert` to a parser."""
+    convert = commands.add_parser(
+        "convert",
+        help="make a flat table transactional, or an insert-only one flat",
+        description=(
+            "Make a flat table full ACID or insert-only, or an insert-only one flat, with everybody"
+            " locked out and the rows compared. Needs PySpark, except with --plan-only."
+        ),
+    )
+    convert.add_argument("--table", metavar="DB.TABLE", required=True)
+    convert.add_argument(
+        "--to", required=True, choices=[target.value for target in ConversionTarget]
+    )
+    convert.add_argument(
+        "--metastore",
+        metavar="URI",
+        help=(
+            "thrift://host:port, several separated by commas (default:"
+            f" ${cli_view.METASTORE_VARIABLE}, else {cli_view.DEFAULT_METASTORE})"
+        ),
+    )
+    convert.add_argument(
+        "--plan-only", action="store_true", help="say what would be done, or why it cannot be"
+    )
+    convert.set_defaults(command=convert_lines)
+
+
+def convert_lines(options: argparse.Namespace) -> Iterator[str]:
+    """What is, or would be, done, step by step.
+
+    Raises:
+        ConfigurationError: there is no PySpark.
+        HiveAcidError: the table cannot be converted, or was not.
+    """
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint  # noqa: PLC0415 - needs Thrift
+    from airflow_hiveacid.metastore.client import connect  # noqa: PLC0415 - as above
+
+    ref, to = TableRef.parse(options.table), ConversionTarget(options.to)
+    with connect(MetastoreEndpoint(uris=cli_view.metastore_uris(options.metastore))) as client:
+        outcome = _planned(client, ref, to) if options.plan_only else _converted(client, ref, to)
+    yield told(str(ref), outcome)
+
+
+def told(table: str, outcome: ConversionOutcome) -> str:
+    """An outcome for people."""
+    rows = "" if outcome.rows is None else f", {outcome.rows} rows compared"
+    head = f"{table}: {outcome.before} to {outcome.after}, {'done' if outcome.done else 'not done'}"
+    steps = [f"  {number}. {step}" for number, step in enumerate(outcome.steps, start=1)]
+    return "".join(f"{line}\n" for line in (head + rows, *steps))
+
+
+def _planned(client: MetastoreClient, ref: TableRef, to: ConversionTarget) -> ConversionOutcome:
+    from airflow_hiveacid.spark.maintenance.conversion_survey import (  # noqa: PLC0415 - pyarrow
+        ConversionSurvey,
+    )
+
+    return ConversionSurvey(client=client, ref=ref, to=to).plan()
+
+
+def _converted(client: MetastoreClient, ref: TableRef, to: ConversionTarget) -> ConversionOutcome:
+    # Airflow's environment holds pyspark-client, which has the same modules and cannot do it.
+    if not any(importlib.metadata.distributions(name="pyspark")):
+        raise ConfigurationError(
+            "there is no PySpark here, with which rows are compared: run this where it is, use"
+            " HiveAcidConvertOperator, or give --plan-only"
+        )
+    from airflow_hiveacid.format.attempts import AttemptId  # noqa: PLC0415 - costs nothing then
+    from airflow_hiveacid.spark.maintenance.convert import Converter  # noqa: PLC0415 - PySpark
+    from airflow_hiveacid.spark.session import open_session  # noqa: PLC0415 - as above
+
+    return Converter(
+        spark=open_session("hiveacid-convert"),
+        client=client,
+        ref=ref,
+        to=to,
+        job_key=f"command line/convert/{ref}",
+        attempt=AttemptId.new(),
+        lock_timeout_s=_LOCK_TIMEOUT_S,
+        heartbeat_s=None,
+        on_step=lambda _: None,
+    ).convert()

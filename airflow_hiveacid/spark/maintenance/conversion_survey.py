@@ -1,0 +1,161 @@
+"""What a conversion finds before it begins: the table, its partitions and files, and why not.
+
+Takes a metastore and a table's name; changes nothing. Must not know Spark: a plan needs none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.errors import ConversionRefusedError
+from airflow_hiveacid.format.ids import LONG_MAX, StatementId
+from airflow_hiveacid.format.names import DeltaName
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import READS_ORIGINALS, TransactionalKind
+from airflow_hiveacid.jobs.conversion import ConversionTarget
+from airflow_hiveacid.plan.conversion import (
+    KINDS,
+    ConversionOutcome,
+    moves_in,
+    moves_out,
+    outcome_of,
+    steps_of,
+    visible_files,
+    why_not_files,
+    why_not_state,
+    why_not_table,
+)
+from airflow_hiveacid.storage.stores.listing import list_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_hiveacid.format.directories import Listing
+    from airflow_hiveacid.format.ids import WriteId
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.plan.conversion import Move
+
+_PARALLEL: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversionSurvey:
+    """A look at one table that is to be converted."""
+
+    client: MetastorePort
+    ref: TableRef
+    to: ConversionTarget
+
+    def plan(self) -> ConversionOutcome:
+        """What would be done now.
+
+        Raises:
+            ConversionRefusedError: it cannot be.
+            StorageError: the table's directories cannot be read.
+        """
+        table = self.client.get_table(self.ref)
+        if table.kind is KINDS[self.to]:
+            return self.nothing(table)
+        self.check(table)
+        if self.to is ConversionTarget.FLAT:
+            count = len(self.moves(table, self.write_ids(), None))
+        else:
+            count = len(self.files(table))
+        return outcome_of(table, self.to, steps=steps_of(table, self.to, count))
+
+    def nothing(self, table: TableInfo) -> ConversionOutcome:
+        """What to say of a table that is what it is asked to be."""
+        return outcome_of(table, self.to, steps=("it is that already",))
+
+    def check(self, table: TableInfo) -> None:
+        """See that a table can be converted, as far as definitions and names tell.
+
+        Raises:
+            ConversionRefusedError: it cannot.
+            StorageError: its directories cannot be read.
+        """
+        why = why_not_table(table, self.to)
+        if why is None:
+            why = self._why_not_partitions(table)
+        if why is None and self.to is not ConversionTarget.FLAT:
+            found = (why_not_files(listing, self.to) for listing in self.listings(table))
+            why = next((reason for reason in found if reason is not None), None)
+        if why is not None:
+            raise self.refused(why)
+
+    def refused(self, why: str) -> ConversionRefusedError:
+        """What ends a conversion, to be raised."""
+        return ConversionRefusedError(table=self.ref, to=self.to.value, why=why)
+
+    def _why_not_partitions(self, table: TableInfo) -> str | None:
+        wanted = table.storage.format
+        for partition in self.partitions(table):
+            found = wanted if partition.storage is None else partition.storage.format
+            if found is not wanted:
+                return f"it is stored as {table.storage}, and its partition {partition.name} not"
+        return None
+
+    def partitions(self, table: TableInfo) -> tuple[PartitionInfo, ...]:
+        """All of them, with how they are stored, by name."""
+        return self.client.list_partitions(as_flat(table))
+
+    def listings(self, table: TableInfo) -> Sequence[Listing]:
+        """What lies at each."""
+        locations = [partition.location for partition in self.partitions(table)]
+        with ThreadPoolExecutor(_PARALLEL) as pool:
+            return list(pool.map(list_table, locations))
+
+    def files(self, table: TableInfo) -> list[tuple[str, str, int]]:
+        """The files of a flat table: where, path below it, bytes."""
+        return [
+            (listing.location, file.path, file.size_bytes)
+            for listing in self.listings(table)
+            for file in visible_files(listing)
+        ]
+
+    def write_ids(self) -> ValidWriteIdList:
+        """The table's write IDs that count now."""
+        return self.client.valid_write_ids([self.ref], self.client.valid_txns())[self.ref]
+
+    def moves(
+        self, table: TableInfo, write_ids: ValidWriteIdList, own: WriteId | None
+    ) -> list[Move]:
+        """Which files are moved, and where.
+
+        Args:
+            table: as it is now.
+            write_ids: with them is known what is live, out of which files come.
+            own: a write ID, into whose delta files go; None if they come out.
+
+        Raises:
+            ConversionRefusedError: there are directories that are not live.
+        """
+        listings = self.listings(table)
+        if own is not None:
+            delta = DeltaName(low=own, high=own, statement_id=StatementId(0))
+            return [move for listing in listings for move in moves_in(listing, delta)]
+        txns = self.client.valid_txns()
+        states = [resolve(listing, write_ids, txns, table.kind) for listing in listings]
+        for state in states:
+            if (why := why_not_state(state)) is not None:
+                raise self.refused(why)
+        return [move for state in states for move in moves_out(state)]
+
+
+def as_flat(table: TableInfo) -> TableInfo:
+    """A table whose files outside of base and delta are its rows, which is what a flat one is."""
+    return dataclasses.replace(
+        table,
+        kind=TransactionalKind.INSERT_ONLY,
+        parameters={**table.parameters, READS_ORIGINALS: "true"},
+    )
+
+
+def no_write_ids(ref: TableRef) -> ValidWriteIdList:
+    """The write IDs of a table that nobody has written in a transaction."""
+    return ValidWriteIdList.parse(f"{ref}:0:{LONG_MAX}::")

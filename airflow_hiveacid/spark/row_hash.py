@@ -1,0 +1,52 @@
+"""Hashes of rows by their values: one for a row, and one that rows have together in any order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from airflow_hiveacid.plan.statements import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+_SUM: Final = "decimal(38,0)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowDigest:
+    """How many rows there are, and the sum of their hashes."""
+
+    rows: int
+    hashes: int
+
+
+def hash_of(values: Sequence[tuple[DataType, Column]]) -> Column:
+    """A hash of a row's values, in 64 bits."""
+    # Spark hashes no maps, for two equal ones may hold their entries in different orders.
+    return F.xxhash64(*[v.cast("string") if _holds_map(t) else v for t, v in values])
+
+
+def row_digest(rows: DataFrame) -> RowDigest:
+    """The digest of a frame's rows."""
+    fields = [(field.dataType, F.col(quoted(field.name))) for field in rows.schema.fields]
+    hashes = F.sum(hash_of(fields).cast(_SUM))
+    count, total = rows.select(F.count(F.lit(1)), hashes).collect()[0]
+    return RowDigest(rows=count, hashes=int(total or 0))
+
+
+def _holds_map(data_type: DataType) -> bool:
+    match data_type:
+        case MapType():
+            return True
+        case ArrayType():
+            return _holds_map(data_type.elementType)
+        case StructType():
+            return any(_holds_map(f.dataType) for f in data_type.fields)
+        case _:
+            return False

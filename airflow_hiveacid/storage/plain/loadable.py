@@ -1,0 +1,207 @@
+"""Files that LOAD DATA puts into a table: which, and whether every reader reads them alike.
+
+Takes a location and a table; gives `LoadableFile` values. They become files of a table as they are,
+byte by byte. So what is refused here is what Hive 3.1, Hive 4 and our reader would take for
+different rows, and what one of them would change on the way: columns of other names or another
+order, types that do not fit, values whose calendar nobody knows. Such files are a source of an
+INSERT. Must not know tables' directories.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final, assert_never
+
+from pyarrow import fs as pafs
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import (
+    SourceNotFoundError,
+    SourceUnreadableError,
+    UnsupportedFileError,
+)
+from airflow_hiveacid.format.names import is_hidden
+from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.format.types import PrimitiveType, parse_type
+from airflow_hiveacid.storage.acid.read.acid_file import has_acid_columns
+from airflow_hiveacid.storage.orc.compression import Compression
+from airflow_hiveacid.storage.orc.tail import read_tail
+from airflow_hiveacid.storage.plain.files import PlainFile
+from airflow_hiveacid.storage.plain.orc_fit import are_old_values_known, is_held, is_positional
+from airflow_hiveacid.storage.plain.parquet_fit import Places, holds, why_not
+from airflow_hiveacid.storage.plain.parquet_footer import Calendar, Clock, read_facts
+from airflow_hiveacid.storage.stores.filesystem import file_errors, storage_errors
+from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from airflow_hiveacid.format.table import Column, TableInfo
+    from airflow_hiveacid.storage.orc.footer import OrcTail
+    from airflow_hiveacid.storage.plain.parquet_footer import ParquetFacts
+
+_PARALLEL: Final = 16
+_REMEDY: Final = "INSERT from such files: HiveAcidInsertOperator, with them as its source"
+_DATE: Final = PrimitiveType("date")
+_TIMESTAMP: Final = PrimitiveType("timestamp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadableFile:
+    """One file that is to be loaded, with its length in bytes. A plain value."""
+
+    uri: str
+    length: int
+    rows: int
+
+
+def loadable_files(
+    table: TableInfo, location: str, generation: MetastoreGeneration
+) -> tuple[LoadableFile, ...]:
+    """The files at a location, by name, each of which can be a file of a table.
+
+    Args:
+        table: into which they are loaded.
+        location: of a file, or of a directory that holds nothing else; hidden names do not count.
+        generation: of the table's metastore; an old one has old readers.
+
+    Raises:
+        SourceNotFoundError: there is no file.
+        SourceUnreadableError: the location is the table's own, or holds directories; or a file
+            cannot be loaded.
+        ConfigurationError: the location is no absolute path or URI.
+        LocationPermissionError: it may not be read.
+        StorageError: reading failed otherwise.
+    """
+    if _is_within(location, table.location):
+        raise SourceUnreadableError(
+            source=location, reason=f"it lies in {table.ref} itself, whose files are its rows"
+        )
+    check = partial(_checked, table, generation)
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        return tuple(pool.map(check, _found(location)))
+
+
+def _is_within(location: str, home: str) -> bool:
+    if scheme_of(location) != scheme_of(home):
+        return False
+    path, root = open_location(location)[1], open_location(home)[1]
+    return path == root or path.startswith(f"{root}/")
+
+
+def _found(location: str) -> list[tuple[str, int]]:
+    """URI and length of every file, by name (LoadSemanticAnalyzer.matchFilesOrDir of Hive)."""
+    fs, path = open_location(location)
+    with storage_errors("read", location):
+        info = fs.get_file_info(path)
+        if info.type == pafs.FileType.NotFound:
+            raise SourceNotFoundError(
+                source=location, reason="there is no such file or directory; patterns are not read"
+            )
+        is_directory = info.type == pafs.FileType.Directory
+        infos = fs.get_file_info(pafs.FileSelector(path)) if is_directory else [info]
+    visible = sorted((i for i in infos if not is_hidden(i.base_name)), key=lambda i: i.base_name)
+    for one in visible:
+        if one.type == pafs.FileType.Directory:
+            raise SourceUnreadableError(
+                source=location,
+                reason=f"it holds the directory {one.base_name}; load one directory of files, or"
+                f" {_REMEDY}",
+            )
+    if not visible:
+        raise SourceNotFoundError(source=location, reason="there is no file in it")
+    if not is_directory:
+        return [(location, info.size)]
+    return [(posixpath.join(location, one.base_name), one.size) for one in visible]
+
+
+def _checked(
+    table: TableInfo, generation: MetastoreGeneration, found: tuple[str, int]
+) -> LoadableFile:
+    uri, length = found
+    problem, rows = _looked_at(table, generation, uri, length)
+    if problem is not None:
+        raise SourceUnreadableError(
+            source=uri, reason=f"it cannot be a file of {table.ref}: {problem}. {_REMEDY}"
+        )
+    return LoadableFile(uri=uri, length=length, rows=rows)
+
+
+def _looked_at(
+    table: TableInfo, generation: MetastoreGeneration, uri: str, length: int
+) -> tuple[str | None, int]:
+    """What is wrong with a file, if anything is, and how many rows it has."""
+    fs, path = open_location(uri)
+    if not length:
+        return "it is empty", 0
+    match table.storage.format:
+        case FileFormat.ORC:
+            with file_errors("read", path):
+                tail = read_tail(fs, path, length)
+            return _why_not_orc(tail, table.columns, generation), tail.rows
+        case FileFormat.PARQUET:
+            file = PlainFile(fs=fs, path=path, key=path, length=length, format=FileFormat.PARQUET)
+            facts = read_facts(file)
+            return _why_not_parquet(facts, table.columns, path), facts.rows
+        case FileFormat.TEXT | FileFormat.AVRO | FileFormat.OTHER:
+            raise UnsupportedFileError(
+                path=path, reason=f"a table stored as {table.storage} is not written here"
+            )
+        case other:
+            assert_never(other)
+
+
+def _why_not_orc(
+    tail: OrcTail, columns: Sequence[Column], generation: MetastoreGeneration
+) -> str | None:
+    if has_acid_columns(tail):
+        return "it has the columns of a full-ACID table's file around its own; name that table"
+    if generation is MetastoreGeneration.V3 and tail.compression > Compression.LZ4:
+        return f"it is compressed with {tail.compression.name}, which Hive 3.1 does not know"
+    root = tail.types[0]
+    found, known = root.field_names, tuple(column.name for column in columns)
+    # Hive 4 finds columns by their places, Hive 3.1 by their names, and minds case.
+    if found != known[: len(found)] and not (is_positional(root) and len(found) <= len(known)):
+        return f"its columns are {', '.join(found)}, and those of the table {', '.join(known)}"
+    for column, column_id in zip(columns, root.children, strict=False):
+        if not is_held(tail.types, column_id, parse_type(column.type)):
+            return f"column {column.name} is not stored as {column.type} in it"
+    if not are_old_values_known(tail):
+        return (
+            "it is of a writer that does not say how it counts old times, and may have dates before"
+            " 1582-10-15 or times before 1970"
+        )
+    return None
+
+
+def _why_not_parquet(facts: ParquetFacts, columns: Sequence[Column], path: str) -> str | None:
+    known = {column.name for column in columns}
+    for name in facts.schema.names:
+        if name.lower() not in known:
+            return f"it has a column {name}, and the table has {', '.join(sorted(known))}"
+    places = Places(facts.schema, path)
+    for column in columns:
+        place = places.of(column.name)
+        why = None if place is None else _why_not_field(facts, facts.schema.field(place), column)
+        if why is not None:
+            return f"column {column.name} {why}"
+    return None
+
+
+def _why_not_field(facts: ParquetFacts, field: pa.Field, column: Column) -> str | None:
+    wanted = parse_type(column.type)
+    if (why := why_not(facts, field.type, wanted)) is not None:
+        return why
+    if field.name.partition(".")[0] in facts.without_nan:
+        return "has a least and a greatest value that leave NaN out, so that Hive would lose it"
+    if holds(wanted, _TIMESTAMP) and facts.clock is not Clock.INSTANT:
+        return "has times in 64 bits, which Hive 3.1 does not read"
+    is_dated = holds(wanted, _TIMESTAMP) or holds(wanted, _DATE)
+    if is_dated and facts.has_old_days and facts.calendar is Calendar.UNKNOWN:
+        return "may have dates before 1582-10-15, and its file does not say how it counts them"
+    return None

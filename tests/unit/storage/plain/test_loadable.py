@@ -1,0 +1,274 @@
+"""Which files LOAD DATA takes, and why not the others; how they arrive."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import (
+    CorruptFileError,
+    SourceNotFoundError,
+    SourceUnreadableError,
+    UnsupportedFileError,
+)
+from airflow_hiveacid.format.table import (
+    Column,
+    FileFormat,
+    Storage,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
+from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.storage.orc.footer import OrcType, TypeKind
+from airflow_hiveacid.storage.plain.file_copy import copy_file
+from airflow_hiveacid.storage.plain.loadable import LoadableFile, loadable_files
+from airflow_hiveacid.storage.plain.orc_fit import is_held
+from unit.storage.orc_tables import COLUMNS, insert, write_acid, write_plain
+
+ROWS = [{"id": 1, "name": "a"}, {"id": 2, "name": None}]
+V3, V4 = MetastoreGeneration.V3, MetastoreGeneration.V4
+
+
+def table(
+    columns: dict[str, str] | None = None,
+    format_: FileFormat = FileFormat.ORC,
+    location: str = "file:/warehouse/t",
+) -> TableInfo:
+    is_orc = format_ is FileFormat.ORC
+    return TableInfo(
+        ref=TableRef("db", "t"),
+        location=location,
+        columns=tuple(Column(name=n, type=t) for n, t in columns.items()) if columns else COLUMNS,
+        kind=TransactionalKind.FULL_ACID if is_orc else TransactionalKind.INSERT_ONLY,
+        storage=Storage(format=format_),
+    )
+
+
+def found(
+    location: Path, into: TableInfo | None = None, generation: MetastoreGeneration = V4
+) -> list[tuple[str, int]]:
+    files = loadable_files(into or table(), str(location), generation)
+    return [(Path(file.uri).name, file.rows) for file in files]
+
+
+def parquet(path: Path, columns: dict[str, pa.Array], **options: Any) -> Path:  # noqa: ANN401
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), path, **{"store_schema": False, **options})
+    return path
+
+
+# ---- which files there are -----------------------------------------------------------------------
+
+
+def test_the_visible_files_of_a_directory_are_loaded_in_the_order_of_their_names(
+    tmp_path: Path,
+) -> None:
+    write_plain(tmp_path / "part-2.orc", ROWS)
+    write_plain(tmp_path / "part-10.orc", ROWS[:1])
+    for hidden in ("_SUCCESS", ".part-2.orc.crc"):
+        (tmp_path / hidden).touch()
+    (tmp_path / "_temporary").mkdir()
+    assert found(tmp_path) == [("part-10.orc", 1), ("part-2.orc", 2)]
+    assert found(tmp_path / "part-2.orc") == [("part-2.orc", 2)]
+    (one,) = loadable_files(table(), f"file:{tmp_path}/part-2.orc", V4)
+    assert (one.uri, one.length) == (
+        f"file:{tmp_path}/part-2.orc",
+        (tmp_path / "part-2.orc").stat().st_size,
+    )
+
+
+def test_what_is_no_directory_of_files_is_not_loaded(tmp_path: Path) -> None:
+    with pytest.raises(SourceNotFoundError, match="no such file or directory"):
+        found(tmp_path / "missing*")
+    with pytest.raises(SourceNotFoundError, match="there is no file in it"):
+        found(tmp_path)
+    write_plain(tmp_path / "a/000000_0", ROWS)
+    (tmp_path / "a/b").mkdir()
+    with pytest.raises(SourceUnreadableError, match="holds the directory b"):
+        found(tmp_path / "a")
+
+
+@pytest.mark.parametrize("below", ["", "delta_1_1_0", "delta_1_1_0/000000_0"])
+def test_a_tables_own_files_are_not_loaded_into_it(tmp_path: Path, below: str) -> None:
+    write_plain(tmp_path / "t/delta_1_1_0/000000_0", ROWS)
+    own = table(location=f"file:{tmp_path}/t")
+    with pytest.raises(SourceUnreadableError, match=r"in db\.t itself"):
+        loadable_files(own, f"{tmp_path}/t/{below}".rstrip("/"), V4)
+    write_plain(tmp_path / "t2/000000_0", ROWS)
+    assert found(tmp_path / "t2", own) == [("000000_0", 2)]
+
+
+# ---- ORC -----------------------------------------------------------------------------------------
+
+
+def test_files_of_a_full_acid_table_are_not_loaded_as_plain_ones(tmp_path: Path) -> None:
+    write_acid(tmp_path / "bucket_00000", [insert(1, 0, 1)])
+    with pytest.raises(SourceUnreadableError, match="columns of a full-ACID table's file"):
+        found(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("row", "columns", "why"),
+    [
+        ({"name": pa.string(), "id": pa.int32()}, None, "its columns are name, id"),
+        ({"ID": pa.int32(), "name": pa.string()}, None, "its columns are ID, name"),
+        ({"id": pa.int32(), "name": pa.string(), "x": pa.int8()}, None, "columns are id, name, x"),
+        ({"id": pa.int64(), "name": pa.string()}, None, "id is not stored as int"),
+        ({"id": pa.int32(), "name": pa.binary()}, None, "name is not stored as string"),
+        ({"c": pa.string()}, {"c": "varchar(5)"}, "c is not stored as varchar"),
+        ({"c": pa.decimal128(9, 2)}, {"c": "decimal(9,1)"}, r"c is not stored as decimal\(9,1\)"),
+        ({"c": pa.decimal128(9, 2)}, {"c": "decimal(8,2)"}, r"c is not stored as decimal\(8,2\)"),
+        ({"c": pa.struct([("b", pa.int32())])}, {"c": "struct<a:int>"}, "c is not stored"),
+        ({"c": pa.list_(pa.int64())}, {"c": "array<int>"}, "c is not stored"),
+    ],
+)
+def test_a_file_with_other_columns_is_not_loaded(
+    tmp_path: Path, row: dict[str, pa.DataType], columns: dict[str, str] | None, why: str
+) -> None:
+    write_plain(tmp_path / "f", [dict.fromkeys(row)], row=pa.struct(list(row.items())))
+    with pytest.raises(SourceUnreadableError, match=why):
+        found(tmp_path, table(columns))
+
+
+@pytest.mark.parametrize(
+    ("row", "columns"),
+    [
+        ({"id": pa.int32()}, None),  # the last ones may be missing
+        ({"id": pa.int16(), "name": pa.string()}, None),
+        ({"_col0": pa.int32(), "_col1": pa.string()}, None),
+        ({"c": pa.float32()}, {"c": "double"}),
+        ({"c": pa.decimal128(8, 2)}, {"c": "decimal(9,2)"}),
+        (
+            {"c": pa.map_(pa.string(), pa.struct([("a", pa.list_(pa.int8()))]))},
+            {"c": "map<string,struct<a:array<int>>>"},
+        ),
+    ],
+)
+def test_a_file_that_holds_values_of_the_tables_types_is_loaded(
+    tmp_path: Path, row: dict[str, pa.DataType], columns: dict[str, str] | None
+) -> None:
+    write_plain(tmp_path / "f", [dict.fromkeys(row)], row=pa.struct(list(row.items())))
+    assert found(tmp_path, table(columns)) == [("f", 1)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "length", "type_", "is_loaded"),
+    [
+        (TypeKind.CHAR, 4, "char(4)", True),
+        (TypeKind.CHAR, 3, "char(4)", False),  # it would be padded
+        (TypeKind.VARCHAR, 4, "char(4)", False),
+        (TypeKind.VARCHAR, 3, "varchar(4)", True),
+        (TypeKind.VARCHAR, 5, "varchar(4)", False),
+        (TypeKind.STRING, 0, "varchar(4)", False),
+    ],
+)
+def test_a_text_fits_if_nobody_cuts_or_pads_it(
+    kind: TypeKind, length: int, type_: str, is_loaded: bool
+) -> None:
+    found = OrcType(
+        kind=kind, children=(), field_names=(), maximum_length=length, precision=0, scale=0
+    )
+    assert is_held([found], 0, parse_type(type_)) is is_loaded
+
+
+@pytest.mark.parametrize(
+    ("value", "is_loaded"),
+    [
+        (dt.date(1582, 10, 15), True),
+        (dt.date(1582, 10, 14), False),
+        (dt.datetime(1970, 1, 1), True),  # noqa: DTZ001 - a wall clock
+        (dt.datetime(1969, 12, 31), False),  # noqa: DTZ001 - as above
+        (None, True),
+    ],
+)
+def test_old_times_count_only_if_their_writer_says_how_it_counts_them(
+    tmp_path: Path, value: object, is_loaded: bool
+) -> None:
+    kind = "date" if type(value) is dt.date else "timestamp"
+    type_ = pa.date32() if kind == "date" else pa.timestamp("ns")
+    write_plain(tmp_path / "f", [{"c": value}], row=pa.struct([("c", type_)]))
+    into = table({"c": kind})
+    if is_loaded:
+        assert found(tmp_path, into) == [("f", 1)]
+    else:
+        with pytest.raises(SourceUnreadableError, match="how it counts old times"):
+            found(tmp_path, into)
+
+
+def test_an_old_hive_is_not_given_what_it_cannot_unpack(tmp_path: Path) -> None:
+    write_plain(tmp_path / "f", ROWS, compression="zstd")
+    assert found(tmp_path) == [("f", 2)]
+    with pytest.raises(SourceUnreadableError, match=r"ZSTD, which Hive 3\.1 does not know"):
+        found(tmp_path, generation=V3)
+
+
+def test_a_file_of_another_format_is_not_loaded(tmp_path: Path) -> None:
+    (tmp_path / "f.csv").write_text("1,a\n2,b\n" * 100)
+    with pytest.raises(CorruptFileError, match=r"f\.csv"):
+        found(tmp_path)
+    with pytest.raises(CorruptFileError, match="Parquet"):
+        found(tmp_path, table(format_=FileFormat.PARQUET))
+    with pytest.raises(UnsupportedFileError, match="stored as text"):
+        found(tmp_path, table(format_=FileFormat.TEXT))
+    (tmp_path / "f.csv").write_text("")
+    with pytest.raises(SourceUnreadableError, match="it is empty"):
+        found(tmp_path)
+
+
+# ---- Parquet -------------------------------------------------------------------------------------
+
+
+def test_parquet_is_loaded_by_the_names_of_its_columns(tmp_path: Path) -> None:
+    into = table({"id": "bigint", "name": "string", "x": "int"}, FileFormat.PARQUET)
+    parquet(tmp_path / "a/f", {"name": pa.array(["a"]), "ID": pa.array([1], pa.int32())})
+    assert found(tmp_path / "a", into) == [("f", 1)]
+    parquet(tmp_path / "b/f", {"id": pa.array([1]), "other": pa.array(["a"])})
+    with pytest.raises(SourceUnreadableError, match="a column other"):
+        found(tmp_path / "b", into)
+    parquet(tmp_path / "c/f", {"id": pa.array(["1"])})
+    with pytest.raises(SourceUnreadableError, match="column id is stored as string"):
+        found(tmp_path / "c", into)
+
+
+def test_parquet_that_readers_see_differently_is_not_loaded(tmp_path: Path) -> None:
+    into = table({"at": "timestamp", "f": "double", "day": "date"}, FileFormat.PARQUET)
+    at = pa.array([dt.datetime(2020, 1, 1)], pa.timestamp("us"))  # noqa: DTZ001 - a wall clock
+    parquet(tmp_path / "a/f", {"at": at})
+    with pytest.raises(SourceUnreadableError, match="64 bits"):
+        found(tmp_path / "a", into)
+    parquet(tmp_path / "b/f", {"at": at}, use_deprecated_int96_timestamps=True)
+    assert found(tmp_path / "b", into) == [("f", 1)]
+    parquet(tmp_path / "c/f", {"f": pa.array([float("nan"), 1.0])})
+    with pytest.raises(SourceUnreadableError, match="NaN"):
+        found(tmp_path / "c", into)
+    parquet(tmp_path / "d/f", {"f": pa.array([float("nan"), 1.0])}, write_statistics=False)
+    assert found(tmp_path / "d", into) == [("f", 2)]
+    parquet(tmp_path / "e/f", {"day": pa.array([dt.date(1500, 1, 1)])})
+    with pytest.raises(SourceUnreadableError, match="dates before 1582-10-15"):
+        found(tmp_path / "e", into)
+
+
+# ---- the copy ------------------------------------------------------------------------------------
+
+
+def test_a_copy_is_the_file_and_a_changed_file_is_not_copied(tmp_path: Path) -> None:
+    path = write_plain(tmp_path / "in/f", ROWS)
+    (file,) = loadable_files(table(), str(path), V4)
+    target = tmp_path / "out/delta_1_1_0/000000_0"
+    copy_file(file, str(target), FileFormat.ORC)
+    assert target.read_bytes() == path.read_bytes()
+    for changed in (
+        LoadableFile(uri=file.uri, length=file.length, rows=3),
+        LoadableFile(uri=file.uri, length=file.length + 1, rows=2),
+    ):
+        other = tmp_path / "other/000000_0"
+        with pytest.raises(SourceUnreadableError, match="changed while it was loaded"):
+            copy_file(changed, str(other), FileFormat.ORC)
+        assert not other.exists()
