@@ -7,6 +7,7 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockLevel, LockState, LockType
@@ -20,7 +21,8 @@ from airflow_hiveacid.metastore.gen.locks.ttypes import LockType as WireLockType
 Struct: TypeAlias = Any
 """A generated struct, or what a generated method answers: generated code has no types."""
 
-OPERATION_NUMBERS: Final = {
+OPERATION_NUMBERS: Final[Mapping[DataOperation | None, int]] = {
+    None: DataOperationType.NO_TXN,
     DataOperation.SELECT: DataOperationType.SELECT,
     DataOperation.INSERT: DataOperationType.INSERT,
     DataOperation.UPDATE: DataOperationType.UPDATE,

@@ -47,6 +47,13 @@ def cleaning_lines(details: Mapping[str, Any]) -> Sequence[str]:
     return tuple(_aligned(("partition", "action", "path", "why"), rows))
 
 
+def answer_lines(details: Mapping[str, Any]) -> Sequence[str]:
+    """The rows of a question to the metastore; nothing for what is none."""
+    rows = details.get("rows") or ()
+    head = tuple(dict.fromkeys(name for row in rows for name in row))
+    return tuple(_aligned(head, [[str(row.get(name, "")) for name in head] for row in rows]))
+
+
 def _place(outcome: Mapping[str, Any]) -> str:
     return str(outcome.get("partition") or "(table)")
 

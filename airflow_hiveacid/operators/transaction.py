@@ -21,6 +21,7 @@ from airflow_hiveacid.operators.change import HiveAcidChangeOperator
 from airflow_hiveacid.operators.statement_specs import check_names, reads_of, statement_spec
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan import statement_arguments as parts
+from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
 from airflow_hiveacid.plan.transactions import check_order, steps_of
 from airflow_hiveacid.sql.script import read_script
 
@@ -99,6 +100,13 @@ class HiveAcidTransactionOperator(HiveAcidChangeOperator):
                         f"statement {statement.number}, line {statement.line}, column"
                         f" {statement.column}: a compaction has transactions of its own; use"
                         " HiveAcidCompactOperator"
+                    )
+                if isinstance(statement.job, MetastoreStatement):
+                    raise ConfigurationError(
+                        f"statement {statement.number}, line {statement.line}, column"
+                        f" {statement.column}: {statement.job.kind.replace('_', ' ')} is no part of"
+                        " a transaction, since the metastore does it at once; use"
+                        " HiveAcidSqlOperator"
                     )
                 found.append(statement.job)
         except InputError as error:

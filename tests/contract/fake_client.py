@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
-    from airflow_hiveacid.metastore.catalog import NewTable
+    from airflow_hiveacid.metastore.catalog import NewTable, TableChange
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -147,12 +147,21 @@ class FakeClient:
         return info
 
     @served
-    def drop_table(self, ref: TableRef, *, delete_data: bool = True) -> None:
-        del delete_data
+    def drop_table(self, ref: TableRef, *, delete_data: bool = True, purge: bool = False) -> None:
+        del delete_data, purge
         self._table(ref)
         del self.server.tables[ref], self.server.partitions[ref]
         self.server.write_ids.pop(ref, None)
         self.server.next_write_id.pop(ref, None)
+
+    @served
+    def change_table(self, ref: TableRef, change: TableChange) -> None:
+        table = self._table(ref)
+        changed = {column.name: column for column in change.changed}
+        columns = (*(changed.get(c.name, c) for c in table.columns), *change.added)
+        self.server.tables[ref] = replace(table, columns=columns)
+        if change.name is not None:
+            self.server.rename(ref, change.name)
 
     @served
     def set_table_parameters(self, ref: TableRef, parameters: Mapping[str, str | None]) -> None:
@@ -180,11 +189,34 @@ class FakeClient:
 
     @served
     def add_partitions(
-        self, table: TableInfo, names: Sequence[PartitionName]
+        self,
+        table: TableInfo,
+        names: Sequence[PartitionName],
+        *,
+        locations: Mapping[PartitionName, str] | None = None,
     ) -> tuple[PartitionInfo, ...]:
+        self._table(table.ref)
         for name in names if table.is_partitioned else ():
-            self.server.partitions[table.ref].setdefault(name, {})
+            if name not in self.server.partitions[table.ref]:
+                self.server.add_partition(table.ref, name, (locations or {}).get(name))
         return self._partitions(table, tuple(dict.fromkeys(names)))
+
+    @served
+    def drop_partitions(
+        self, table: TableInfo, names: Sequence[PartitionName], *, purge: bool = False
+    ) -> None:
+        del purge
+        self._table(table.ref)
+        for name in names:
+            self.server.partitions[table.ref].pop(name, None)
+
+    @served
+    def partition_births(
+        self, table: TableInfo, names: Sequence[PartitionName]
+    ) -> dict[PartitionName, int]:
+        there = self.server.partitions[table.ref]
+        births = self.server.births
+        return {name: births.get((table.ref, name), 0) for name in names if name in there}
 
     @served
     def forget_statistics(
@@ -220,7 +252,8 @@ class FakeClient:
         found = (
             PartitionInfo(
                 name=name,
-                location=table.default_partition_location(name),
+                location=self.server.places.get((table.ref, name))
+                or table.default_partition_location(name),
                 storage=table.storage if table.kind is TransactionalKind.INSERT_ONLY else None,
             )
             for name in names
