@@ -50,6 +50,7 @@ from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.sql.script import read_script
 from spark_apps.clean import clean
 from spark_apps.compact import compact
+from spark_apps.create_as import create_as
 from spark_apps.delete import delete
 from spark_apps.insert import insert
 from spark_apps.merge import merge
@@ -78,6 +79,7 @@ STORIES = {
     "transaction": transaction,
     "compact": compact,
     "clean": clean,
+    "create_as": create_as,
 }
 Row = tuple[object, ...]
 
@@ -173,13 +175,15 @@ class Lab:
             context = JobContext(spark=self.spark, spec=spec, client=client, on_step=on_step)
             return STORIES[spec.kind](context)
 
-    def script(self, text: str) -> None:
+    def script(self, text: str, **options: object) -> list[JobResult]:
         """Run statements of SQL text, as the operator would have them run."""
+        done = []
         for statement in read_script(text, self.db):
             if isinstance(statement.job, MetastoreStatement):
                 run_statement(self.client, statement.job, LockTerms(lock_timeout_s=20.0))
             else:
-                self.run(statement.job)
+                done.append(self.run(statement.job, **options))  # type: ignore[arg-type]
+        return done
 
     def insert(
         self, name: str, rows: Sequence[Row], columns: Sequence[str] = (), **options: object

@@ -318,7 +318,7 @@ class RerunRefusedError(_TableError):
         self.job_key, self.txn_id, self.when = job_key, txn_id, when
         super().__init__(
             table=table,
-            detail=f"{_earlier(txn_id)} did {job_key} at {when} and on_rerun is 'fail'."
+            detail=f"{job_key} was done by {_earlier(txn_id)} at {when} and on_rerun is 'fail'."
             " Nothing was written; with on_rerun='apply' a cleared task applies its change again",
         )
 

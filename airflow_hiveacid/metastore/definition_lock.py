@@ -1,4 +1,4 @@
-"""A lock around a change of definitions: a transaction that writes no rows, for as long as it takes.
+"""A lock around a change of definitions: a transaction that writes no rows, while it lasts.
 
 Hive's own way (DbTxnManager): a transaction holds the locks, and definitions are changed at once,
 not at its commit. So there is nothing to roll back, and what was changed stays.

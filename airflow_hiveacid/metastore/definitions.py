@@ -2,8 +2,8 @@
 
 Takes a client and a statement; compares what is there with what was asked for, locks, compares
 again, and changes. So a repetition changes nothing, and passes over nothing that somebody else has
-done with another shape. What an earlier try of the same statement found right before a change that may
-have happened (`Before`) lets a state count as done that would else be an error, such as a table
+done with another shape. What an earlier try of the same statement found right before a change that
+may have happened (`Before`) lets a state count as done that would else be an error, such as a table
 that is there already. See docs/adr/0026.
 
 Example:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.definition_lock import LockTerms
     from airflow_hiveacid.metastore.definition_work import Before, Work
     from airflow_hiveacid.metastore.port import MetastorePort
+
 
 def run_statement(
     client: MetastorePort,

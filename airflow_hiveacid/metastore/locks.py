@@ -55,8 +55,8 @@ class LockComponent:
     """A lock on one table or partition for one operation.
 
     `partition` is None for the whole table. `operation` is None for a definition, which touches no
-    rows. `is_transactional` is false for a table without transactions. With `is_dynamic_partition_write` the partitions are told later, by
-    `add_dynamic_partitions`.
+    rows. `is_transactional` is false for a table without transactions. With
+    `is_dynamic_partition_write` the partitions are told later, by `add_dynamic_partitions`.
     """
 
     table: TableRef

@@ -49,7 +49,8 @@ def add_partitions(
     wanted = {_whole_name(table, new.values): new.location for new in asked.partitions}
     if len(wanted) < len(asked.partitions):
         raise ConfigurationError(f"table {table.ref}: a partition is named twice")
-    there = {p.name: p.location for p in client.get_partitions(table, _known(client, table, wanted))}
+    known = client.get_partitions(table, _known(client, table, wanted))
+    there = {partition.name: partition.location for partition in known}
     may_be_there = asked.if_not_exists or (before is not None and before.is_of(table))
     for name, location in wanted.items():
         if name not in there:

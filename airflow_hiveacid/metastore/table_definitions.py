@@ -168,7 +168,7 @@ def change_column(client: MetastorePort, asked: ChangeColumn) -> Work | None:
     found = next((c for c in table.columns if c.name == wanted.name), None)
     if found is None:
         if any(c.name == wanted.name for c in table.partition_columns):
-            raise _refused(table, f"column {wanted.name!r} is a partition column and stays as it is")
+            raise _refused(table, f"{wanted.name!r} is a partition column and stays as it is")
         names = tuple(c.name for c in table.columns)
         raise UnknownColumnError(table=table.ref, column=wanted.name, known=names)
     if _alike((found,), (wanted,)):
@@ -192,15 +192,17 @@ def rename_table(client: MetastorePort, asked: RenameTable, before: Before | Non
         DefinitionError: another table has that name.
     """
     ref, new_ref = TableRef.parse(asked.target), TableRef.parse(asked.new_name)
-    there = found_table(client, new_ref)
-    if before is not None and before.is_of(there):
+    found, there = found_table(client, ref), found_table(client, new_ref)
+    if before is not None and before.is_of(there) and not before.is_of(found):
         return None
-    table = transactional_table(client, asked.target)
+    if found is None:
+        raise TableNotFoundError(table=ref)
+    _check_transactional(found)
     if there is not None:
         raise DefinitionError(
             table=ref, detail=f"cannot be renamed to {new_ref}: there is such a table already"
         )
-    return _change(client, table, TableChange(name=new_ref))
+    return _change(client, found, TableChange(name=new_ref))
 
 
 def set_properties(client: MetastorePort, asked: SetProperties) -> Work | None:
@@ -302,8 +304,8 @@ def _check_type(table: TableInfo, found: Column, wanted: Column) -> None:
     if found.name in table.bucket_columns:
         raise _refused(
             table,
-            f"has its rows in buckets by column {found.name!r}, whose hash depends on its type; make"
-            " a new table and insert into that",
+            f"has its rows in buckets by column {found.name!r}, whose hash depends on its type;"
+            " make a new table and insert into that",
         )
     if why := why_no_change(found.type, wanted.type):
         raise _refused(

@@ -53,7 +53,6 @@ class Attempt(Protocol):
         """On which tables their locks may be."""
 
 
-
 @contextmanager
 def stop_processes(process: subprocess.Popen[str] | None) -> Iterator[None]:
     """After the block, end every process that the given one had started.

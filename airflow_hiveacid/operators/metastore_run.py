@@ -7,7 +7,6 @@ result as a job.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.attempts import AttemptId
@@ -16,26 +15,11 @@ from airflow_hiveacid.jobs.results import JobResult, JobStatus
 if TYPE_CHECKING:
     from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
     from airflow_hiveacid.jobs.codec import JsonValue
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.jobs.specs import OnRerun
-    from airflow_hiveacid.operators.statement_notes import StatementNote
+    from airflow_hiveacid.operators.statement_notes import Order, StatementNote
     from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
 
 _MOST_ROWS: Final = 1000
 """Of an answer, in XCom."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """Who wants a statement done, and on which terms; the fields are those of a JobSpec."""
-
-    job_key: str
-    generation: int
-    attempt: str
-    on_rerun: OnRerun
-    metastore: MetastoreEndpoint
-    lock_timeout_s: float
-    targets: tuple[str, ...]
 
 
 def run_in_metastore(

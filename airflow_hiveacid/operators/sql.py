@@ -13,10 +13,10 @@ from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.change import HiveAcidChangeOperator
 from airflow_hiveacid.operators.kill import abort_attempt
-from airflow_hiveacid.operators.metastore_run import Order, run_in_metastore, what_came_of
+from airflow_hiveacid.operators.metastore_run import run_in_metastore, what_came_of
 from airflow_hiveacid.operators.plan_text import answer_lines, compaction_lines
 from airflow_hiveacid.operators.run_identity import generation_of, key_of
-from airflow_hiveacid.operators.statement_notes import StatementNote
+from airflow_hiveacid.operators.statement_notes import Order, StatementNote
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
 from airflow_hiveacid.sql.script import read_script
@@ -129,9 +129,7 @@ class HiveAcidSqlOperator(HiveAcidChangeOperator):
             raise JobFailedError("the task was killed")
         self._spec, self._order = None, order
         try:
-            result = run_in_metastore(
-                HiveAcidHook(self.hive_acid_conn_id), statement, order, note
-            )
+            result = run_in_metastore(HiveAcidHook(self.hive_acid_conn_id), statement, order, note)
         finally:
             self._order = None
         self.log.info("%s", what_came_of(result))

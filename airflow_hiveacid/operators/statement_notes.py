@@ -26,9 +26,9 @@ from airflow_hiveacid.jobs.specs import OnRerun
 from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
 
 if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.jobs.specs import Job
     from airflow_hiveacid.metastore.definition_work import Before
-    from airflow_hiveacid.operators.metastore_run import Order
     from airflow_hiveacid.operators.resumption import StateStore
 
 _KEY: Final = "hiveacid_statement_{}"
@@ -36,6 +36,19 @@ _BEGUN: Final = "begun"
 _RESULT: Final = "result"
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """Who wants a statement done, and on which terms; the fields are those of a JobSpec."""
+
+    job_key: str
+    generation: int
+    attempt: str
+    on_rerun: OnRerun
+    metastore: MetastoreEndpoint
+    lock_timeout_s: float
+    targets: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

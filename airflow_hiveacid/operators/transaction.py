@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError
-from airflow_hiveacid.jobs.specs import CompactSpec, TransactionSpec
+from airflow_hiveacid.jobs.specs import CompactSpec, CreateAsSpec, TransactionSpec
 from airflow_hiveacid.operators.change import HiveAcidChangeOperator
 from airflow_hiveacid.operators.statement_specs import check_names, reads_of, statement_spec
 from airflow_hiveacid.plan import arguments
@@ -101,11 +101,11 @@ class HiveAcidTransactionOperator(HiveAcidChangeOperator):
                         f" {statement.column}: a compaction has transactions of its own; use"
                         " HiveAcidCompactOperator"
                     )
-                if isinstance(statement.job, MetastoreStatement):
+                if isinstance(statement.job, MetastoreStatement | CreateAsSpec):
                     raise ConfigurationError(
                         f"statement {statement.number}, line {statement.line}, column"
-                        f" {statement.column}: {statement.job.kind.replace('_', ' ')} is no part of"
-                        " a transaction, since the metastore does it at once; use"
+                        f" {statement.column}: definitions and questions are no part of a"
+                        " transaction, since the metastore does them at once; use"
                         " HiveAcidSqlOperator"
                     )
                 found.append(statement.job)

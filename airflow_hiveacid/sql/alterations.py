@@ -1,4 +1,4 @@
-"""ALTER TABLE as a statement for the metastore; ALTER TABLE ... COMPACT is a job (`compactions.py`).
+"""ALTER TABLE as a statement for the metastore; with COMPACT it is a job (`compactions.py`).
 
 Example:
     >>> from airflow_hiveacid.sql.text import statements_of
@@ -65,7 +65,7 @@ def alteration_of(piece: Piece, database: str | None) -> MetastoreStatement | Co
         cursor.fail("single partitions cannot be altered, but for COMPACT")
     if cursor.took("REPLACE"):
         cursor.fail("columns are not replaced: files keep what was written", "ADD COLUMNS only")
-    cursor.fail("this kind of ALTER TABLE is not supported")
+    return cursor.fail("this kind of ALTER TABLE is not supported")
 
 
 def _is_compaction(cursor: Cursor) -> bool:
@@ -155,14 +155,10 @@ def _drop_partitions(cursor: Cursor, target: str, _: str | None) -> DropPartitio
     if not found:
         cursor.fail("PARTITION is missing here", "write DROP [IF EXISTS] PARTITION (p = value)")
     purge = cursor.took("PURGE")
-    return DropPartitions(
-        target=target, partitions=tuple(found), if_exists=if_exists, purge=purge
-    )
+    return DropPartitions(target=target, partitions=tuple(found), if_exists=if_exists, purge=purge)
 
 
-_FORMS: Final[
-    Mapping[tuple[str, ...], Callable[[Cursor, str, str | None], MetastoreStatement]]
-] = {
+_FORMS: Final[Mapping[tuple[str, ...], Callable[[Cursor, str, str | None], MetastoreStatement]]] = {
     ("ADD", "COLUMNS"): _add_columns,
     ("CHANGE",): _change_column,
     ("RENAME", "TO"): _rename,

@@ -1,5 +1,7 @@
 """CREATE and DROP, of tables and databases, as statements for the metastore.
 
+CREATE TABLE ... AS SELECT is a job, since Spark knows which columns a query has.
+
 Example:
     >>> from airflow_hiveacid.sql.text import statements_of
     >>> (piece,) = statements_of("CREATE TABLE db.t (id bigint) PARTITIONED BY (day date)")
@@ -10,19 +12,21 @@ Example:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from airflow_hiveacid.jobs.specs import CreateAsSpec
 from airflow_hiveacid.plan.definition_rules import why_fixed
 from airflow_hiveacid.plan.metastore_statements import (
     CreateDatabase,
     CreateTable,
     DropTable,
-    NewColumn,
 )
 from airflow_hiveacid.sql.cursor import Cursor
+from airflow_hiveacid.sql.queries import QUERY_BEGINS, source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
     from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
     from airflow_hiveacid.sql.text import Piece
@@ -47,15 +51,12 @@ _NO_TABLES: Final[Mapping[str, tuple[str, str]]] = {
     "VIEW": ("views are not tables", "make it with Hive"),
     "MATERIALIZED": ("materialized views are Hive's own affair", "make it with Hive"),
 }
+_AS_FORM: Final = (
+    "write CREATE TABLE [IF NOT EXISTS] db.t [COMMENT 'x'] [PARTITIONED BY (column, ...)]"
+    " [CLUSTERED BY (column, ...) INTO n BUCKETS] [STORED AS ORC | PARQUET]"
+    " [TBLPROPERTIES ('name'='value', ...)] AS SELECT ..."
+)
 _NO_CLAUSES: Final[Mapping[str, tuple[str, str]]] = {
-    "AS": (
-        "CREATE TABLE ... AS SELECT is not supported yet",
-        "make the table with its columns, and fill it by INSERT INTO ... SELECT",
-    ),
-    "SELECT": (
-        "CREATE TABLE ... AS SELECT is not supported yet",
-        "make the table with its columns, and fill it by INSERT INTO ... SELECT",
-    ),
     "LIKE": (
         "CREATE TABLE ... LIKE is not supported",
         "write the columns, as SHOW CREATE TABLE prints them",
@@ -76,8 +77,8 @@ _INSERT_ONLY: Final = "insert_only"
 _BUCKETING: Final = "bucketing_version"
 
 
-def creation_of(piece: Piece, database: str | None) -> MetastoreStatement:
-    """`CREATE DATABASE ...` or `CREATE TABLE ...`.
+def creation_of(piece: Piece, database: str | None) -> MetastoreStatement | CreateAsSpec:
+    """`CREATE DATABASE ...`, `CREATE TABLE ...` or `CREATE TABLE ... AS SELECT ...`.
 
     Raises:
         SqlTextError: it is something else, or a table that cannot be made or changed here.
@@ -118,33 +119,24 @@ def _database(cursor: Cursor) -> CreateDatabase:
     return CreateDatabase(target=name, if_not_exists=if_not_exists)
 
 
-def _table(cursor: Cursor, database: str | None, *, is_said: bool) -> CreateTable:
+def _table(cursor: Cursor, database: str | None, *, is_said: bool) -> CreateTable | CreateAsSpec:
     if_not_exists = cursor.took("IF", "NOT", "EXISTS")
     target = cursor.table(database)
     if cursor.word != "(":
-        _leftover(cursor)
-        cursor.fail("the columns are missing here")
+        made = _table_as(cursor, target, database, is_said=is_said)
+        return replace(made, if_not_exists=if_not_exists)
     columns = cursor.columns()
     comment = cursor.string("comment") if cursor.took("COMMENT") else None
     partition_columns = cursor.columns(columns) if cursor.took("PARTITIONED BY") else ()
-    bucket_columns, num_buckets = _buckets(cursor, columns)
+    bucket_columns, num_buckets = _buckets(cursor, {column.name for column in columns})
     stored_as, format_at = _format(cursor)
     location = cursor.string("location") if cursor.took("LOCATION") else None
     insert_only, properties = _properties(cursor, is_said=is_said)
+    if cursor.word == "AS":
+        cursor.fail("a table takes its columns from a list or from a query, not both", _AS_FORM)
     _leftover(cursor)
     cursor.end()
-    if not insert_only and stored_as not in {None, "orc"}:
-        cursor.at = format_at
-        cursor.fail(
-            "a full-ACID table is ORC",
-            "write STORED AS ORC, or TBLPROPERTIES ('transactional'='true',"
-            " 'transactional_properties'='insert_only')",
-        )
-    if insert_only and bucket_columns:
-        cursor.piece.fail(
-            "rows of insert-only tables are not put into buckets here",
-            "leave CLUSTERED BY out, or make a full-ACID table",
-        )
+    _check_kind(cursor, stored_as, format_at, insert_only=insert_only, buckets=bucket_columns)
     return CreateTable(
         target=target,
         columns=columns,
@@ -160,22 +152,88 @@ def _table(cursor: Cursor, database: str | None, *, is_said: bool) -> CreateTabl
     )
 
 
-def _buckets(cursor: Cursor, columns: Sequence[NewColumn]) -> tuple[tuple[str, ...], int]:
-    if not cursor.took("CLUSTERED", "BY"):
-        return (), 0
-    known = {column.name for column in columns}
+def _table_as(cursor: Cursor, target: str, database: str | None, *, is_said: bool) -> CreateAsSpec:
+    """What follows the name of a table that takes its columns from a query."""
+    cursor.form = _AS_FORM if cursor.piece.find("SELECT", "WITH") is not None else _TABLE_FORM
+    comment = cursor.string("comment") if cursor.took("COMMENT") else None
+    partition_columns = _names(cursor, None) if cursor.took("PARTITIONED BY") else ()
+    bucket_columns, num_buckets = _buckets(cursor, None)
+    stored_as, format_at = _format(cursor)
+    if cursor.word == "LOCATION":
+        cursor.fail(
+            "LOCATION is not supported with AS SELECT: what is there would be taken for its rows",
+            "leave it out, or make the table first and INSERT INTO it",
+        )
+    insert_only, properties = _properties(cursor, is_said=is_said)
+    if not cursor.took("AS"):
+        _leftover(cursor)
+        cursor.fail("the columns are missing here")
+    _check_kind(cursor, stored_as, format_at, insert_only=insert_only, buckets=bucket_columns)
+    if stored_as == "textfile":
+        cursor.piece.fail(
+            "rows are not written as text here",
+            "write STORED AS ORC or PARQUET",
+            cursor.piece.tokens[format_at],
+        )
+    query = cursor.piece[cursor.at :]
+    if query.word(0) not in QUERY_BEGINS:
+        query.fail("the query is missing here", cursor.form)
+    return CreateAsSpec(
+        target=target,
+        source=source_of(query, database),
+        partition_columns=partition_columns,
+        bucket_columns=bucket_columns,
+        num_buckets=num_buckets,
+        insert_only=insert_only,
+        stored_as=stored_as or "orc",
+        comment=comment,
+        properties=dict(properties),
+    )
+
+
+def _check_kind(
+    cursor: Cursor,
+    stored_as: str | None,
+    format_at: int,
+    *,
+    insert_only: bool,
+    buckets: tuple[str, ...],
+) -> None:
+    if not insert_only and stored_as not in {None, "orc"}:
+        cursor.piece.fail(
+            "a full-ACID table is ORC",
+            "write STORED AS ORC, or TBLPROPERTIES ('transactional'='true',"
+            " 'transactional_properties'='insert_only')",
+            cursor.piece.tokens[format_at],
+        )
+    if insert_only and buckets:
+        cursor.piece.fail(
+            "rows of insert-only tables are not put into buckets here",
+            "leave CLUSTERED BY out, or make a full-ACID table",
+        )
+
+
+def _names(cursor: Cursor, known: Collection[str] | None) -> tuple[str, ...]:
+    """Names of columns between parentheses; `known` None lets any be one."""
     names: list[str] = []
     for entry in cursor.entries():
         begin = entry.token
         name = entry.name("column")
         entry.end()
-        if name not in known or name in names:
+        if name in names or (known is not None and name not in known):
             cursor.piece.fail(
                 f"{name!r} is none of the columns, or it is named twice",
                 "name columns of the table, once each",
                 begin,
             )
         names.append(name)
+    return tuple(names)
+
+
+def _buckets(cursor: Cursor, known: Collection[str] | None) -> tuple[tuple[str, ...], int]:
+    if not cursor.took("CLUSTERED", "BY"):
+        return (), 0
+    names = _names(cursor, known)
     if cursor.word == "SORTED":
         cursor.fail(
             "SORTED BY is not supported: files of transactional tables are sorted by row identity",
@@ -187,7 +245,7 @@ def _buckets(cursor: Cursor, columns: Sequence[NewColumn]) -> tuple[tuple[str, .
     if not count:
         cursor.piece.fail("a table has at least one bucket", cursor.form, count_at)
     cursor.expect("BUCKETS")
-    return tuple(names), count
+    return names, count
 
 
 def _format(cursor: Cursor) -> tuple[str | None, int]:

@@ -1,8 +1,9 @@
 """SQL text in Hive's dialect, as job descriptions: the one way into this room.
 
 Takes the text of one statement or several; gives each with its place and the very description that
-the operator for its kind would make, or what the metastore is asked to do. Needs no table and no metastore: whether columns are there is
-found when the job starts. Whatever is not understood completely is refused.
+the operator for its kind would make, or what the metastore is asked to do. Needs no table and no
+metastore: whether columns are there is found when it runs. Whatever is not understood completely is
+refused.
 
 Example:
     >>> (one,) = read_script("DELETE FROM db.t x WHERE x.id = 1")
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.jobs.specs import (
         CompactSpec,
+        CreateAsSpec,
         DeleteSpec,
         InsertSpec,
         MergeSpec,
@@ -38,7 +40,9 @@ if TYPE_CHECKING:
     from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
     from airflow_hiveacid.sql.text import Piece
 
-    SqlJob = InsertSpec | UpdateSpec | DeleteSpec | MergeSpec | TruncateSpec | CompactSpec
+    SqlJob = (
+        InsertSpec | UpdateSpec | DeleteSpec | MergeSpec | TruncateSpec | CreateAsSpec | CompactSpec
+    )
 
 _READERS: Final[Mapping[str, Callable[[Piece, str | None], SqlJob | MetastoreStatement]]] = {
     "INSERT": insert_of,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -50,9 +49,8 @@ def _nothing_left(warehouse: Warehouse) -> Iterator[None]:
 
 
 def test_a_script_defines_in_the_task_and_changes_rows_with_spark(
-    warehouse: Warehouse, spark: FakeSpark, caplog: pytest.LogCaptureFixture
+    warehouse: Warehouse, spark: FakeSpark
 ) -> None:
-    caplog.set_level(logging.INFO)
     context = context_of(task_state_store=StateStore())
     text = f"""
         {CREATE};
@@ -71,20 +69,15 @@ def test_a_script_defines_in_the_task_and_changes_rows_with_spark(
     assert [str(p.name) for p in warehouse.client.list_partitions(table)] == ["day=2"]
     told = context["outlet_events"][ASSET].extra["statements"]
     assert [(one["table"], one["status"]) for one in told] == [(str(table.ref), "committed")] * 4
-    assert f"add_partitions {table.ref}: committed, partitions day=2" in caplog.text
 
 
-def test_answers_are_returned_and_logged_and_tell_nobody(
-    warehouse: Warehouse, spark: FakeSpark, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
+def test_answers_are_returned_and_tell_nobody(warehouse: Warehouse, spark: FakeSpark) -> None:
     txn_id = warehouse.client.open_txn()
     task = _sql(warehouse, spark, f"ABORT TRANSACTIONS {txn_id}", outlets=[ASSET])
     returned = run_task(task)
     assert returned["details"] == {"count": 1, "rows": [{"txn_id": txn_id, "is_aborted": True}]}
     assert returned["status"] == "nothing_to_do"
     assert task.outlets == []
-    assert "txn_id  is_aborted" in caplog.text
     assert spark.calls == []
 
 
@@ -142,9 +135,10 @@ def test_a_retry_after_a_lost_answer_finds_what_was_done(
         do(*args, **more)
         raise MetastoreUnavailableError(uris=("thrift://hms:9083",), method=method, reason="gone")
 
-    with monkeypatch.context() as patched, pytest.raises(MetastoreUnavailableError):
+    with monkeypatch.context() as patched:
         patched.setattr(CatalogCalls, method, lost)
-        run_task(_sql(warehouse, spark, text), context_of(task_state_store=store))
+        with pytest.raises(MetastoreUnavailableError):
+            run_task(_sql(warehouse, spark, text), context_of(task_state_store=store))
     assert warehouse.client.list_tables(warehouse.db) == tables
     context = context_of(try_number=2, task_state_store=store)
     assert run_task(_sql(warehouse, spark, text), context)["status"] == "already_done"
@@ -162,7 +156,7 @@ def test_another_definition_in_the_place_of_one_that_is_done_is_refused(
             _sql(warehouse, spark, f"{CREATE}; DROP TABLE v"), context_of(task_state_store=store)
         )
     other = f"{CREATE.replace('string', 'int')}; DROP TABLE v"
-    with pytest.raises(StatementChangedError, match="an earlier try did .* statement 1"):
+    with pytest.raises(StatementChangedError, match=r"an earlier try did .* statement 1"):
         run_task(_sql(warehouse, spark, other), context_of(try_number=2, task_state_store=store))
 
 
@@ -185,7 +179,10 @@ def test_a_cleared_task_defines_again_unless_told_otherwise(
 
 
 def test_a_transaction_takes_no_definitions(warehouse: Warehouse) -> None:
-    with pytest.raises(ConfigurationError, match="drop table is no part of a transaction"):
+    with pytest.raises(
+        ConfigurationError,
+        match="column 16: definitions and questions are no part of a transaction",
+    ):
         HiveAcidTransactionOperator(
             task_id="task",
             database=warehouse.db,

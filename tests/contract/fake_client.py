@@ -22,6 +22,7 @@ from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import (
     UNPARTITIONED,
+    Column,
     PartitionInfo,
     PartitionName,
     TableInfo,
@@ -160,6 +161,9 @@ class FakeClient:
         changed = {column.name: column for column in change.changed}
         columns = (*(changed.get(c.name, c) for c in table.columns), *change.added)
         self.server.tables[ref] = replace(table, columns=columns)
+        for place in self.server.schemas if change.cascade else ():
+            if place[0] == ref:
+                self.server.schemas[place] = columns
         if change.name is not None:
             self.server.rename(ref, change.name)
 
@@ -255,10 +259,18 @@ class FakeClient:
                 location=self.server.places.get((table.ref, name))
                 or table.default_partition_location(name),
                 storage=table.storage if table.kind is TransactionalKind.INSERT_ONLY else None,
+                columns=self._own_columns(table, name),
             )
             for name in names
         )
         return catalog.by_name(tuple(found))
+
+    def _own_columns(self, table: TableInfo, name: PartitionName) -> tuple[Column, ...] | None:
+        """Those of a partition that has others than its table."""
+        if table.kind is not TransactionalKind.INSERT_ONLY:
+            return None
+        found = self.server.schemas.get((table.ref, name), table.columns)
+        return None if found == table.columns else found
 
     # Transactions
 

@@ -29,7 +29,7 @@ from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
+    from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
     from airflow_hiveacid.metastore.clock import Clock
     from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
     from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
@@ -94,6 +94,7 @@ class FakeMetastore:
         self.partitions: dict[TableRef, dict[PartitionName, dict[str, str]]] = {}
         self.places: dict[tuple[TableRef, PartitionName], str] = {}
         self.births: dict[tuple[TableRef, PartitionName], int] = {}
+        self.schemas: dict[tuple[TableRef, PartitionName], tuple[Column, ...]] = {}
         self.txns: dict[TxnId, Txn] = {}
         self.write_ids: dict[TableRef, dict[TxnId, WriteId]] = {}
         self.next_write_id: dict[TableRef, WriteId] = {}
@@ -274,6 +275,7 @@ class FakeMetastore:
         if place is not None:
             self.places[ref, name] = place
         self.births[ref, name] = int(self.clock.monotonic())
+        self.schemas[ref, name] = self.tables[ref].columns
 
     def rename(self, old: TableRef, new: TableRef) -> None:
         """Everything that goes by a table's name goes by the new one (TxnHandler.onRename)."""
@@ -286,7 +288,7 @@ class FakeMetastore:
         for by_name in (self.partitions, self.write_ids, self.next_write_id):
             if old in by_name:
                 by_name[new] = by_name.pop(old)
-        for by_partition in (self.places, self.births):
+        for by_partition in (self.places, self.births, self.schemas):
             for name in [name for ref, name in by_partition if ref == old]:
                 by_partition[new, name] = by_partition.pop((old, name))
         for txn in self.txns.values():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from judges.engine import HiveJudge
     from spark_lab import Lab
@@ -65,3 +67,27 @@ def test_hive_and_we_wait_for_each_other(lab4: Lab, hive_judge: HiveJudge) -> No
     hive_judge.execute(f"drop table {lab4.db}.t")
     lab4.script("CREATE TABLE t (id int); INSERT INTO t VALUES (5)")
     assert [row.id for row in lab4.rows("t")] == [5]
+
+
+@pytest.mark.promise("W3")
+def test_hive_reads_and_changes_a_table_made_of_a_query(lab4: Lab, hive_judge: HiveJudge) -> None:
+    lab4.script("CREATE TABLE s (id int, name string) PARTITIONED BY (p int)")
+    hive_judge.execute(f"insert into {lab4.db}.s values (1, 'a', 1), (2, 'b', 1), (3, 'c', 2)")
+    table = f"{lab4.db}.t"
+    lab4.script(
+        "CREATE TABLE t PARTITIONED BY (p) CLUSTERED BY (id) INTO 2 BUCKETS AS"
+        " SELECT id + 0.5 AS half, id, concat(name, '!') AS name, p FROM s"
+    )
+    assert sorted(hive_judge.rows(table)) == [
+        ["1.5", 1, "a!", 1],
+        ["2.5", 2, "b!", 1],
+        ["3.5", 3, "c!", 2],
+    ]
+    hive_judge.execute(f"delete from {table} where id = 2")
+    hive_judge.execute(f"insert into {table} values (9, 9, 'z', 1)")
+    hive_judge.compact(table, "p=1")
+    assert [row[1:] for row in sorted(hive_judge.rows(table))] == [
+        [1, "a!", 1],
+        [3, "c!", 2],
+        [9, "z", 1],
+    ]

@@ -101,7 +101,10 @@ def test_partitions_get_new_columns_with_cascade_alone(bench: Bench, client: Met
     assert changed.columns == (*table.columns, note)
     assert partition.columns is None
     client.change_table(table.ref, TableChange(added=(more,)))
-    assert client.get_table(table.ref).columns == (*table.columns, note, more)
+    again = client.get_table(table.ref)
+    assert again.columns == (*table.columns, note, more)
+    (partition,) = client.list_partitions(again)
+    assert partition.columns == (*table.columns, note)
 
 
 @pytest.mark.parametrize("bench", REAL_PARAMS, indirect=True)
@@ -133,7 +136,6 @@ def test_a_renamed_table_keeps_write_ids_and_queue(bench: Bench, client: Metasto
     assert (ids.high_watermark, ids.aborted) == (3, (3,))
     assert [e.table for e in client.show_compactions(new)] == [new]
     again = bench.table()
-    assert again.table_id != table.table_id
     fresh = client.valid_write_ids([again.ref], client.valid_txns())[again.ref]
     assert fresh.high_watermark == 0
 

@@ -23,6 +23,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.definition_lock import LockTerms, locked
 from airflow_hiveacid.metastore.definition_work import Before
 from airflow_hiveacid.metastore.definitions import run_statement
@@ -217,9 +218,7 @@ def test_a_drop_that_was_not_done_is_done_by_the_next_try(
 
 def test_only_transactional_tables_are_changed(statements: Statements) -> None:
     columns = (Column(name="id", type="bigint"),)
-    statements.client.create_table(
-        NewTable(ref=REF, columns=columns, kind=TransactionalKind.NONE)
-    )
+    statements.client.create_table(NewTable(ref=REF, columns=columns, kind=TransactionalKind.NONE))
     asked: list[MetastoreStatement] = [
         DropTable(target=NAME),
         AddColumns(target=NAME, columns=(NOTE,)),
@@ -544,11 +543,13 @@ def test_a_newer_copy_of_the_task_ends_an_older_one(
     components = components_to_define(REF, (), LockType.EXCLUSIVE, client.generation)
     with locked(client.clone(), components, terms(1)):
         run_statement(client, SetProperties(target=NAME, properties=(("a", "1"),)), terms(2))
-        with pytest.raises(FencedError), locked(client, components, terms(2)):
-            with locked(client.clone(), components, terms(1)):
-                pytest.fail("an older copy goes on")
-            pytest.fail("unreachable")
+    drop = DropTable(target=NAME)
+    with locked(client.clone(), components, terms(2)), pytest.raises(FencedError):
+        run_statement(client, drop, terms(1))
+    assert client.get_table(REF).parameters["a"] == "1"
     assert made.ref == REF
+    assert client.show_locks() == ()
+    assert statements.run(drop).has_changed
 
 
 # Questions
@@ -577,8 +578,6 @@ def test_locks_and_transactions_are_told(statements: Statements, made: TableInfo
 
 
 def test_the_queue_of_compactions_is_told(statements: Statements, made: TableInfo) -> None:
-    from airflow_hiveacid.metastore.compaction_queue import CompactionType  # noqa: PLC0415
-
     statements.run(add("1", "2"))
     for day in ("1", "2"):
         name = made.partition_name([day])

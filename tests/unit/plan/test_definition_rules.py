@@ -49,7 +49,8 @@ def test_a_type_that_some_reader_would_read_otherwise_is_refused(old: str, new: 
 
 
 @pytest.mark.parametrize(
-    "name", ["transactional", "TRANSACTIONAL_PROPERTIES", "EXTERNAL", "numRows", "bucketing_version"]
+    "name",
+    ["transactional", "TRANSACTIONAL_PROPERTIES", "EXTERNAL", "numRows", "bucketing_version"],
 )
 def test_some_parameters_are_not_for_a_statement(name: str) -> None:
     assert why_fixed(name)

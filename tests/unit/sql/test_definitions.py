@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.format.errors import SqlTextError
-from airflow_hiveacid.jobs.specs import CompactSpec
+from airflow_hiveacid.jobs.specs import CompactSpec, CreateAsSpec, SourceSpec
 from airflow_hiveacid.plan.metastore_statements import (
     AbortTransactions,
     AddColumns,
@@ -48,8 +48,10 @@ TABLES: list[tuple[str, CreateTable]] = [
     ("CREATE MANAGED TABLE IF NOT EXISTS db.t (a int)", table(if_not_exists=True)),
     ("CREATE TABLE db.t (a int) TBLPROPERTIES ('transactional'='TRUE')", table()),
     (
-        "CREATE TABLE db.t (a int COMMENT 'its', `b c` struct<x:array<map<string,int>>,y:date>,"
-        " c decimal(10, 2), d timestamp with local time zone, e double precision) COMMENT \"t\"",
+        (
+            "CREATE TABLE db.t (a int COMMENT 'its', `b c` struct<x:array<map<string,int>>,y:date>,"
+            ' c decimal(10, 2), d timestamp with local time zone, e double precision) COMMENT "t"'
+        ),
         table(
             columns=(
                 column("a", "int", "its"),
@@ -62,9 +64,12 @@ TABLES: list[tuple[str, CreateTable]] = [
         ),
     ),
     (
-        "CREATE TABLE db.t (a int, b string) PARTITIONED BY (day date COMMENT 'd', h int)"
-        " CLUSTERED BY (B, a) INTO 4 BUCKETS STORED AS orc LOCATION 's3a://x/y'"
-        " TBLPROPERTIES ('transactional'='true', 'bucketing_version'='2', 'orc.compress'='ZLIB')",
+        (
+            "CREATE TABLE db.t (a int, b string) PARTITIONED BY (day date COMMENT 'd', h int)"
+            " CLUSTERED BY (B, a) INTO 4 BUCKETS STORED AS orc LOCATION 's3a://x/y'"
+            " TBLPROPERTIES ('transactional'='true', 'bucketing_version'='2',"
+            " 'orc.compress'='ZLIB')"
+        ),
         table(
             columns=(column("a", "int"), column("b", "string")),
             partition_columns=(column("day", "date", "d"), column("h", "int")),
@@ -75,18 +80,24 @@ TABLES: list[tuple[str, CreateTable]] = [
         ),
     ),
     (
-        "CREATE TABLE db.t (a int) STORED AS PARQUET"
-        " TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')",
+        (
+            "CREATE TABLE db.t (a int) STORED AS PARQUET"
+            " TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"
+        ),
         table(insert_only=True, stored_as="parquet"),
     ),
     (
-        "CREATE TRANSACTIONAL TABLE db.t (a int) STORED AS TEXTFILE"
-        " TBLPROPERTIES ('transactional_properties'='INSERT_ONLY')",
+        (
+            "CREATE TRANSACTIONAL TABLE db.t (a int) STORED AS TEXTFILE"
+            " TBLPROPERTIES ('transactional_properties'='INSERT_ONLY')"
+        ),
         table(insert_only=True, stored_as="textfile"),
     ),
     (
-        "CREATE TABLE db.t (a int)"
-        " TBLPROPERTIES ('transactional'='true', 'transactional_properties'='default')",
+        (
+            "CREATE TABLE db.t (a int)"
+            " TBLPROPERTIES ('transactional'='true', 'transactional_properties'='default')"
+        ),
         table(),
     ),
 ]
@@ -129,7 +140,10 @@ OTHERS: list[tuple[str, MetastoreStatement]] = [
         UnsetProperties(target="db.t", names=("a", "b"), if_exists=True),
     ),
     (
-        "ALTER TABLE db.t ADD IF NOT EXISTS PARTITION (p=1, Q='x') LOCATION 'u' PARTITION (p=2, q='y')",
+        (
+            "ALTER TABLE db.t ADD IF NOT EXISTS PARTITION (p=1, Q='x') LOCATION 'u'"
+            " PARTITION (p=2, q='y')"
+        ),
         AddPartitions(
             target="db.t",
             partitions=(
@@ -164,11 +178,29 @@ OTHERS: list[tuple[str, MetastoreStatement]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), OTHERS
-)
+@pytest.mark.parametrize(("text", "expected"), OTHERS)
 def test_other_definitions_and_questions_are_read(text: str, expected: MetastoreStatement) -> None:
     assert read(text) == expected
+
+
+def test_a_table_of_a_query_is_a_job() -> None:
+    text = (
+        "CREATE TABLE IF NOT EXISTS db.t COMMENT 'x' PARTITIONED BY (P) CLUSTERED BY (a) INTO 2"
+        " BUCKETS STORED AS ORC TBLPROPERTIES ('a'='b') AS SELECT a, p FROM s WHERE a > 1"
+    )
+    assert read(text, "db") == CreateAsSpec(
+        target="db.t",
+        source=SourceSpec(
+            query="SELECT a, p FROM `__hiveacid_1` AS `s` WHERE a > 1",
+            tables={"__hiveacid_1": "db.s"},
+        ),
+        partition_columns=("p",),
+        bucket_columns=("a",),
+        num_buckets=2,
+        comment="x",
+        properties={"a": "b"},
+        if_not_exists=True,
+    )
 
 
 def test_a_database_is_added_to_names_without_one() -> None:
@@ -181,7 +213,9 @@ def test_a_compaction_is_still_a_job() -> None:
 
 
 def test_statements_of_all_kinds_stand_side_by_side() -> None:
-    found = read_script("SHOW LOCKS; CREATE TABLE db.t (a int);\n  DELETE FROM db.t; SHOW LOCKS db.t;")
+    found = read_script(
+        "SHOW LOCKS; CREATE TABLE db.t (a int);\n  DELETE FROM db.t; SHOW LOCKS db.t;"
+    )
     assert [(s.number, s.line, s.column) for s in found] == [
         (1, 1, 1),
         (2, 1, 13),
@@ -230,15 +264,28 @@ REFUSED: list[tuple[str, int, str]] = [
     ("CREATE TABLE db.t (a int) STORED AS PARQUET", 37, "a full-ACID table is ORC"),
     ("CREATE TABLE db.t (a int) STORED AS ORC COMMENT 'x'", 41, "COMMENT does not stand here"),
     ("CREATE TABLE db.t LIKE db.s", 19, "LIKE is not supported"),
-    ("CREATE TABLE db.t (a int) TBLPROPERTIES ('transactional'='false')", 27, "without transactions"),
+    ("CREATE TABLE db.t (a int) AS SELECT 1 AS a", 27, "from a list or from a query"),
+    ("CREATE TABLE db.t LOCATION 'x' AS SELECT 1 AS a", 19, "LOCATION is not supported with"),
+    ("CREATE TABLE db.t PARTITIONED BY (p int) AS SELECT 1 AS p", 37, "'int' is not understood"),
+    ("CREATE TABLE db.t AS VALUES (1)", 22, "the query is missing here"),
+    ("CREATE TABLE db.t STORED AS PARQUET AS SELECT 1 AS a", 29, "a full-ACID table is ORC"),
+    (f"CREATE TABLE db.t STORED AS TEXTFILE {INSERT_ONLY} AS SELECT 1", 29, "not written as text"),
+    ("CREATE TABLE db.t AS SELECT greatest(a, b) AS c FROM db.s", 29, "greatest()"),
+    (
+        "CREATE TABLE db.t (a int) TBLPROPERTIES ('transactional'='false')",
+        27,
+        "without transactions",
+    ),
     (
         "CREATE TABLE db.t (a int) TBLPROPERTIES ('transactional_properties'='insert_only')",
         27,
         "nothing without 'transactional'",
     ),
     (
-        "CREATE TABLE db.t (a int)"
-        " TBLPROPERTIES ('transactional'='true', 'transactional_properties'='x')",
+        (
+            "CREATE TABLE db.t (a int)"
+            " TBLPROPERTIES ('transactional'='true', 'transactional_properties'='x')"
+        ),
         27,
         "transactional_properties 'x' is not supported",
     ),
@@ -296,6 +343,6 @@ def test_what_a_definition_cannot_carry_is_refused_with_its_place(
 @pytest.mark.parametrize("format_", ["PARQUET", "TEXTFILE", "AVRO"])
 def test_a_full_acid_table_is_orc(format_: str) -> None:
     text = f"CREATE TABLE db.t (a int) STORED AS {format_} TBLPROPERTIES ('transactional'='true')"
-    with pytest.raises(SqlTextError, match="a full-ACID table is ORC|format is not supported"):
+    with pytest.raises(SqlTextError, match=r"a full-ACID table is ORC|format is not supported"):
         read(text)
     assert read(text.replace(format_, "ORC")) == table()
