@@ -144,6 +144,7 @@ def add_columns(client: MetastorePort, asked: AddColumns, before: Before | None)
         DefinitionError: one is there already, and no earlier try has added them.
     """
     table = transactional_table(client, asked.target)
+    _check_cascade(table, asked)
     added = _columns(asked.columns)
     if before is not None and before.is_of(table) and _alike(table.columns[-len(added) :], added):
         return None
@@ -151,7 +152,7 @@ def add_columns(client: MetastorePort, asked: AddColumns, before: Before | None)
     change = TableChange(
         added=added,
         comments=_comments(asked.columns),
-        cascade=asked.cascade and table.is_partitioned,
+        cascade=asked.cascade,
     )
     return _change(client, table, change)
 
@@ -164,6 +165,7 @@ def change_column(client: MetastorePort, asked: ChangeColumn) -> Work | None:
         DefinitionError: some reader would read other values in files that are there.
     """
     table = transactional_table(client, asked.target)
+    _check_cascade(table, asked)
     (wanted,) = _columns((asked.column,))
     found = next((c for c in table.columns if c.name == wanted.name), None)
     if found is None:
@@ -179,7 +181,7 @@ def change_column(client: MetastorePort, asked: ChangeColumn) -> Work | None:
     change = TableChange(
         changed=(wanted,),
         comments=_comments((asked.column,)),
-        cascade=asked.cascade and table.is_partitioned,
+        cascade=asked.cascade,
     )
     return _change(client, table, change)
 
@@ -284,6 +286,11 @@ def _check_parameters(table: TableInfo, names: Iterable[str]) -> None:
     for name in names:
         if why := why_fixed(name):
             raise _refused(table, f"{name!r} stays as it is: {why}")
+
+
+def _check_cascade(table: TableInfo, asked: AddColumns | ChangeColumn) -> None:
+    if asked.cascade and not table.is_partitioned:
+        raise _refused(table, "has no partitions, so leave CASCADE out, as Hive wants it")
 
 
 def _check_new_names(table: TableInfo, added: Sequence[Column]) -> None:

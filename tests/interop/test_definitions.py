@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,25 +17,31 @@ LIFE = """
         STORED AS ORC TBLPROPERTIES ('transactional'='true', 'orc.compress'='ZLIB');
     ALTER TABLE orders ADD PARTITION (day='2020-01-01') PARTITION (day='2020-01-02');
     INSERT INTO orders VALUES
-        (1, 'Ada', 1.50, 0.5, '2020-01-01'), (2, 'Grace', 9999.99, 0.25, '2020-01-02');
+        (1, 'Ada', 1.50, 0.5, DATE '2020-01-01'),
+        (2, 'Grace', 9999.99, 0.25, DATE '2020-01-02');
     ALTER TABLE orders CHANGE COLUMN id id bigint;
     ALTER TABLE orders CHANGE price price decimal(10,4) CASCADE;
     ALTER TABLE orders CHANGE weight weight double;
     ALTER TABLE orders ADD COLUMNS (note string COMMENT 'free', tags array<string>);
     INSERT INTO orders VALUES
-        (3000000000, 'Alan', 123456.1234, 0.125, 'x', array('a', 'b'), '2020-01-02');
-    UPDATE orders SET note = concat(name, '!') WHERE id < 3;
+        (3000000000, 'Alan', 123456.1234, 0.125, 'x', array('a', 'b'),
+            DATE '2020-01-02');
+    UPDATE orders SET note = concat(name, '!') WHERE id = 1;
     ALTER TABLE orders ADD IF NOT EXISTS PARTITION (day='2020-01-03');
     ALTER TABLE orders DROP IF EXISTS PARTITION (day='2020-01-03'), PARTITION (day='2021-01-01');
     ALTER TABLE orders SET TBLPROPERTIES ('owner.team'='shop');
     ALTER TABLE orders RENAME TO sold;
-    DELETE FROM sold WHERE id = 1 AND day = DATE '2020-01-02';
 """
 ROWS = [
-    [1, "Ada", "1.5", 0.5, "Ada!", None, "2020-01-01"],
-    [2, "Grace", "9999.99", 0.25, "Grace!", None, "2020-01-02"],
-    [3000000000, "Alan", "123456.1234", 0.125, "x", ["a", "b"], "2020-01-02"],
+    [1, "Ada", Decimal("1.5"), 0.5, "Ada!", None, "2020-01-01"],
+    [2, "Grace", Decimal("9999.99"), 0.25, None, None, "2020-01-02"],
+    [3000000000, "Alan", Decimal("123456.1234"), 0.125, "x", ["a", "b"], "2020-01-02"],
 ]
+
+
+def read(judge: HiveJudge, table: str) -> list[list[object]]:
+    """A table's rows, whatever zeros a decimal ends in."""
+    return [[a, b, Decimal(c), *rest] for a, b, c, *rest in sorted(judge.rows(table))]
 
 
 def test_hive_reads_and_changes_what_a_script_has_made_and_altered(
@@ -42,31 +49,31 @@ def test_hive_reads_and_changes_what_a_script_has_made_and_altered(
 ) -> None:
     lab4.script(LIFE)
     table = f"{lab4.db}.sold"
-    assert sorted(hive_judge.rows(table)) == ROWS
+    assert read(hive_judge, table) == ROWS
     hive_judge.execute(f"update {table} set note = 'gone', tags = array('c') where id = 2")
     hive_judge.execute(f"alter table {table} add columns (more int)")
     lab4.script("UPDATE sold SET more = 7 WHERE note = 'gone'")
-    found = sorted(hive_judge.rows(table))
+    found = read(hive_judge, table)
     assert [row[4:] for row in found] == [
         ["Ada!", None, None, "2020-01-01"],
         ["gone", ["c"], 7, "2020-01-02"],
         ["x", ["a", "b"], None, "2020-01-02"],
     ]
     hive_judge.compact(table, "day=2020-01-02")
-    assert sorted(hive_judge.rows(table)) == found
-    assert sorted(map(str, (r.id for r in lab4.rows("sold")))) == ["1", "2", "3000000000"]
+    assert read(hive_judge, table) == found
+    assert sorted(map(str, (r[0] for r in lab4.rows("sold")))) == ["1", "2", "3000000000"]
     lab4.compact("sold")
-    assert sorted(hive_judge.rows(table)) == found
+    assert read(hive_judge, table) == found
 
 
-def test_hive_and_we_wait_for_each_other(lab4: Lab, hive_judge: HiveJudge) -> None:
+def test_hive_and_we_drop_and_make_a_table_in_turn(lab4: Lab, hive_judge: HiveJudge) -> None:
     lab4.script("CREATE TABLE t (id int); INSERT INTO t VALUES (1)")
     hive_judge.execute(f"insert into {lab4.db}.t values (2)")
     lab4.script("DROP TABLE t; CREATE TABLE t (id int, more int); INSERT INTO t VALUES (3, 4)")
     assert hive_judge.rows(f"{lab4.db}.t") == [[3, 4]]
     hive_judge.execute(f"drop table {lab4.db}.t")
     lab4.script("CREATE TABLE t (id int); INSERT INTO t VALUES (5)")
-    assert [row.id for row in lab4.rows("t")] == [5]
+    assert [row[0] for row in lab4.rows("t")] == [5]
 
 
 @pytest.mark.promise("W3")

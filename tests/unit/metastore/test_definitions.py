@@ -259,6 +259,17 @@ def test_a_column_is_not_added_twice(statements: Statements, made: TableInfo, na
     assert statements.client.get_table(REF) == made
 
 
+def test_where_there_are_no_partitions_nothing_cascades(statements: Statements) -> None:
+    statements.run(create())
+    asked: list[MetastoreStatement] = [
+        AddColumns(target=NAME, columns=(NOTE,), cascade=True),
+        ChangeColumn(target=NAME, column=NewColumn(name="id", type="bigint"), cascade=True),
+    ]
+    for statement in asked:
+        with pytest.raises(DefinitionError, match="leave CASCADE out"):
+            statements.run(statement)
+
+
 def test_a_column_may_become_wider(statements: Statements) -> None:
     statements.run(create(columns=(NewColumn(name="id", type="int"),)))
     asked = ChangeColumn(target=NAME, column=NewColumn(name="id", type="bigint"))
