@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import PySparkException
 
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     DefinitionError,
-    HiveAcidError,
     MetastoreUnavailableError,
+    TableNotFoundError,
 )
 from airflow_hiveacid.format.table import FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.results import JobStatus
@@ -29,8 +30,9 @@ KEY = "dag/run/task/-1"
 SOURCE = """
     CREATE TABLE s (id int, name varchar(9), price decimal(6,2), at timestamp, tags array<string>)
         PARTITIONED BY (day date);
-    INSERT INTO s VALUES (1, 'a', 1.50, TIMESTAMP '2020-01-01 10:00:00', array('x'), '2020-01-01'),
-        (2, 'b', NULL, NULL, NULL, '2020-01-02'), (3, 'c', 2, NULL, array(), '2020-01-02');
+    INSERT INTO s VALUES
+        (1, 'a', 1.50, TIMESTAMP '2020-01-01 10:00:00', array('x'), DATE '2020-01-01'),
+        (2, 'b', NULL, NULL, NULL, DATE '2020-01-02'), (3, 'c', 2, NULL, NULL, DATE '2020-01-02');
 """
 
 
@@ -105,12 +107,12 @@ def test_a_table_that_is_there_is_an_error_unless_it_may_be(lab4: Lab) -> None:
         ("SELECT 1 AS a, 2 AS A", ConfigurationError),
         ("SELECT NULL AS a", ConfigurationError),
         ("SELECT DATE '2020-01-02' - DATE '2020-01-01' AS a", ConfigurationError),
-        ("SELECT id, day FROM nowhere", HiveAcidError),
-        ("SELECT CAST(name AS int) AS a FROM s", HiveAcidError),
+        ("SELECT id, day FROM nowhere", TableNotFoundError),
+        ("SELECT CAST(name AS int) AS a FROM s", PySparkException),
     ],
 )
 @pytest.mark.promise("W3")
-def test_a_failure_leaves_no_table(lab4: Lab, query: str, error: type[HiveAcidError]) -> None:
+def test_a_failure_leaves_no_table(lab4: Lab, query: str, error: type[Exception]) -> None:
     lab4.script(SOURCE)
     with pytest.raises(error):
         lab4.script(f"CREATE TABLE t AS {query}")
