@@ -41,13 +41,18 @@ from airflow_hiveacid.jobs.specs import (
 )
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client import MetastoreClient, connect
+from airflow_hiveacid.metastore.definition_lock import LockTerms
+from airflow_hiveacid.metastore.definitions import run_statement
+from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
 from airflow_hiveacid.spark.failures import typed_failures
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.session import AT_START, open_session
 from airflow_hiveacid.spark.writing.context import JobContext
+from airflow_hiveacid.sql.script import read_script
 from spark_apps.clean import clean
 from spark_apps.compact import compact
 from spark_apps.convert import convert
+from spark_apps.create_as import create_as
 from spark_apps.delete import delete
 from spark_apps.insert import insert
 from spark_apps.load import load
@@ -79,6 +84,7 @@ STORIES = {
     "compact": compact,
     "clean": clean,
     "convert": convert,
+    "create_as": create_as,
 }
 Row = tuple[object, ...]
 
@@ -173,6 +179,16 @@ class Lab:
         with connect(self.endpoint) as client, typed_failures():
             context = JobContext(spark=self.spark, spec=spec, client=client, on_step=on_step)
             return STORIES[spec.kind](context)
+
+    def script(self, text: str, **options: object) -> list[JobResult]:
+        """Run statements of SQL text, as the operator would have them run."""
+        done = []
+        for statement in read_script(text, self.db):
+            if isinstance(statement.job, MetastoreStatement):
+                run_statement(self.client, statement.job, LockTerms(lock_timeout_s=20.0))
+            else:
+                done.append(self.run(statement.job, **options))  # type: ignore[arg-type]
+        return done
 
     def insert(
         self, name: str, rows: Sequence[Row], columns: Sequence[str] = (), **options: object

@@ -8,7 +8,7 @@
     |  |- InvalidNameError             not a table, partition or directory name
     |  |- TableNotFoundError           |- PartitionNotFoundError
     |  |- NotTransactionalError        |- InsertOnlyTableError       |- SortedTableError
-    |  |- UnsupportedTableError        |- TableDiffersError
+    |  |- UnsupportedTableError        |- TableDiffersError          |- DefinitionError
     |  |- UnknownColumnError           |- PartitionColumnUpdateError |- BucketColumnUpdateError
     |  |- TypeMismatchError            |- StructFieldsError          |- ExpressionError
     |  |- SourceUnreadableError
@@ -207,6 +207,10 @@ class TableDiffersError(_TableError):
         )
 
 
+class DefinitionError(_TableError):
+    """What was to be defined is there already, or a definition cannot become what was asked for."""
+
+
 class UnknownColumnError(_TableError):
     """A column was named that the table does not have."""
 
@@ -350,7 +354,7 @@ class RerunRefusedError(_TableError):
         self.job_key, self.txn_id, self.when = job_key, txn_id, when
         super().__init__(
             table=table,
-            detail=f"{job_key} was done by transaction {txn_id} at {when} and on_rerun is 'fail'."
+            detail=f"{job_key} was done by {_earlier(txn_id)} at {when} and on_rerun is 'fail'."
             " Nothing was written; with on_rerun='apply' a cleared task applies its change again",
         )
 
@@ -365,10 +369,15 @@ class StatementChangedError(_TableError):
         self.differing = differing
         super().__init__(
             table=table,
-            detail=f"transaction {txn_id} did {job_key} at {when} with another"
+            detail=f"{_earlier(txn_id)} did {job_key} at {when} with another"
             f" {', '.join(differing)}, so this is no mere repetition. Nothing was written."
             " Clear the task, with on_rerun=apply, to apply the new statement as well",
         )
+
+
+def _earlier(txn_id: int) -> str:
+    """Who did it: not every definition needs a transaction."""
+    return f"transaction {txn_id}" if txn_id else "an earlier try"
 
 
 class MetastoreUnavailableError(MetastoreError, RetryableError):

@@ -24,7 +24,7 @@ from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.hooks.connection import ConnectionFields, MetastoreSettings, parse_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hmsclient import HMSClient
 
@@ -37,9 +37,12 @@ if TYPE_CHECKING:
         CompactionResponse,
         CompactionType,
     )
+    from airflow_hiveacid.metastore.definition_lock import LockTerms
+    from airflow_hiveacid.metastore.definition_work import Before, Outcome
     from airflow_hiveacid.metastore.locks import LockInfo, TableAccess
     from airflow_hiveacid.metastore.transaction import Transaction
     from airflow_hiveacid.metastore.txn_values import OpenTxn
+    from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
     from airflow_hiveacid.plan.thresholds import TableHealth
 
 DEFAULT_CONNECTION: Final = "hive_acid_default"
@@ -167,7 +170,7 @@ class HiveAcidHook(BaseHook):
             location: a URI; by default below the database's.
             create_database: make the database, too, if it is missing.
             insert_only: whether its rows can be added and replaced only; full ACID by default.
-            stored_as: orc, or for an insert-only table also parquet.
+            stored_as: orc, or for an insert-only table also parquet and textfile.
 
         Raises:
             TableDiffersError: it is there with another shape; it is not touched.
@@ -193,6 +196,35 @@ class HiveAcidHook(BaseHook):
             return MadeTable(
                 ref=new.ref, is_new=is_new, location=metastore.get_table(new.ref).location
             )
+
+    def run(
+        self,
+        statement: MetastoreStatement,
+        *,
+        terms: LockTerms | None = None,
+        before: Before | None = None,
+        on_begin: Callable[[Before], None] = lambda _: None,
+    ) -> Outcome:
+        """Let the metastore change a definition or answer a question, under the locks it needs.
+
+        Args:
+            statement: see `airflow_hiveacid.plan.metastore_statements`.
+            terms: who asks for locks, and for how long at most; by default nobody in particular, as
+                long as the connection says.
+            before: what `on_begin` was told in an earlier try, whose change may have happened.
+            on_begin: told right before the one call that changes something.
+
+        Raises:
+            InputError: what is there does not let it be done; nothing was changed.
+            LockNotAcquiredError: the locks were not granted in time.
+            MetastoreError: the metastore did not answer, and it may have been done; or it refused.
+        """
+        from airflow_hiveacid.metastore.definition_lock import LockTerms  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.metastore.definitions import run_statement  # noqa: PLC0415 - as above
+
+        terms = terms or LockTerms(lock_timeout_s=self.settings.lock_timeout_s)
+        with self.metastore() as metastore:
+            return run_statement(metastore, statement, terms, before=before, on_begin=on_begin)
 
     # ---- transactions ----------------------------------------------------------------------------
 

@@ -292,12 +292,47 @@ class ProgramSpec:
         return ", ".join(self.targets)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateAsSpec:
+    """CREATE TABLE ... AS SELECT: the columns are those of the source.
+
+    `partition_columns` are some of them. The table is filled under another name (`hidden`).
+    """
+
+    target: str
+    source: SourceSpec
+    partition_columns: tuple[str, ...] = ()
+    bucket_columns: tuple[str, ...] = ()
+    num_buckets: int = 0
+    insert_only: bool = False
+    stored_as: str = "orc"
+    comment: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    if_not_exists: bool = False
+
+    def hidden_prefix(self, job_key: str) -> str:
+        """What the names begin with under which tries of this job fill the table."""
+        return f"{self.target}__ctas_{hashlib.sha256(job_key.encode()).hexdigest()[:10]}_"
+
+    def hidden(self, job_key: str, attempt: str) -> str:
+        """The name under which this try fills it."""
+        return self.hidden_prefix(job_key) + AttemptId.parse(attempt).nonce
+
+
 def each(part: StatementSpec | MultiInsertSpec) -> tuple[StatementSpec, ...]:
     """The statements that a part of a transaction is: itself, or its INSERTs."""
     return part.inserts if isinstance(part, MultiInsertSpec) else (part,)
 
 
-Job = StatementSpec | TransactionSpec | ProgramSpec | CompactSpec | CleanSpec | ConvertSpec
+Job = (
+    StatementSpec
+    | TransactionSpec
+    | ProgramSpec
+    | CreateAsSpec
+    | CompactSpec
+    | CleanSpec
+    | ConvertSpec
+)
 
 JOB_KINDS: Final[Mapping[str, type[Job]]] = {
     "insert": InsertSpec,
@@ -308,6 +343,7 @@ JOB_KINDS: Final[Mapping[str, type[Job]]] = {
     "load": LoadSpec,
     "transaction": TransactionSpec,
     "program": ProgramSpec,
+    "create_as": CreateAsSpec,
     "compact": CompactSpec,
     "clean": CleanSpec,
     "convert": ConvertSpec,
@@ -386,6 +422,8 @@ class JobSpec:
         match self.job:
             case TransactionSpec() | ProgramSpec():
                 return self.job.targets
+            case CreateAsSpec():
+                return (self.job.hidden(self.job_key, self.attempt),)
             case _:
                 return (self.job.target,)
 

@@ -101,7 +101,7 @@ class NewTable:
     """A managed table to be made. `location` None leaves the place to the metastore.
 
     `num_buckets` is 0 for an unbucketed table. `parameters` are added to those that follow from the
-    kind. Only an insert-only table may have another `format` than ORC.
+    kind. Only an insert-only table may have another `format` than ORC. `comments` are by column.
     """
 
     ref: TableRef
@@ -116,6 +116,22 @@ class NewTable:
     location: str | None = None
     owner: str | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
+    comments: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableChange:
+    """What becomes of a table's definition; all else stays.
+
+    `added` columns go behind the others. `changed` are columns of the table with their new type.
+    `comments` are by column, for those two. With `cascade` the partitions get the columns, too.
+    """
+
+    added: tuple[Column, ...] = ()
+    changed: tuple[Column, ...] = ()
+    comments: Mapping[str, str] = field(default_factory=dict)
+    name: TableRef | None = None
+    cascade: bool = False
 
 
 def transactional_kind(parameters: Mapping[str, str]) -> TransactionalKind:
@@ -232,7 +248,7 @@ def table_struct(new: NewTable) -> Table:
         lastAccessTime=0,
         retention=0,
         sd=StorageDescriptor(
-            cols=_fields(new.columns),
+            cols=_fields(new.columns, new.comments),
             location=new.location,
             inputFormat=classes.input,
             outputFormat=classes.output,
@@ -245,7 +261,7 @@ def table_struct(new: NewTable) -> Table:
             sortCols=[Order(col=name, order=1) for name in new.sort_columns],
             parameters={},
         ),
-        partitionKeys=_fields(new.partition_columns),
+        partitionKeys=_fields(new.partition_columns, new.comments),
         parameters={
             "bucketing_version": str(new.bucketing_version),
             **_KIND_PARAMETERS[new.kind],
@@ -260,6 +276,18 @@ def table_type(parameters: Mapping[str, str]) -> str:
     return "EXTERNAL_TABLE" if parameters.get(EXTERNAL, "").lower() == "true" else _MANAGED
 
 
+def change_struct(table: Struct, change: TableChange) -> None:
+    """Make a Table struct say what it shall say after a change."""
+    changed = {column.name: column.type for column in change.changed}
+    for field_ in table.sd.cols:
+        name = field_.name.lower()
+        field_.type = changed.get(name, field_.type)
+        field_.comment = change.comments.get(name, field_.comment)
+    table.sd.cols = [*table.sd.cols, *_fields(change.added, change.comments)]
+    if change.name is not None:
+        table.dbName, table.tableName = change.name.db, change.name.name
+
+
 def without_statistics(parameters: Mapping[str, str] | None) -> dict[str, str] | None:
     """The parameters without the mark that statistics are right; None if they bear none."""
     if not parameters or STATISTICS_FLAG not in parameters:
@@ -271,5 +299,8 @@ def _columns(fields: Sequence[Struct] | None) -> tuple[Column, ...]:
     return tuple(Column(name=f.name.lower(), type=f.type) for f in fields or ())
 
 
-def _fields(columns: Sequence[Column]) -> list[FieldSchema]:
-    return [FieldSchema(name=c.name.lower(), type=c.type) for c in columns]
+def _fields(columns: Sequence[Column], comments: Mapping[str, str]) -> list[FieldSchema]:
+    return [
+        FieldSchema(name=c.name.lower(), type=c.type, comment=comments.get(c.name.lower()))
+        for c in columns
+    ]

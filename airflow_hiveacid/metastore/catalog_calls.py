@@ -51,6 +51,7 @@ _COLUMNS_PER_CALL: Final = 50_000
 _ALL: Final = -1
 # Else the server lists the directories and counts files, in the middle of our call.
 _KEEP_STATISTICS: Final = {"DO_NOT_UPDATE_STATS": "true"}
+_CASCADE: Final = {"CASCADE": "true"}
 
 
 _Item = TypeVar("_Item")
@@ -116,12 +117,22 @@ class CatalogCalls:
             self._connection.call("create_table_req", request, repeat=Repeat.NEVER)
         return self.get_table(table.ref)
 
-    def drop_table(self, ref: TableRef, *, delete_data: bool = True) -> None:
+    def drop_table(self, ref: TableRef, *, delete_data: bool = True, purge: bool = False) -> None:
         """See CatalogPort."""
         self._raw_table(ref)  # hmsclient's exception for a missing table is another class than ours
-        self._connection.catalog_call(
-            "drop_table", ref.db, ref.name, delete_data, repeat=Repeat.NEVER
-        )
+        arguments = (ref.db, ref.name, delete_data)
+        if purge:
+            self._connection.catalog_call(
+                "drop_table_with_environment_context", *arguments, _purging(), repeat=Repeat.NEVER
+            )
+        else:
+            self._connection.catalog_call("drop_table", *arguments, repeat=Repeat.NEVER)
+
+    def change_table(self, ref: TableRef, change: catalog.TableChange) -> None:
+        """See CatalogPort."""
+        table = self._raw_table(ref)
+        catalog.change_struct(table, change)
+        self._send_table(ref, table, cascade=change.cascade)
 
     def set_table_parameters(self, ref: TableRef, parameters: Mapping[str, str | None]) -> None:
         """See CatalogPort."""
@@ -153,7 +164,11 @@ class CatalogCalls:
         return self._partition_infos(table, [str(name) for name in names])
 
     def add_partitions(
-        self, table: TableInfo, names: Sequence[PartitionName]
+        self,
+        table: TableInfo,
+        names: Sequence[PartitionName],
+        *,
+        locations: Mapping[PartitionName, str] | None = None,
     ) -> tuple[PartitionInfo, ...]:
         """See CatalogPort."""
         if table.is_partitioned:
@@ -162,8 +177,36 @@ class CatalogCalls:
             there = set(self._partition_names(table.ref))
             missing = [name for name in dict.fromkeys(names) if str(name) not in there]
             if missing:
-                self._add(table, missing)
+                self._add(table, missing, locations or {})
         return self.get_partitions(table, names)
+
+    def drop_partitions(
+        self, table: TableInfo, names: Sequence[PartitionName], *, purge: bool = False
+    ) -> None:
+        """See CatalogPort."""
+        from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415 -- see _add
+
+        for chunk in _chunks(names):
+            request = ttypes.DropPartitionsRequest(
+                dbName=table.ref.db,
+                tblName=table.ref.name,
+                parts=ttypes.RequestPartsSpec(names=[str(name) for name in chunk]),
+                deleteData=True,
+                ifExists=True,
+                environmentContext=_purging() if purge else None,
+                needResult=False,
+            )
+            self._connection.catalog_call("drop_partitions_req", request, repeat=Repeat.NEVER)
+
+    def partition_births(
+        self, table: TableInfo, names: Sequence[PartitionName]
+    ) -> dict[PartitionName, int]:
+        """See CatalogPort."""
+        return {
+            catalog.partition_info(table, partition).name: partition.createTime
+            for chunk in _chunks(names, _most_definitions(table))
+            for partition in self._raw_partitions(table.ref, [str(name) for name in chunk])
+        }
 
     def forget_statistics(
         self,
@@ -245,7 +288,12 @@ class CatalogCalls:
         """Values, locations and parameters; a column list for each would take most of the time."""
         return _by_chunks(self._connection.places_call, ref, names)
 
-    def _add(self, table: TableInfo, names: Sequence[PartitionName]) -> None:
+    def _add(
+        self,
+        table: TableInfo,
+        names: Sequence[PartitionName],
+        locations: Mapping[PartitionName, str],
+    ) -> None:
         # A megabyte of stubs, which most connections never need.
         from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415
 
@@ -262,7 +310,7 @@ class CatalogCalls:
             parts = []
             for name in chunk:
                 own = ttypes.StorageDescriptor(**vars(storage))
-                own.location = table.default_partition_location(name)
+                own.location = locations.get(name) or table.default_partition_location(name)
                 parts.append(
                     ttypes.Partition(
                         values=name.directory_values,
@@ -286,12 +334,15 @@ class CatalogCalls:
         ref: TableRef,
         table: Struct,
         context: _WriteContext | None = None,
+        *,
+        cascade: bool = False,
     ) -> None:
         if table.sd.skewedInfo is not None and table.sd.skewedInfo.skewedColNames:
             raise UnsupportedTableError(
                 table=ref, detail="is SKEWED BY; its definition cannot be changed without loss"
             )
-        environment = EnvironmentContext(properties=_KEEP_STATISTICS)
+        properties = {**_KEEP_STATISTICS, **(_CASCADE if cascade else {})}
+        environment = EnvironmentContext(properties=properties)
         if self._connection.generation is MetastoreGeneration.V3:
             arguments = (ref.db, ref.name, table, environment)
             self._connection.call(
@@ -324,6 +375,13 @@ class CatalogCalls:
             validWriteIdList=context.write_ids,
         )
         self._connection.call("alter_partitions_req", request, repeat=Repeat.SAFE)
+
+
+def _purging() -> Struct:
+    """What makes the server delete files at once, past the trash."""
+    from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415 -- a megabyte of stubs
+
+    return ttypes.EnvironmentContext(properties={"ifPurge": "TRUE"})
 
 
 def _by_chunks(

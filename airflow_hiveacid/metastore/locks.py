@@ -54,14 +54,14 @@ class TableAccess:
 class LockComponent:
     """A lock on one table or partition for one operation.
 
-    `partition` is None for the whole table. `is_transactional` is false for a table without
-    transactions. With `is_dynamic_partition_write` the partitions are told later, by
-    `add_dynamic_partitions`.
+    `partition` is None for the whole table. `operation` is None for a definition, which touches no
+    rows. `is_transactional` is false for a table without transactions. With
+    `is_dynamic_partition_write` the partitions are told later, by `add_dynamic_partitions`.
     """
 
     table: TableRef
     lock_type: LockType
-    operation: DataOperation
+    operation: DataOperation | None
     partition: PartitionName | None = None
     is_transactional: bool = True
     is_dynamic_partition_write: bool = False
@@ -137,6 +137,22 @@ def components_for(
     return tuple(sorted(dict.fromkeys(found), key=_order))
 
 
+def components_to_define(
+    ref: TableRef,
+    partitions: Sequence[PartitionName],
+    lock_type: LockType,
+    generation: MetastoreGeneration,
+) -> tuple[LockComponent, ...]:
+    """List the components for a change of definitions: of these partitions, or of the table."""
+    places: Iterable[PartitionName | None] = (None,)
+    if partitions and _are_found(partitions, generation):
+        places = sorted(partitions, key=str)
+    return tuple(
+        LockComponent(table=ref, lock_type=lock_type, operation=None, partition=place)
+        for place in places
+    )
+
+
 def named_behind_table_lock(
     writes: Sequence[TableAccess], components: Sequence[LockComponent]
 ) -> tuple[TableAccess, ...]:
@@ -178,14 +194,19 @@ def _write_components(
 
 
 def _can_lock_partitions(access: TableAccess, generation: MetastoreGeneration) -> bool:
+    return _are_found(access.partitions or (), generation)
+
+
+def _are_found(partitions: Iterable[PartitionName], generation: MetastoreGeneration) -> bool:
     # 3.1 lowers the whole name of a partition that is locked (TxnHandler.normalizeCase), but not of
     # one that add_dynamic_partitions names: mixed-case values would be recorded under two names,
     # and neither conflicts nor compactions of the partition would be noticed.
     if generation is not MetastoreGeneration.V3:
         return True
-    return all(str(p) == str(p).lower() for p in access.partitions or ())
+    return all(str(p) == str(p).lower() for p in partitions)
 
 
 def _order(component: LockComponent) -> tuple[str, str, str, str]:
     partition = "" if component.partition is None else str(component.partition)
-    return str(component.table), partition, component.operation.value, component.lock_type.value
+    operation = "" if component.operation is None else component.operation.value
+    return str(component.table), partition, operation, component.lock_type.value

@@ -29,7 +29,11 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
 
 _LOCAL: Final = "file:"
-_FORMATS: Final = {"orc": FileFormat.ORC, "parquet": FileFormat.PARQUET}
+_FORMATS: Final = {
+    "orc": FileFormat.ORC,
+    "parquet": FileFormat.PARQUET,
+    "textfile": FileFormat.TEXT,
+}
 
 
 def define(  # noqa: PLR0913 - a table is that much
@@ -42,6 +46,8 @@ def define(  # noqa: PLR0913 - a table is that much
     location: str | None = None,
     insert_only: bool = False,
     stored_as: str = "orc",
+    comments: Mapping[str, str] | None = None,
+    parameters: Mapping[str, str] | None = None,
 ) -> NewTable:
     """A transactional table: names and types checked, in the metastore's spelling.
 
@@ -53,11 +59,14 @@ def define(  # noqa: PLR0913 - a table is that much
         num_buckets: see there.
         location: a URI; by default below the database's.
         insert_only: whether its rows can be added and replaced only; full ACID by default.
-        stored_as: orc, or for an insert-only table also parquet.
+        stored_as: orc, or for an insert-only table also parquet and textfile, which Hive alone
+            writes.
+        comments: of columns, by name.
+        parameters: of the table, beside those that its kind has.
 
     Raises:
         InputError: a name or type is none of Hive's, a column is named twice or, for buckets, not
-            there, or the format is none that can be written.
+            there, or the format is none that the kind of table can have.
     """
     data, parts = _columns(columns), _columns(partition_columns or {})
     names = [column.name for column in (*data, *parts)]
@@ -84,6 +93,8 @@ def define(  # noqa: PLR0913 - a table is that much
         bucket_columns=buckets,
         num_buckets=num_buckets,
         location=location,
+        comments=comments or {},
+        parameters=parameters or {},
     )
 
 
@@ -91,7 +102,8 @@ def _format(table: str, stored_as: str, *, insert_only: bool) -> FileFormat:
     found = _FORMATS.get(stored_as.lower())
     if found is None or (found is not FileFormat.ORC and not insert_only):
         raise ConfigurationError(
-            f"{table}: stored_as must be orc, or parquet with insert_only, found {stored_as!r}"
+            f"{table}: stored_as must be orc, or parquet or textfile with insert_only, found"
+            f" {stored_as!r}"
         )
     return found
 
@@ -161,6 +173,11 @@ def _columns(given: Mapping[str, str]) -> tuple[Column, ...]:
 
 def _text(columns: Sequence[Column]) -> str:
     return ", ".join(f"{c.name} {parse_type(c.type)}" for c in columns)
+
+
+def same_place(one: str, other: str) -> bool:
+    """Whether two locations are one, however they are spelt."""
+    return _place(one) == _place(other)
 
 
 def _place(location: str) -> str:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         TableInfo,
         TableRef,
     )
-    from airflow_hiveacid.metastore.catalog import NewTable
+    from airflow_hiveacid.metastore.catalog import NewTable, TableChange
     from airflow_hiveacid.metastore.compaction_queue import (
         ClaimedCompaction,
         CompactionEntry,
@@ -74,8 +74,18 @@ class CatalogPort(Protocol):
             MetastoreCallError: it exists, or the server does not accept the definition.
         """
 
-    def drop_table(self, ref: TableRef, *, delete_data: bool = True) -> None:
-        """Remove a table.
+    def drop_table(self, ref: TableRef, *, delete_data: bool = True, purge: bool = False) -> None:
+        """Remove a table; with `purge` its files do not go to the file system's trash.
+
+        Raises:
+            TableNotFoundError: there is no such table.
+        """
+
+    def change_table(self, ref: TableRef, change: TableChange) -> None:
+        """Change columns or the name of a table; whoever calls holds a lock on it.
+
+        With a new name it keeps its write IDs, locks, and queue of compactions, and its directory
+        goes along where it lies below its database's.
 
         Raises:
             TableNotFoundError: there is no such table.
@@ -109,9 +119,32 @@ class CatalogPort(Protocol):
         """Those of the named partitions that exist, sorted by name."""
 
     def add_partitions(
-        self, table: TableInfo, names: Sequence[PartitionName]
+        self,
+        table: TableInfo,
+        names: Sequence[PartitionName],
+        *,
+        locations: Mapping[PartitionName, str] | None = None,
     ) -> tuple[PartitionInfo, ...]:
-        """Make the named partitions where they are missing; answers all of them, sorted by name."""
+        """Make the named partitions where they are missing; answers all of them, sorted by name.
+
+        `locations` are URIs of those that do not lie below the table.
+        """
+
+    def drop_partitions(
+        self, table: TableInfo, names: Sequence[PartitionName], *, purge: bool = False
+    ) -> None:
+        """Remove the named partitions with their files; those that are not there do not matter.
+
+        Many are not removed at once: after an error, some may be gone.
+        """
+
+    def partition_births(
+        self, table: TableInfo, names: Sequence[PartitionName]
+    ) -> dict[PartitionName, int]:
+        """When each of the named partitions that exist was made, in seconds since 1970.
+
+        Tells a partition from one that had its name before.
+        """
 
     def forget_statistics(
         self,

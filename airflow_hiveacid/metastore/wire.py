@@ -7,7 +7,7 @@ Example:
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockLevel, LockState, LockType
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
@@ -17,10 +17,14 @@ from airflow_hiveacid.metastore.gen.locks.ttypes import LockLevel as WireLockLev
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockState as WireLockState
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockType as WireLockType
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 Struct: TypeAlias = Any
 """A generated struct, or what a generated method answers: generated code has no types."""
 
-OPERATION_NUMBERS: Final = {
+OPERATION_NUMBERS: Final[Mapping[DataOperation | None, int]] = {
+    None: DataOperationType.NO_TXN,
     DataOperation.SELECT: DataOperationType.SELECT,
     DataOperation.INSERT: DataOperationType.INSERT,
     DataOperation.UPDATE: DataOperationType.UPDATE,

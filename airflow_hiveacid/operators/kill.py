@@ -12,7 +12,7 @@ import logging
 import threading
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import psutil  # type: ignore[import-untyped]  # comes with Airflow, without types
 
@@ -20,9 +20,10 @@ from airflow_hiveacid.format.attempts import AttemptId
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from airflow_hiveacid.jobs.specs import JobSpec
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+
 
 _CONNECT_S: Final = 1.0
 _CALL_S: Final = 2.0
@@ -30,6 +31,26 @@ _CALL_S: Final = 2.0
 _ABORT_S: Final = 3.0
 
 _log = logging.getLogger(__name__)
+
+
+class Attempt(Protocol):
+    """One doing of a job, as far as who ends it has to know it."""
+
+    @property
+    def metastore(self) -> MetastoreEndpoint:
+        """Where its transactions are."""
+
+    @property
+    def job_key(self) -> str:
+        """Whose they are."""
+
+    @property
+    def attempt(self) -> str:
+        """Which of them are meant."""
+
+    @property
+    def targets(self) -> Sequence[str]:
+        """On which tables their locks may be."""
 
 
 @contextmanager
@@ -55,7 +76,7 @@ def stop_processes(process: subprocess.Popen[str] | None) -> Iterator[None]:
                 _log.debug("process %s has ended by itself", child.pid)
 
 
-def abort_attempt(spec: JobSpec) -> None:
+def abort_attempt(spec: Attempt) -> None:
     """Abort the transactions of this submission and of earlier tries; their locks tell them."""
     abort = threading.Thread(target=_abort, args=(spec,), name="hiveacid-abort", daemon=True)
     abort.start()
@@ -64,7 +85,7 @@ def abort_attempt(spec: JobSpec) -> None:
         _log.warning("the metastore has not yet answered; ending the processes meanwhile")
 
 
-def _abort(spec: JobSpec) -> None:
+def _abort(spec: Attempt) -> None:
     from airflow_hiveacid.format.table import TableRef  # noqa: PLC0415 - nobody else here needs it
     from airflow_hiveacid.metastore.client import connect  # noqa: PLC0415 - brings Thrift
     from airflow_hiveacid.metastore.fencing import abort_job  # noqa: PLC0415 - as above

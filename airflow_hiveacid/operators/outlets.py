@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from airflow.sdk import Asset
 
@@ -16,11 +16,22 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs import JobSpec
+
+
+class Ordered(Protocol):
+    """What was ordered, as far as it says whether its result is news."""
+
+    @property
+    def generation(self) -> int:
+        """See JobSpec."""
+
+    @property
+    def on_rerun(self) -> OnRerun:
+        """See JobSpec."""
 
 
 def describe_outlets(
-    task: BaseOperator, context: Context, done: Sequence[tuple[JobSpec, JobResult]]
+    task: BaseOperator, context: Context, done: Sequence[tuple[Ordered, JobResult]]
 ) -> None:
     """Put the gist of the results into the events of a task's outlets.
 
@@ -65,7 +76,7 @@ def _gist(result: JobResult) -> dict[str, JsonValue]:
     }
 
 
-def _is_news(spec: JobSpec, result: JobResult) -> bool:
+def _is_news(spec: Ordered, result: JobResult) -> bool:
     """Whether consumers of the table have something new to see.
 
     What an earlier try of this generation had done before it was lost was never told, so this try

@@ -54,6 +54,13 @@ def conversion_lines(details: Mapping[str, Any]) -> Sequence[str]:
     return tuple(_aligned(("step", f"{outcome.get('before')} to {outcome.get('after')}"), steps))
 
 
+def answer_lines(details: Mapping[str, Any]) -> Sequence[str]:
+    """The rows of a question to the metastore; nothing for what is none."""
+    rows = details.get("rows") or ()
+    head = tuple(dict.fromkeys(name for row in rows for name in row))
+    return tuple(_aligned(head, [[str(row.get(name, "")) for name in head] for row in rows]))
+
+
 def _place(outcome: Mapping[str, Any]) -> str:
     return str(outcome.get("partition") or "(table)")
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.jobs.specs import JobSpec
 
@@ -31,8 +33,8 @@ class StateStore(Protocol):
     def get(self, key: str) -> object:
         """The value, or None."""
 
-    def set(self, key: str, value: JsonValue) -> None:
-        """Keep a value."""
+    def set(self, key: str, value: JsonValue, *, retention: timedelta | None = None) -> None:
+        """Keep a value, by default for as long as the deployment says."""
 
     def delete(self, key: str) -> None:
         """Remove a value, if there is one."""

@@ -39,6 +39,7 @@ from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.operators.run_identity import generation_of, key_of, note_delivered
 from airflow_hiveacid.operators.spark_target import SparkTarget, spark_on_path
 from airflow_hiveacid.plan import arguments
+from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
 
 if TYPE_CHECKING:
     import subprocess
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs import Job
+    from airflow_hiveacid.operators.outlets import Ordered
 
 _SPARK_CONNECTION: Final = "spark_default"
 _SIZING: Final = (
@@ -160,10 +162,11 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         """
         raise NotImplementedError(f"{type(self).__name__} does not say what its jobs are")
 
-    def build_jobs(self) -> Sequence[Job]:
+    def build_jobs(self) -> Sequence[Job | MetastoreStatement]:
         """The jobs that the rendered arguments describe, in order.
 
         Each is a transaction of its own and is done once: a retry passes over those that are done.
+        Who gives statements for the metastore runs them, too, by a `run_one` of its own.
 
         Raises:
             InputError: an argument is wrong.
@@ -177,14 +180,14 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
             InputError: the input was refused; the retry policy fails the task at once.
             HiveAcidError: a job failed; retrying may help and never applies a change twice.
         """
-        done: list[tuple[JobSpec, JobResult]] = []
+        done: list[tuple[Ordered, JobResult]] = []
         jobs = self.build_jobs()
         try:
             for number, job in enumerate(jobs, start=1):
                 if len(jobs) > 1:
                     self.log.info("statement %d of %d", number, len(jobs))
                 with self._placed(number):
-                    done.append(self._run(context, job, key_of(context, number)))
+                    done.append(self.run_one(context, number, job))
         except (StatementChangedError, EarlierRunUnknownError):
             # Told to look and to clear the task: that clear is a new order.
             note_delivered(context, generation_of(context))
@@ -193,6 +196,18 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         note_delivered(context, done[-1][0].generation)
         results = [result.to_json() for _, result in done]
         return results[0] if len(results) == 1 else {"statements": results}
+
+    def run_one(
+        self, context: Context, number: int, job: Job | MetastoreStatement
+    ) -> tuple[Ordered, JobResult]:
+        """Run one job; answers how it was ordered, and its result.
+
+        Raises:
+            HiveAcidError: it failed.
+        """
+        if isinstance(job, MetastoreStatement):
+            raise TypeError(f"{type(self).__name__} runs no {job.kind}")
+        return self._run(context, job, key_of(context, number))
 
     @contextmanager
     def _placed(self, number: int) -> Iterator[None]:
@@ -215,6 +230,11 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
     def rerun_terms(self) -> dict[str, Any]:
         """What of the job description says how a run is to be taken that was done before."""
         return {}
+
+    def lock_timeout(self, settings: MetastoreSettings) -> float:
+        """Longest wait for locks, in seconds."""
+        found = arguments.optional_number(self.lock_timeout_s, "lock_timeout_s")
+        return settings.lock_timeout_s if found is None else found
 
     def describe(self, result: JobResult) -> Sequence[str]:  # noqa: ARG002 - for subclasses
         """What the log should say of a result beside the one line of numbers."""
@@ -282,7 +302,6 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         job: Job,
         key: str,
     ) -> JobSpec:
-        lock_timeout_s = arguments.optional_number(self.lock_timeout_s, "lock_timeout_s")
         return JobSpec(
             job_key=key,
             generation=generation_of(context),
@@ -290,7 +309,7 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
             **self.rerun_terms(),
             metastore=settings.endpoint,
             job=job,
-            lock_timeout_s=settings.lock_timeout_s if lock_timeout_s is None else lock_timeout_s,
+            lock_timeout_s=self.lock_timeout(settings),
             heartbeat_s=arguments.optional_number(self.heartbeat_s, "heartbeat_s"),
             result_uri=result_file.uri,
         )

@@ -16,11 +16,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError
-from airflow_hiveacid.jobs.specs import CompactSpec, MultiInsertSpec, StatementSpec, TransactionSpec
+from airflow_hiveacid.jobs.specs import (
+    CompactSpec,
+    CreateAsSpec,
+    MultiInsertSpec,
+    StatementSpec,
+    TransactionSpec,
+)
 from airflow_hiveacid.operators.change import HiveAcidChangeOperator
 from airflow_hiveacid.operators.statement_specs import check_names, reads_of, statement_spec
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan import statement_arguments as parts
+from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
 from airflow_hiveacid.plan.transactions import check_order, steps_of
 from airflow_hiveacid.sql.script import read_script
 
@@ -99,6 +106,13 @@ class HiveAcidTransactionOperator(HiveAcidChangeOperator):
                         f"statement {statement.number}, line {statement.line}, column"
                         f" {statement.column}: a compaction has transactions of its own; use"
                         " HiveAcidCompactOperator"
+                    )
+                if isinstance(statement.job, MetastoreStatement | CreateAsSpec):
+                    raise ConfigurationError(
+                        f"statement {statement.number}, line {statement.line}, column"
+                        f" {statement.column}: definitions and questions are no part of a"
+                        " transaction, since the metastore does them at once; use"
+                        " HiveAcidSqlOperator"
                     )
                 if isinstance(statement.job, TransactionSpec):
                     found.extend(statement.job.statements)  # a multi-insert

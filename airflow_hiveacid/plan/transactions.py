@@ -121,5 +121,8 @@ def _replaces(statement: StatementSpec) -> bool:
 
 
 def _names_partition(statement: StatementSpec) -> bool:
-    is_one = isinstance(statement, InsertSpec | TruncateSpec | LoadSpec)
-    return is_one and bool(statement.partition)
+    match statement:
+        case InsertSpec() | TruncateSpec() | LoadSpec():
+            return bool(statement.partition)
+        case _:
+            return False

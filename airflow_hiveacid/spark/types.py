@@ -94,6 +94,42 @@ def spark_type(hive_type: hive.HiveType) -> DataType:
     )
 
 
+_NAMES: Final = {
+    **{type_: name for name, type_ in _PRIMITIVES.items()},
+    # A session of ours has it for `timestamp`, whose values are wall-clock times.
+    TimestampType(): "timestamp",
+}
+
+
+def column_type(value: DataType) -> str | None:  # noqa: PLR0911 - one for each kind of type
+    """The type of Hive's for a column of such values; None if there is none, or it is not clear.
+
+    The reverse of `spark_type` but for texts, which are strings.
+
+    Example:
+        >>> column_type(ArrayType(DecimalType(5, 2)))
+        'array<decimal(5,2)>'
+    """
+    match value:
+        case DecimalType(precision=precision, scale=scale):
+            return f"decimal({precision},{scale})"
+        case ArrayType(elementType=element):
+            inner = column_type(element)
+            return inner and f"array<{inner}>"
+        case MapType(keyType=key, valueType=item):
+            both = (column_type(key), column_type(item))
+            return None if None in both else f"map<{both[0]},{both[1]}>"
+        case StructType(fields=fields):
+            found = [(field.name, column_type(field.dataType)) for field in fields]
+            if any(type_ is None for _, type_ in found):
+                return None
+            return f"struct<{','.join(f'{name}:{type_}' for name, type_ in found)}>"
+        case StringType():
+            return "string"
+        case _:
+            return _NAMES.get(value)
+
+
 def struct_of(columns: Sequence[Column]) -> StructType:
     """The Spark struct of some columns, all nullable, in their order."""
     return StructType([StructField(c.name, spark_type(hive.parse_type(c.type))) for c in columns])

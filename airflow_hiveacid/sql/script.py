@@ -1,8 +1,9 @@
 """SQL text in Hive's dialect, as job descriptions: the one way into this room.
 
 Takes the text of one statement or several; gives each with its place and the very description that
-the operator for its kind would make. Needs no table and no metastore: whether columns are there is
-found when the job starts. Whatever is not understood completely is refused.
+the operator for its kind would make, or what the metastore is asked to do. Needs no table and no
+metastore: whether columns are there is found when it runs. Whatever is not understood completely is
+refused.
 
 Example:
     >>> (one,) = read_script("DELETE FROM db.t x WHERE x.id = 1")
@@ -15,12 +16,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid.sql.alterations import alteration_of
 from airflow_hiveacid.sql.changes import delete_of, update_of
-from airflow_hiveacid.sql.compactions import compaction_of
+from airflow_hiveacid.sql.definitions import creation_of, drop_of
 from airflow_hiveacid.sql.inserts import insert_of
 from airflow_hiveacid.sql.loads import load_of
 from airflow_hiveacid.sql.merges import merge_of
 from airflow_hiveacid.sql.multi_inserts import begins_with_from, multi_insert_of
+from airflow_hiveacid.sql.questions import abortion_of, question_of
 from airflow_hiveacid.sql.text import statements_of
 from airflow_hiveacid.sql.truncates import truncate_of
 
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.loading import LoadSpec
     from airflow_hiveacid.jobs.specs import (
         CompactSpec,
+        CreateAsSpec,
         DeleteSpec,
         InsertSpec,
         MergeSpec,
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
         TruncateSpec,
         UpdateSpec,
     )
+    from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
     from airflow_hiveacid.sql.text import Piece
 
     SqlJob = (
@@ -46,6 +51,7 @@ if TYPE_CHECKING:
         | MergeSpec
         | TruncateSpec
         | LoadSpec
+        | CreateAsSpec
         | TransactionSpec
         | CompactSpec
     )
@@ -56,7 +62,7 @@ def _with(piece: Piece, database: str | None) -> SqlJob:
     return reader(piece, database)
 
 
-_READERS: Final[Mapping[str, Callable[[Piece, str | None], SqlJob]]] = {
+_READERS: Final[Mapping[str, Callable[[Piece, str | None], SqlJob | MetastoreStatement]]] = {
     "INSERT": insert_of,
     "WITH": _with,
     "FROM": multi_insert_of,
@@ -65,13 +71,16 @@ _READERS: Final[Mapping[str, Callable[[Piece, str | None], SqlJob]]] = {
     "MERGE": merge_of,
     "TRUNCATE": truncate_of,
     "LOAD": load_of,
-    "ALTER": compaction_of,
+    "ALTER": alteration_of,
+    "CREATE": creation_of,
+    "DROP": drop_of,
+    "SHOW": question_of,
+    "ABORT": abortion_of,
 }
 _REMEDIES: Final = {
     "SELECT": "a task changes rows; write INSERT INTO db.t SELECT ...",
     "USE": "write db.table, or give the operator its argument database",
     "SET": "give settings to the operator as conf",
-    "CREATE": "use HiveAcidCreateTableOperator",
 }
 
 
@@ -82,7 +91,7 @@ class Statement:
     number: int
     line: int
     column: int
-    job: SqlJob
+    job: SqlJob | MetastoreStatement
 
 
 def read_script(text: str, database: str | None = None) -> tuple[Statement, ...]:
@@ -107,8 +116,8 @@ def _statement(piece: Piece, database: str | None) -> Statement:
             f"statements that begin with {first.raw!r} are not supported",
             _REMEDIES.get(
                 first.word,
-                "write INSERT, UPDATE, DELETE, MERGE, TRUNCATE, LOAD DATA or ALTER TABLE ..."
-                " COMPACT",
+                "write INSERT, UPDATE, DELETE, MERGE, TRUNCATE, LOAD DATA, CREATE, ALTER, DROP,"
+                " SHOW or ABORT",
             ),
             first,
         )

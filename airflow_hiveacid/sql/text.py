@@ -29,12 +29,9 @@ if TYPE_CHECKING:
 
 _HIVE: Final = Hive()
 _OPENING: Final = {"(": ")", "[": "]"}
-_SWALLOWING: Final = Hive.Tokenizer.COMMANDS
-"""The words after which sqlglot takes the rest of a statement as it is."""
 _DEEPEST: Final = 100
 """Parentheses within each other: sqlglot gives up earlier, but not everything is its business."""
 _TOO_DEEP: Final = "this is nested too deeply"
-_STATEMENTS: Final = "write INSERT, UPDATE, DELETE, MERGE or ALTER TABLE ... COMPACT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +203,6 @@ def statements_of(script: str) -> tuple[Piece, ...]:
             found = tokens[begin:end]
             statements.append(Piece(script, len(statements) + 1, found, found[0].start))
         begin = end + 1
-    for piece in statements:
-        if piece.tokens[0].parts[0].token_type in _SWALLOWING:
-            first = piece.tokens[0].raw
-            piece.fail(f"statements that begin with {first!r} are not supported", _STATEMENTS)
     check_gaps(script, tokens)
     for piece in statements:
         _check_balance(piece)

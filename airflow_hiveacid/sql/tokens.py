@@ -15,7 +15,7 @@ import enum
 import re
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, ClassVar, Final, NoReturn
 
 from sqlglot.dialects.hive import Hive
 from sqlglot.errors import SqlglotError
@@ -35,6 +35,15 @@ _LEXEME: Final = re.compile(
 )
 _NO_TEXT: Final = re.compile("\x00|[\ud800-\udfff]")
 _MOST_CHARACTERS: Final = 1_000_000
+
+
+class _Words(Hive):
+    """Hive's, in which no word swallows the rest of its statement, as SHOW does elsewhere."""
+
+    class Tokenizer(Hive.Tokenizer):
+        """See there."""
+
+        COMMANDS: ClassVar[set[TokenType]] = set()
 
 
 class Kind(enum.Enum):
@@ -101,7 +110,7 @@ def tokens_of(script: str) -> tuple[Token, ...]:
             "use a template of Airflow; in a string, write '$' '{'",
         )
     try:
-        raw = Hive().tokenize(script)
+        raw = _Words().tokenize(script)
     except (SqlglotError, RecursionError, ValueError, IndexError) as error:
         problem = "a quote or comment that begins here does not end"
         raise _error(script, _unclosed(script), problem, "close it") from error

@@ -7,7 +7,9 @@ import pytest
 
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.operators.hive_acid import HiveAcidCleanOperator, HiveAcidCompactOperator
+from airflow_hiveacid.operators.metastore_run import what_came_of
 from airflow_hiveacid.operators.plan_text import (
+    answer_lines,
     cleaning_lines,
     compaction_lines,
     conversion_lines,
@@ -115,3 +117,23 @@ def test_a_conversion_is_told_step_by_step() -> None:
         "2     b",
     )
     assert conversion_lines({}) == ()
+
+
+def test_answers_of_the_metastore_are_a_table() -> None:
+    rows = [{"lock_id": 1, "table": "db.t"}, {"lock_id": 23, "table": "db.u", "partition": "p=1"}]
+    assert answer_lines({"rows": rows, "count": 2}) == (
+        "lock_id  table  partition",
+        "1        db.t",
+        "23       db.u   p=1",
+    )
+    assert answer_lines({}) == answer_lines({"rows": []}) == ()
+
+
+def test_a_definition_is_one_line() -> None:
+    def said(**more: Any) -> str:  # noqa: ANN401
+        values = {"kind": "add_partitions", "status": JobStatus.COMMITTED, "table": "db.t"}
+        return what_came_of(JobResult(job_key="k", **{**values, **more}))
+
+    assert said() == "add_partitions db.t: committed"
+    assert said(partitions=("p=1", "p=2")) == "add_partitions db.t: committed, partitions p=1, p=2"
+    assert said(kind="show_locks", table="", details={"count": 3}) == "show_locks: 3 rows"

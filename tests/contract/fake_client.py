@@ -22,6 +22,7 @@ from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import (
     UNPARTITIONED,
+    Column,
     Constraints,
     PartitionInfo,
     PartitionName,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
-    from airflow_hiveacid.metastore.catalog import NewTable
+    from airflow_hiveacid.metastore.catalog import NewTable, TableChange
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -152,12 +153,24 @@ class FakeClient:
         return info
 
     @served
-    def drop_table(self, ref: TableRef, *, delete_data: bool = True) -> None:
-        del delete_data
+    def drop_table(self, ref: TableRef, *, delete_data: bool = True, purge: bool = False) -> None:
+        del delete_data, purge
         self._table(ref)
         del self.server.tables[ref], self.server.partitions[ref]
         self.server.write_ids.pop(ref, None)
         self.server.next_write_id.pop(ref, None)
+
+    @served
+    def change_table(self, ref: TableRef, change: TableChange) -> None:
+        table = self._table(ref)
+        changed = {column.name: column for column in change.changed}
+        columns = (*(changed.get(c.name, c) for c in table.columns), *change.added)
+        self.server.tables[ref] = replace(table, columns=columns)
+        for place in self.server.schemas if change.cascade else ():
+            if place[0] == ref:
+                self.server.schemas[place] = columns
+        if change.name is not None:
+            self.server.rename(ref, change.name)
 
     @served
     def set_table_parameters(self, ref: TableRef, parameters: Mapping[str, str | None]) -> None:
@@ -185,11 +198,34 @@ class FakeClient:
 
     @served
     def add_partitions(
-        self, table: TableInfo, names: Sequence[PartitionName]
+        self,
+        table: TableInfo,
+        names: Sequence[PartitionName],
+        *,
+        locations: Mapping[PartitionName, str] | None = None,
     ) -> tuple[PartitionInfo, ...]:
+        self._table(table.ref)
         for name in names if table.is_partitioned else ():
-            self.server.partitions[table.ref].setdefault(name, {})
+            if name not in self.server.partitions[table.ref]:
+                self.server.add_partition(table.ref, name, (locations or {}).get(name))
         return self._partitions(table, tuple(dict.fromkeys(names)))
+
+    @served
+    def drop_partitions(
+        self, table: TableInfo, names: Sequence[PartitionName], *, purge: bool = False
+    ) -> None:
+        del purge
+        self._table(table.ref)
+        for name in names:
+            self.server.partitions[table.ref].pop(name, None)
+
+    @served
+    def partition_births(
+        self, table: TableInfo, names: Sequence[PartitionName]
+    ) -> dict[PartitionName, int]:
+        there = self.server.partitions[table.ref]
+        births = self.server.births
+        return {name: births.get((table.ref, name), 0) for name in names if name in there}
 
     @served
     def forget_statistics(
@@ -225,12 +261,21 @@ class FakeClient:
         found = (
             PartitionInfo(
                 name=name,
-                location=table.default_partition_location(name),
+                location=self.server.places.get((table.ref, name))
+                or table.default_partition_location(name),
                 storage=table.storage if table.kind is TransactionalKind.INSERT_ONLY else None,
+                columns=self._own_columns(table, name),
             )
             for name in names
         )
         return catalog.by_name(tuple(found))
+
+    def _own_columns(self, table: TableInfo, name: PartitionName) -> tuple[Column, ...] | None:
+        """Those of a partition that has others than its table."""
+        if table.kind is not TransactionalKind.INSERT_ONLY:
+            return None
+        found = self.server.schemas.get((table.ref, name), table.columns)
+        return None if found == table.columns else found
 
     # Transactions
 

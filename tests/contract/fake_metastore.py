@@ -29,7 +29,13 @@ from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import Constraints, PartitionName, TableInfo, TableRef
+    from airflow_hiveacid.format.table import (
+        Column,
+        Constraints,
+        PartitionName,
+        TableInfo,
+        TableRef,
+    )
     from airflow_hiveacid.metastore.clock import Clock
     from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
     from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
@@ -93,6 +99,9 @@ class FakeMetastore:
         self.tables: dict[TableRef, TableInfo] = {}
         self.constraints: dict[TableRef, Constraints] = {}
         self.partitions: dict[TableRef, dict[PartitionName, dict[str, str]]] = {}
+        self.places: dict[tuple[TableRef, PartitionName], str] = {}
+        self.births: dict[tuple[TableRef, PartitionName], int] = {}
+        self.schemas: dict[tuple[TableRef, PartitionName], tuple[Column, ...]] = {}
         self.txns: dict[TxnId, Txn] = {}
         self.write_ids: dict[TableRef, dict[TxnId, WriteId]] = {}
         self.next_write_id: dict[TableRef, WriteId] = {}
@@ -267,6 +276,42 @@ class FakeMetastore:
             )
         self.tables[table.ref] = table
         self.partitions[table.ref] = {}
+
+    def add_partition(self, ref: TableRef, name: PartitionName, place: str | None) -> None:
+        self.partitions[ref][name] = {}
+        if place is not None:
+            self.places[ref, name] = place
+        self.births[ref, name] = int(self.clock.monotonic())
+        self.schemas[ref, name] = self.tables[ref].columns
+
+    def rename(self, old: TableRef, new: TableRef) -> None:
+        """Everything that goes by a table's name goes by the new one (TxnHandler.onRename)."""
+        if new in self.tables:
+            raise MetastoreCallError(method="alter_table", reason=f"new table {new} already exists")
+        table = self.tables.pop(old)
+        if table.location == f"{self.databases[old.db]}/{old.name}":
+            table = replace(table, location=f"{self.databases[new.db]}/{new.name}")
+        self.tables[new] = replace(table, ref=new)
+        for by_name in (self.partitions, self.write_ids, self.next_write_id):
+            if old in by_name:
+                by_name[new] = by_name.pop(old)
+        for by_partition in (self.places, self.births, self.schemas):
+            for name in [name for ref, name in by_partition if ref == old]:
+                by_partition[new, name] = by_partition.pop((old, name))
+        for txn in self.txns.values():
+            txn.components = {
+                replace(c, table=new) if c.table == old else c for c in txn.components
+            }
+        self.write_set = [
+            replace(done, written=replace(done.written, table=new))
+            if done.written.table == old
+            else done
+            for done in self.write_set
+        ]
+        self.queue = {
+            i: replace(entry, table=new) if entry.table == old else entry
+            for i, entry in self.queue.items()
+        }
 
     def set_parameters(self, ref: TableRef, parameters: dict[str, str]) -> None:
         self.tables[ref] = replace(self.tables[ref], parameters=parameters)

@@ -60,3 +60,23 @@ def test_a_table_made_with_defaults_is_what_hive_makes(
     ours = described(hive_judge, lab4, "mine_alone")
     theirs = described(hive_judge, lab4, "hives_own")
     assert set(ours) == set(theirs)
+
+
+@pytest.mark.promise("D3")
+@pytest.mark.parametrize("clauses", ["", "PARTITIONED BY (p int) CLUSTERED BY (id) INTO 4 BUCKETS"])
+def test_the_same_statement_makes_the_same_table_in_hive_and_here(
+    lab4: Lab, hive_judge: HiveJudge, clauses: str
+) -> None:
+    text = (
+        "CREATE TABLE {} (id bigint COMMENT 'key', name string) COMMENT 'people' "
+        f"{clauses} STORED AS ORC TBLPROPERTIES ('transactional'='true', 'a'='b')"
+    )
+    lab4.script(text.format("mine_alone"))
+    hive_judge.execute(text.format(f"{lab4.db}.hives_own"))
+    ours = described(hive_judge, lab4, "mine_alone")
+    assert ours == described(hive_judge, lab4, "hives_own")
+    more = "ADD COLUMNS (x int COMMENT 'new')" + (" CASCADE" if clauses else "")
+    lab4.script(f"ALTER TABLE mine_alone {more}")
+    hive_judge.execute(f"alter table {lab4.db}.hives_own {more}")
+    assert described(hive_judge, lab4, "mine_alone") == described(hive_judge, lab4, "hives_own")
+    assert described(hive_judge, lab4, "mine_alone") != ours

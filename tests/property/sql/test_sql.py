@@ -25,7 +25,10 @@ _WORDS: Final = """\
 SELECT FROM WHERE INSERT INTO OVERWRITE TABLE VALUES UPDATE SET DELETE MERGE USING ON WHEN MATCHED
 NOT THEN BY SOURCE AND OR CASE END ELSE IN IS NULL BETWEEN LIKE AS JOIN LEFT GROUP ORDER LIMIT UNION
 ALL WITH PARTITION ALTER COMPACT DISTINCT OVER EXISTS INTERVAL DAY CAST int struct array DEFAULT
-EXPLAIN LATERAL VIEW explode t s db a b db.t db.s t.a s.b ( ) ( ) [ ] , , . ; = == <=> <> < > + - *
+CREATE DATABASE DROP IF PURGE ADD COLUMNS CHANGE RENAME TO TBLPROPERTIES UNSET STORED ORC
+PARTITIONED CLUSTERED INTO BUCKETS COMMENT LOCATION CASCADE SHOW LOCKS COMPACTIONS ABORT
+TRANSACTIONS EXPLAIN LATERAL VIEW explode t s db a b db.t db.s t.a s.b ( ) ( ) [ ] , , . ; = ==
+<=> <> < > + - *
 / % ^ | & || ~ ! : ? @ $ # { } -> :: 1 2.5 .5 1L 1e3 'x' 'y\\'' "z" `q`` ' " ` -- /* */ /*+ \\ ${x}
 'major' é 🙂"""
 WORDS: Final = (*_WORDS.split(), "\n")
@@ -44,6 +47,12 @@ STATEMENTS: Final = (
         "WITH q AS (SELECT 1 a) FROM q JOIN (SELECT b FROM db.s) z ON q.a = z.b INSERT INTO db.t"
         " SELECT q.a WHERE z.b > 1 INSERT OVERWRITE TABLE db.u PARTITION (p) SELECT *"
     ),
+    (
+        "CREATE TABLE IF NOT EXISTS db.t (a int COMMENT 'x', b struct<c:array<int>>) PARTITIONED BY"
+        " (p int) CLUSTERED BY (a) INTO 4 BUCKETS STORED AS ORC TBLPROPERTIES ('a'='b')"
+    ),
+    "ALTER TABLE db.t ADD IF NOT EXISTS PARTITION (p = 1) LOCATION 'x' PARTITION (p = 'y')",
+    "ALTER TABLE db.t CHANGE COLUMN a a decimal(12, 2) COMMENT 'x' CASCADE",
 )
 
 

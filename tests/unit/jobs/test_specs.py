@@ -14,6 +14,7 @@ from airflow_hiveacid.jobs.specs import (
     ColumnMatch,
     CompactionChoice,
     CompactSpec,
+    CreateAsSpec,
     DeleteSpec,
     InsertMode,
     InsertSpec,
@@ -81,6 +82,15 @@ JOBS: dict[str, Job] = {
     ),
     "program": ProgramSpec(
         application="a.py", arguments=("x",), digest="d", reads=("db.r",), changes=("db.t",)
+    ),
+    "create_as": CreateAsSpec(
+        target="db.t",
+        source=SourceSpec(tables={"v": "db.s"}, query="SELECT a FROM v"),
+        partition_columns=("p",),
+        bucket_columns=("a",),
+        num_buckets=2,
+        comment="c",
+        properties={"a": "b"},
     ),
     "compact": CompactSpec(
         target="db.t", partition="month=1", choice=CompactionChoice.MAJOR, plan_only=True

@@ -14,7 +14,6 @@ from airflow_hiveacid.jobs.specs import (
     InsertSpec,
     MultiInsertSpec,
     SourceSpec,
-    StatementSpec,
     TruncateSpec,
     UpdateSpec,
 )

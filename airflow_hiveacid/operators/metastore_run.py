@@ -1,0 +1,73 @@
+"""How a task has a statement done by the metastore itself, without a Spark job.
+
+Takes a statement, the order it is part of and the notes of earlier tries; gives the same kind of
+result as a job.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+    from airflow_hiveacid.jobs.codec import JsonValue
+    from airflow_hiveacid.operators.statement_notes import Order, StatementNote
+    from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
+
+_MOST_ROWS: Final = 1000
+"""Of an answer, in XCom."""
+
+
+def run_in_metastore(
+    hook: HiveAcidHook, statement: MetastoreStatement, order: Order, note: StatementNote
+) -> JobResult:
+    """Have it done, and answer what came of it.
+
+    Raises:
+        HiveAcidError: as of `HiveAcidHook.run`.
+    """
+    from airflow_hiveacid.metastore.definition_lock import LockTerms  # noqa: PLC0415 - brings Thrift
+
+    began_s = time.monotonic()
+    before = note.before()
+    outcome = hook.run(
+        statement,
+        terms=LockTerms(
+            job_key=order.job_key,
+            attempt=AttemptId.parse(order.attempt),
+            lock_timeout_s=order.lock_timeout_s,
+        ),
+        before=before,
+        on_begin=note.begin,
+    )
+    if outcome.has_changed:
+        status = JobStatus.COMMITTED
+    else:
+        status = JobStatus.NOTHING_TO_DO if before is None else JobStatus.ALREADY_DONE
+    details: dict[str, JsonValue] = {}
+    if statement.asks_only:
+        rows = [dict(row) for row in outcome.rows[:_MOST_ROWS]]
+        details = {"rows": rows, "count": len(outcome.rows)}
+    return JobResult(
+        kind=statement.kind,
+        job_key=order.job_key,
+        status=status,
+        table=statement.target,
+        txn_id=outcome.txn_id,
+        partitions=tuple(str(name) for name in outcome.partitions),
+        seconds=time.monotonic() - began_s,
+        details=details,
+    )
+
+
+def what_came_of(result: JobResult) -> str:
+    """A statement's result in one line."""
+    named = f" {result.table}" if result.table else ""
+    if "count" in result.details:
+        return f"{result.kind}{named}: {result.details['count']} rows"
+    parts = f", partitions {', '.join(result.partitions)}" if result.partitions else ""
+    return f"{result.kind}{named}: {result.status.value}{parts}"
