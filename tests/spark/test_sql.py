@@ -336,18 +336,18 @@ def test_rows_that_a_table_does_not_allow_change_nothing(
 def test_a_changed_row_is_a_new_one_whichever_columns_are_assigned(
     shop: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    demands = Constraints(not_null={"spent": "nn"}, checks={"low": "spent < 5"})
-    monkeypatch.setattr(MetastoreClient, "constraints", lambda *_: demands)
+    there = Constraints(not_null={"spent": "nn"})
+    low = Constraints(checks={"low": "spent < 5"})
     merge = "MERGE INTO customers c USING (SELECT {} AS id) n ON c.id = n.id WHEN MATCHED THEN "
-    for text, constraint in (
-        ("UPDATE customers SET name = 'x' WHERE id = 1", "(constraint low)"),
-        ("UPDATE customers SET name = 'x' WHERE id = 3", "spent NOT NULL"),
-        (merge.format(1) + "UPDATE SET name = 'x'", "(constraint low)"),
-        (merge.format(3) + "UPDATE SET name = 'x'", "spent NOT NULL"),
+    for text, demands in (
+        ("UPDATE customers SET name = 'x' WHERE id = 1", low),
+        ("UPDATE customers SET name = 'x' WHERE id = 3", there),
+        (merge.format(1) + "UPDATE SET name = 'x'", low),
+        (merge.format(3) + "UPDATE SET name = 'x'", there),
     ):
-        with pytest.raises(ConstraintViolationError) as caught:
+        monkeypatch.setattr(MetastoreClient, "constraints", lambda *_, found=demands: found)
+        with pytest.raises(ConstraintViolationError):
             run(shop, text)
-        assert constraint in str(caught.value), text
     run(shop, "UPDATE customers SET name = 'x' WHERE id = 2")
     run(shop, merge.format(3) + "DELETE")
     assert customers(shop) == [CUSTOMERS[0], (2, "x", "0.00", "AT", 2)]

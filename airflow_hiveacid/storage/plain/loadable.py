@@ -30,7 +30,7 @@ from airflow_hiveacid.storage.acid.read.acid_file import has_acid_columns
 from airflow_hiveacid.storage.orc.compression import Compression
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.plain.orc_fit import are_old_values_known, is_held, is_positional
+from airflow_hiveacid.storage.plain.orc_fit import are_old_values_known, is_stored_as
 from airflow_hiveacid.storage.plain.parquet_fit import Places, holds, why_not
 from airflow_hiveacid.storage.plain.parquet_footer import Calendar, Clock, read_facts
 from airflow_hiveacid.storage.stores.filesystem import file_errors, storage_errors
@@ -166,10 +166,10 @@ def _why_not_orc(
     root = tail.types[0]
     found, known = root.field_names, tuple(column.name for column in columns)
     # Hive 4 finds columns by their places, Hive 3.1 by their names, and minds case.
-    if found != known[: len(found)] and not (is_positional(root) and len(found) <= len(known)):
+    if found != known:
         return f"its columns are {', '.join(found)}, and those of the table {', '.join(known)}"
-    for column, column_id in zip(columns, root.children, strict=False):
-        if not is_held(tail.types, column_id, parse_type(column.type)):
+    for column, column_id in zip(columns, root.children, strict=True):
+        if not is_stored_as(tail.types, column_id, parse_type(column.type)):
             return f"column {column.name} is not stored as {column.type} in it"
     if not are_old_values_known(tail):
         return (

@@ -1,12 +1,12 @@
-"""Which ORC files without ACID columns every reader takes for the same rows of a table.
+"""Which ORC files without ACID columns everybody takes for the same rows of a table.
 
-Takes what a tail says of types; says whether a column holds values of a Hive type, each as it is.
-Must not know values.
+Takes what a tail says of types; says whether a column is stored as a Hive type. What readers would
+read as another type, Hive's compactor cannot: it takes rows as they lie in the file
+(OrcRawRecordMerger), and fails. Must not know values.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.types import (
@@ -28,56 +28,43 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType
     from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 
-_POSITIONAL: Final = re.compile(r"_col[0-9]+\Z")
 _JAVA: Final = 0
-_WIDER: Final = {
-    "smallint": (TypeKind.BYTE,),
-    "int": (TypeKind.BYTE, TypeKind.SHORT),
-    "bigint": (TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT),
-    "double": (TypeKind.FLOAT,),
-}
-"""What else than its own kind is read as a type, each value as it is."""
 
 
-def is_positional(root: OrcType) -> bool:
-    """Whether columns have the names of no table, so that all readers go by their places."""
-    return bool(root.field_names) and all(map(_POSITIONAL.match, root.field_names))
-
-
-def is_held(types: Sequence[OrcType], column_id: int, wanted: HiveType) -> bool:  # noqa: PLR0911
-    """Whether a column, at every depth, holds values that are of a type as they are."""
+def is_stored_as(types: Sequence[OrcType], column_id: int, wanted: HiveType) -> bool:  # noqa: PLR0911
+    """Whether a column is stored as a type, at every depth, with the same names."""
     found = types[column_id]
+    facts = (found.kind, found.precision, found.scale, found.maximum_length)
     match wanted:
         case PrimitiveType(name=name):
-            is_own = found.kind == PRIMITIVE_KINDS.get(name)
-            return is_own or found.kind in _WIDER.get(name, ())
+            return found.kind == PRIMITIVE_KINDS.get(name)
         case DecimalType(precision=precision, scale=scale):
-            is_decimal = found.kind == TypeKind.DECIMAL and found.scale == scale
-            return is_decimal and found.precision <= precision
+            return facts == (TypeKind.DECIMAL, precision, scale, 0)
         case CharType(length=length):
-            return (found.kind, found.maximum_length) == (TypeKind.CHAR, length)
+            return facts == (TypeKind.CHAR, 0, 0, length)
         case VarcharType(length=length):
-            return found.kind == TypeKind.VARCHAR and found.maximum_length <= length
+            return facts == (TypeKind.VARCHAR, 0, 0, length)
         case ArrayType(element=element):
-            return _are_held(types, found, TypeKind.LIST, (element,))
+            return _are_stored_as(types, found, TypeKind.LIST, (element,))
         case MapType(key=key, value=value):
-            return _are_held(types, found, TypeKind.MAP, (key, value))
+            return _are_stored_as(types, found, TypeKind.MAP, (key, value))
         case StructType(fields=fields):
             has_names = found.field_names == tuple(name for name, _ in fields)
-            return has_names and _are_held(
+            return has_names and _are_stored_as(
                 types, found, TypeKind.STRUCT, [field for _, field in fields]
             )
         case _:
             return False
 
 
-def _are_held(
+def _are_stored_as(
     types: Sequence[OrcType], found: OrcType, kind: TypeKind, below: Sequence[HiveType]
 ) -> bool:
     if found.kind != kind or len(found.children) != len(below):
         return False
     return all(
-        is_held(types, child, wanted) for child, wanted in zip(found.children, below, strict=True)
+        is_stored_as(types, child, wanted)
+        for child, wanted in zip(found.children, below, strict=True)
     )
 
 

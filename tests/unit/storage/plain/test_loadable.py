@@ -29,7 +29,7 @@ from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.orc.footer import OrcType, TypeKind
 from airflow_hiveacid.storage.plain.file_copy import copy_file
 from airflow_hiveacid.storage.plain.loadable import LoadableFile, loadable_files
-from airflow_hiveacid.storage.plain.orc_fit import is_held
+from airflow_hiveacid.storage.plain.orc_fit import is_stored_as
 from unit.storage.orc_tables import COLUMNS, insert, write_acid, write_plain
 
 ROWS = [{"id": 1, "name": "a"}, {"id": 2, "name": None}]
@@ -121,6 +121,11 @@ def test_files_of_a_full_acid_table_are_not_loaded_as_plain_ones(tmp_path: Path)
         ({"ID": pa.int32(), "name": pa.string()}, None, "its columns are ID, name"),
         ({"id": pa.int32(), "name": pa.string(), "x": pa.int8()}, None, "columns are id, name, x"),
         ({"id": pa.int64(), "name": pa.string()}, None, "id is not stored as int"),
+        ({"id": pa.int16(), "name": pa.string()}, None, "id is not stored as int"),
+        ({"id": pa.int32()}, None, "its columns are id, and those of the table id, name"),
+        ({"_col0": pa.int32(), "_col1": pa.string()}, None, "its columns are _col0, _col1"),
+        ({"c": pa.float32()}, {"c": "double"}, "c is not stored as double"),
+        ({"c": pa.decimal128(8, 2)}, {"c": "decimal(9,2)"}, r"c is not stored as decimal\(9,2\)"),
         ({"id": pa.int32(), "name": pa.binary()}, None, "name is not stored as string"),
         ({"c": pa.string()}, {"c": "varchar(5)"}, "c is not stored as varchar"),
         ({"c": pa.decimal128(9, 2)}, {"c": "decimal(9,1)"}, r"c is not stored as decimal\(9,1\)"),
@@ -140,18 +145,15 @@ def test_a_file_with_other_columns_is_not_loaded(
 @pytest.mark.parametrize(
     ("row", "columns"),
     [
-        ({"id": pa.int32()}, None),  # the last ones may be missing
-        ({"id": pa.int16(), "name": pa.string()}, None),
-        ({"_col0": pa.int32(), "_col1": pa.string()}, None),
-        ({"c": pa.float32()}, {"c": "double"}),
-        ({"c": pa.decimal128(8, 2)}, {"c": "decimal(9,2)"}),
+        ({"id": pa.int32(), "name": pa.string()}, None),
+        ({"c": pa.decimal128(9, 2)}, {"c": "decimal(9,2)"}),
         (
             {"c": pa.map_(pa.string(), pa.struct([("a", pa.list_(pa.int8()))]))},
-            {"c": "map<string,struct<a:array<int>>>"},
+            {"c": "map<string,struct<a:array<tinyint>>>"},
         ),
     ],
 )
-def test_a_file_that_holds_values_of_the_tables_types_is_loaded(
+def test_a_file_that_is_stored_as_the_tables_types_is_loaded(
     tmp_path: Path, row: dict[str, pa.DataType], columns: dict[str, str] | None
 ) -> None:
     write_plain(tmp_path / "f", [dict.fromkeys(row)], row=pa.struct(list(row.items())))
@@ -162,20 +164,20 @@ def test_a_file_that_holds_values_of_the_tables_types_is_loaded(
     ("kind", "length", "type_", "is_loaded"),
     [
         (TypeKind.CHAR, 4, "char(4)", True),
-        (TypeKind.CHAR, 3, "char(4)", False),  # it would be padded
+        (TypeKind.CHAR, 3, "char(4)", False),
         (TypeKind.VARCHAR, 4, "char(4)", False),
-        (TypeKind.VARCHAR, 3, "varchar(4)", True),
-        (TypeKind.VARCHAR, 5, "varchar(4)", False),
+        (TypeKind.VARCHAR, 4, "varchar(4)", True),
+        (TypeKind.VARCHAR, 3, "varchar(4)", False),
         (TypeKind.STRING, 0, "varchar(4)", False),
     ],
 )
-def test_a_text_fits_if_nobody_cuts_or_pads_it(
+def test_a_text_of_another_length_is_not_loaded(
     kind: TypeKind, length: int, type_: str, is_loaded: bool
 ) -> None:
     found = OrcType(
         kind=kind, children=(), field_names=(), maximum_length=length, precision=0, scale=0
     )
-    assert is_held([found], 0, parse_type(type_)) is is_loaded
+    assert is_stored_as([found], 0, parse_type(type_)) is is_loaded
 
 
 @pytest.mark.parametrize(
