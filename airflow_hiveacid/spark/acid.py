@@ -77,8 +77,6 @@ _UNDECLARED: Final = (
     "the program {does} {table}, which its task does not name for that: add it to {where} of"
     " HiveAcidPySparkOperator. All tables are locked before the first one is read"
 )
-
-
 _OVER: Final = (
     "the transaction's block has ended, and what it has done is committed or undone; nothing can be"
     " read or changed through it any more. Indent this below `with acid.transaction(...)`"
