@@ -98,7 +98,11 @@ def work() -> Work:
 @pytest.fixture
 def txn(work: Work, parts: TableInfo, monkeypatch: pytest.MonkeyPatch) -> acid.Transaction:
     change = SimpleNamespace(
-        operations=frozenset({DataOperation.INSERT}), table=parts, fixed=None, kind="insert"
+        operations=frozenset({DataOperation.INSERT}),
+        table=parts,
+        fixed=None,
+        common=None,
+        kind="insert",
     )
     monkeypatch.setattr(acid, "planned_one", lambda *_: change)
     declared = acid._Declared(table=parts, operation=DataOperation.INSERT)
@@ -324,7 +328,7 @@ def test_no_more_is_done_to_a_table_than_its_locks_are_for(
     *,
     is_allowed: bool,
 ) -> None:
-    change = SimpleNamespace(operations=frozenset({done}), table=parts, fixed=None)
+    change = SimpleNamespace(operations=frozenset({done}), table=parts, fixed=None, common=None)
     monkeypatch.setattr(acid, "planned_one", lambda *_: change)
     txn._tables = {parts.ref: acid._Declared(table=parts, operation=declared)}
     if is_allowed:
@@ -343,7 +347,9 @@ def test_what_comes_behind_an_overwrite_is_refused(
     monkeypatch.setattr(
         acid,
         "planned_one",
-        lambda *_: SimpleNamespace(operations=frozenset({next(kinds)}), table=parts, fixed=None),
+        lambda *_: SimpleNamespace(
+            operations=frozenset({next(kinds)}), table=parts, fixed=None, common=None
+        ),
     )
     insert(txn)
     insert(txn)
