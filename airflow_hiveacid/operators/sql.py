@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 class HiveAcidSqlOperator(HiveAcidChangeOperator):
     """Run statements in Hive's dialect: changes of rows, definitions, and questions.
 
-    INSERT, UPDATE, DELETE, MERGE, TRUNCATE and ALTER TABLE ... COMPACT are jobs of Spark's. CREATE,
-    DROP and ALTER TABLE, SHOW COMPACTIONS, TRANSACTIONS and LOCKS, and ABORT TRANSACTIONS are done
-    by the metastore, from within the task.
+    INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE ... AS SELECT and ALTER TABLE ... COMPACT
+    are jobs of Spark's. Other CREATE, DROP and ALTER TABLE, SHOW COMPACTIONS, TRANSACTIONS and
+    LOCKS, and ABORT TRANSACTIONS are done by the metastore, from within the task.
 
     Several statements, separated by `;`, run in order. Each is a transaction of its own: what the
     first ones have done stays if a later one fails, and a retry passes over it. A statement is

@@ -51,8 +51,8 @@ def test_hive_reads_and_changes_what_a_script_has_made_and_altered(
     table = f"{lab4.db}.sold"
     assert read(hive_judge, table) == ROWS
     hive_judge.execute(f"update {table} set note = 'gone', tags = array('c') where id = 2")
-    hive_judge.execute(f"alter table {table} add columns (more int)")
-    lab4.script("UPDATE sold SET more = 7 WHERE note = 'gone'")
+    hive_judge.execute(f"alter table {table} add columns (extra int)")
+    lab4.script("UPDATE sold SET extra = 7 WHERE note = 'gone'")
     found = read(hive_judge, table)
     assert [row[4:] for row in found] == [
         ["Ada!", None, None, "2020-01-01"],
