@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from airflow_hiveacid.format.errors import InputError, JobFailedError
 from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
+from airflow_hiveacid.jobs.specs import ProgramSpec
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.specs import JobSpec
@@ -53,6 +54,8 @@ def _raise_without_result(
 ) -> NoReturn:
     ended = "" if exit_code is None else f" (exit code {exit_code})"
     message = f"the Spark application for {spec.kind} left no result{ended}; see the log above"
+    if isinstance(spec.job, ProgramSpec) and not exit_code:
+        message += f". Does {spec.job.application} end with acid.run(its function)?"
     if exit_code == ExitCode.BAD_INPUT:
         # It could not read its job, which names the result: another contract version, for one.
         raise InputError(message) from failure
