@@ -38,9 +38,10 @@ class HiveAcidTransactionOperator(HiveAcidChangeOperator):
     other statement may change the same table, or the same static partition.
 
     Args:
-        statements: each a mapping with one key, `insert`, `update`, `delete` or `merge`, to the
-            arguments of the operator for it; or SQL text as for `HiveAcidSqlOperator` (or the name
-            of a `.sql` file), of one statement or several, each of which counts.
+        statements: each a mapping with one key, `insert`, `update`, `delete`, `truncate` or
+            `merge`, to the arguments of the operator for it; or SQL text as for
+            `HiveAcidSqlOperator` (or the name of a `.sql` file), of one statement or several, each
+            of which counts.
         database: where tables are whose names have no database, in SQL text.
     """
 
@@ -156,7 +157,10 @@ def _only_key(entry: object, where: str) -> tuple[str, Mapping[str, Any]]:
             f" {entry!r}"
         )
     ((kind, values),) = entry.items()
-    reads_of(kind)
+    try:
+        reads_of(kind)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{where}: {error}") from error
     if not isinstance(values, Mapping):
         raise ConfigurationError(f"{where}[{kind!r}] must be a mapping, found {values!r}")
     return kind, values

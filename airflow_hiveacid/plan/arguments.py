@@ -84,8 +84,9 @@ class EarlyChecks:
                 try:
                     read(value, argument)
                 except InputError as error:
+                    notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
                     raise ConfigurationError(
-                        f"task {self.task_id!r}, argument {argument}: {error}"
+                        f"task {self.task_id!r}, argument {argument}: {error}{notes}"
                     ) from error
 
 
@@ -112,8 +113,13 @@ def partition_name(value: str | None, argument: str = "partition") -> str | None
     """A partition such as `month=1/day=2`; blank text, as a template may leave it, is None.
 
     Raises:
+        ConfigurationError: it is no text.
         InvalidNameError: a component has no `=`.
     """
+    if value and not isinstance(value, str):
+        raise ConfigurationError(
+            f"{argument} must be a text such as 'month=1/day=2', found {value!r}"
+        )
     name = text(value or "", argument).strip()
     return str(PartitionName.parse(name)) if name else None
 
@@ -175,8 +181,11 @@ def column_types(value: object, argument: str) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{argument} must map columns to Hive types, found {value!r}")
     given = {text(k, argument): text(v, f"{argument}[{k!r}]") for k, v in value.items()}
-    for type_text in given.values():
-        parse_type(type_text)
+    for name, type_text in given.items():
+        try:
+            parse_type(type_text)
+        except InputError as error:
+            raise ConfigurationError(f"{argument}[{name!r}]: {error}") from error
     return given
 
 
