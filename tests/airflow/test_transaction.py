@@ -106,6 +106,10 @@ def test_a_sql_file_is_rendered_among_the_statements(spark: FakeSpark, tmp_path:
         ([{"delete": {"table": "d.t"}, "update": {}}], r"statements\[0\] must be SQL text"),
         ([{"drop": {"table": "d.t"}}], r"statements\[0\]: 'drop' is no statement; it may"),
         ([{"delete": "d.t"}], r"statements\[0\]\['delete'\] must be a mapping"),
+        (
+            [{"delete": {"table": "t"}}],
+            r"'t' is not .*\(in statements\[0\]\['delete'\]\['table'\]\)",
+        ),
         ([{"delete": {"tabel": "d.t"}}], "has no argument 'tabel'; it may have table, where"),
         ([{"delete": {"where": "a = 1"}}], r"statements\[0\]\['delete'\] lacks 'table'"),
         ([{"delete": {"table": "d.t", "where": None}}], r"\['where'\] is None; give a condition"),
@@ -228,12 +232,25 @@ def test_a_program_is_submitted_with_its_own_arguments_and_its_tables(
     assert submit().statement["digest"] != first["digest"]
 
 
-def test_a_program_that_leaves_no_result_is_asked_for_its_last_line(spark: FakeSpark) -> None:
-    spark.tell(answers=False)
+@pytest.mark.parametrize(
+    ("is_there", "exit_code", "message"),
+    [
+        (True, 0, r"Does .*job\.py end with acid\.run"),
+        (True, 1, r"\(exit code 1\); see the log above$"),
+        (False, 2, r"There is no file .*job\.py here"),
+    ],
+)
+def test_a_program_that_leaves_no_result_says_what_it_may_lack(
+    spark: FakeSpark, tmp_path: Path, is_there: bool, exit_code: int, message: str
+) -> None:
+    program = tmp_path / "job.py"
+    if is_there:
+        program.touch()
+    spark.tell(answers=False, exit_code=exit_code)
     task = HiveAcidPySparkOperator(
-        task_id="task", application="job.py", changes=["d.t"], spark_bin_dir=str(spark.bin_dir)
+        task_id="task", application=str(program), changes=["d.t"], spark_bin_dir=str(spark.bin_dir)
     )
-    with pytest.raises(JobFailedError, match=r"Does job\.py end with acid\.run"):
+    with pytest.raises(JobFailedError, match=message):
         run_task(task)
 
 
