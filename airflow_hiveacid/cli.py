@@ -29,6 +29,7 @@ from typing import Final
 
 from airflow_hiveacid import cli_convert, cli_view
 from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
+from airflow_hiveacid.spark_environment import NEWEST_TESTED, make
 
 Command = Callable[[argparse.Namespace], Iterator[str]]
 
@@ -106,7 +107,11 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         ),
     )
     spark.add_argument("directory", metavar="DIR", help="where; made if it is missing")
-    spark.add_argument("--pyspark", metavar="VERSION", help="such as 3.5.7; default: the newest")
+    spark.add_argument(
+        "--pyspark",
+        metavar="VERSION",
+        help=f"your cluster's, such as 3.5.7; default: {NEWEST_TESTED}, the newest that is tested",
+    )
     spark.add_argument(
         "--python", metavar="PROGRAM", default=sys.executable, help="default: this Python"
     )
@@ -240,8 +245,6 @@ def spark_environment_lines(options: argparse.Namespace) -> Iterator[str]:
     Raises:
         ConfigurationError: it cannot be made.
     """
-    from airflow_hiveacid.spark_environment import make  # noqa: PLC0415 - as all here
-
     yield from make(options.directory, python=options.python, pyspark=options.pyspark)
 
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PYSPARK: Final = "pyspark>=3.5,<4.4"
+NEWEST_TESTED: Final = "4.1.4"
+"""The newest PySpark that all tests run with: what a new environment gets unless told otherwise."""
+
 LIBRARIES: Final = (
     "hmsclient>=0.1.1",
     "pandas<3",
@@ -49,6 +52,8 @@ def make(directory: str, *, python: str, pyspark: str | None) -> Iterator[str]:
     if not (programs / "python").exists():
         yield f"making {home} with {python}\n"
         _run([python, "-m", "venv", str(home)])
+    if pyspark is None and not (programs / "spark-submit").exists():
+        pyspark = NEWEST_TESTED
     wanted = requirements(pyspark)
     yield f"installing {' '.join(wanted)} (some minutes the first time)\n"
     pip = [str(programs / "python"), "-m", "pip", "--disable-pip-version-check", "install"]

@@ -1,4 +1,4 @@
-"""The third example of the README: after each change, compact what is due, and clean.
+"""An example of the README: after each change, compact what is due, and clean.
 
 The sensor answers with the partitions that have reached a threshold; below it the run is skipped.
 Each of them is compacted by a task of its own; the cleaning then removes what they replaced.

@@ -1,4 +1,4 @@
-"""The first example of the README: make a table, and merge two customers into it."""
+"""An example of the README: make a table, and merge two customers into it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The second example of the README: the same table, changed by statements in Hive's SQL."""
+"""An example of the README: the same table, changed by statements in Hive's SQL."""
 
 from __future__ import annotations
 

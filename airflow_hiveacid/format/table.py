@@ -28,6 +28,7 @@ READS_ORIGINALS: Final = "hiveacid.reads.originals"
 are rows of it."""
 
 _IDENTIFIER: Final = re.compile(r"[a-z0-9_]+\Z")
+_TABLE_NAME: Final = "table name (expected db.table, of letters, digits and _)"
 # FileUtils.charToEscape of Hive: everything that a path or a partition name cannot carry.
 _ESCAPED: Final = frozenset("\"#%'*/:=?\\\x7f{[]^" + "".join(chr(c) for c in range(1, 0x20)))
 
@@ -42,7 +43,7 @@ class TableRef:
     def __post_init__(self) -> None:
         for part in (self.db, self.name):
             if not _IDENTIFIER.match(part):
-                raise InvalidNameError(name=f"{self.db}.{self.name}", what="table name")
+                raise InvalidNameError(name=f"{self.db}.{self.name}", what=_TABLE_NAME)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -53,7 +54,7 @@ class TableRef:
         """
         db, dot, name = text.strip().lower().partition(".")
         if not dot:
-            raise InvalidNameError(name=text, what="table name (expected db.table)")
+            raise InvalidNameError(name=text, what=_TABLE_NAME)
         return cls(db, name)
 
     def __str__(self) -> str:

@@ -100,7 +100,13 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="up | down | status")
     up = commands.add_parser("up", help="start it, or find the one that runs")
     up.add_argument("--port", type=int, default=0, help="0 takes a free port (default)")
-    up.add_argument("--txn-timeout", type=float, default=300.0, metavar="SECONDS")
+    up.add_argument(
+        "--txn-timeout",
+        type=float,
+        default=300.0,
+        metavar="SECONDS",
+        help="after how long the transactions of dead clients end (300)",
+    )
     up.add_argument(
         "--database",
         choices=("derby", "postgresql"),
@@ -122,7 +128,12 @@ def _parser() -> argparse.ArgumentParser:
     status.set_defaults(run=_status)
     versions = [release.version for release in RELEASES]
     for command in (up, down, status):
-        command.add_argument("--version", choices=versions, default=HIVE_4.version)
+        command.add_argument(
+            "--version",
+            choices=versions,
+            default=HIVE_4.version,
+            help=f"of Hive ({HIVE_4.version})",
+        )
         command.add_argument("--dir", type=Path, help="data directory (build/local/VERSION)")
     return parser
 

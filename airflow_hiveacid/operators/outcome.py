@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from airflow_hiveacid.format.errors import InputError, JobFailedError
 from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
+from airflow_hiveacid.jobs.specs import ProgramSpec
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.specs import JobSpec
@@ -53,10 +54,19 @@ def _raise_without_result(
 ) -> NoReturn:
     ended = "" if exit_code is None else f" (exit code {exit_code})"
     message = f"the Spark application for {spec.kind} left no result{ended}; see the log above"
+    if isinstance(spec.job, ProgramSpec):
+        message += _program_hint(spec.job, exit_code)
     if exit_code == ExitCode.BAD_INPUT:
         # It could not read its job, which names the result: another contract version, for one.
         raise InputError(message) from failure
     raise JobFailedError(message) from failure
+
+
+def _program_hint(job: ProgramSpec, exit_code: int | None) -> str:
+    """What a program of the user's own may lack, as sentences."""
+    if not job.digest and "://" not in job.application:
+        return f". There is no file {job.application} here; give a path that every worker has"
+    return "" if exit_code else f". Does {job.application} end with acid.run(its function)?"
 
 
 def summary(result: JobResult) -> str:

@@ -59,7 +59,7 @@ class HiveAcidPySparkOperator(HiveAcidChangeOperator):
         given = {name: getattr(self, name) for name in _LISTS}
         early.check(arguments.table_names, **given)
         if all(map(arguments.is_settled, given.values())):
-            early.check(lambda *_: self._tables(), inserts=inserts)
+            early.check(lambda *_: self._tables(), **{", ".join(_LISTS): inserts})
 
     def build_job(self) -> ProgramSpec:
         """The program that the rendered arguments describe."""

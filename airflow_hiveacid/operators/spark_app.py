@@ -379,7 +379,8 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         except FileNotFoundError as exc:
             raise ConfigurationError(
                 f"cannot run {exc.filename}: it is not on PATH. Set spark_bin_dir (operator"
-                " argument, or option of section [hiveacid]) to the directory of spark-submit"
+                " argument, or option of section [hiveacid]) to the directory of spark-submit;"
+                " `python -m airflow_hiveacid spark-environment DIR` makes one, DIR/bin"
             ) from exc
         except (AirflowException, RuntimeError) as exc:
             return exc

@@ -173,7 +173,10 @@ def _only_key(entry: object, where: str) -> tuple[str, Mapping[str, Any]]:
             f" {entry!r}"
         )
     ((kind, values),) = entry.items()
-    reads_of(kind)
+    try:
+        reads_of(kind)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{where}: {error}") from error
     if not isinstance(values, Mapping):
         raise ConfigurationError(f"{where}[{kind!r}] must be a mapping, found {values!r}")
     return kind, values

@@ -14,13 +14,14 @@ Example:
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any, Final, TypeVar
 
-from airflow_hiveacid.format.errors import ConfigurationError, InputError
+from airflow_hiveacid.format.errors import ConfigurationError, InputError, InvalidNameError
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
@@ -84,9 +85,27 @@ class EarlyChecks:
                 try:
                     read(value, argument)
                 except InputError as error:
+                    known = _place(argument)
+                    notes = "".join(
+                        f" ({note})" for note in getattr(error, "__notes__", ()) if note != known
+                    )
                     raise ConfigurationError(
-                        f"task {self.task_id!r}, argument {argument}: {error}"
+                        f"task {self.task_id!r}, argument {argument}: {error}{notes}"
                     ) from error
+
+
+def _place(argument: str) -> str:
+    return f"in {argument}"
+
+
+@contextmanager
+def _named(argument: str) -> Iterator[None]:
+    """Say of a wrong name where it stands: there may be many, and a template may have made it."""
+    try:
+        yield
+    except InvalidNameError as error:
+        error.add_note(_place(argument))
+        raise
 
 
 def table_name(value: str, argument: str = "table") -> str:
@@ -95,7 +114,8 @@ def table_name(value: str, argument: str = "table") -> str:
     Raises:
         InvalidNameError: it is not `db.table`.
     """
-    return str(TableRef.parse(text(value, argument)))
+    with _named(argument):
+        return str(TableRef.parse(text(value, argument)))
 
 
 def table_names(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
@@ -112,10 +132,16 @@ def partition_name(value: str | None, argument: str = "partition") -> str | None
     """A partition such as `month=1/day=2`; blank text, as a template may leave it, is None.
 
     Raises:
+        ConfigurationError: it is no text.
         InvalidNameError: a component has no `=`.
     """
+    if value and not isinstance(value, str):
+        raise ConfigurationError(
+            f"{argument} must be a text such as 'month=1/day=2', found {value!r}"
+        )
     name = text(value or "", argument).strip()
-    return str(PartitionName.parse(name)) if name else None
+    with _named(argument):
+        return str(PartitionName.parse(name)) if name else None
 
 
 def names(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
@@ -175,8 +201,11 @@ def column_types(value: object, argument: str) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{argument} must map columns to Hive types, found {value!r}")
     given = {text(k, argument): text(v, f"{argument}[{k!r}]") for k, v in value.items()}
-    for type_text in given.values():
-        parse_type(type_text)
+    for name, type_text in given.items():
+        try:
+            parse_type(type_text)
+        except InputError as error:
+            raise ConfigurationError(f"{argument}[{name!r}]: {error}") from error
     return given
 
 

@@ -377,8 +377,13 @@ def run(program: Program) -> None:
     is when the task is tried again.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--spec", required=True)
+    parser.add_argument("--spec")
     given, own = parser.parse_known_args()
+    if given.spec is None:
+        parser.error(
+            "--spec is missing: a program that calls acid.run cannot be started by hand;"
+            " HiveAcidPySparkOperator submits it, and says by --spec what its task is"
+        )
     sys.argv[1:] = own
     main("program", lambda job: story(job, program), ["--spec", given.spec])
 

@@ -180,6 +180,8 @@ class Piece:
         nested = isinstance(error, RecursionError)
         raise_at = self.place(at)
         reason = "it is nested too deeply" if nested else details.get("description") or str(error)
+        if reason.startswith("Required keyword"):  # a field of sqlglot's, which nobody wrote
+            reason = "something is missing there"
         raise SqlTextError(
             statement=self.number,
             line=raise_at[0],

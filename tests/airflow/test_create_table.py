@@ -87,7 +87,8 @@ def test_the_hook_makes_a_table_too(warehouse: Warehouse) -> None:
     ("arguments", "message"),
     [
         ({"table": "made"}, "argument table: .*not a valid table name"),
-        ({"columns": {"a": "strng"}}, "argument columns: .*strng"),
+        ({"columns": {"a": "strng"}}, r"argument columns: columns\['a'\]: 'strng' is not a valid"),
+        ({"table": "hive.db.t"}, r"argument table: .*expected db\.table"),
         ({"columns": ["a"]}, "argument columns: columns must map columns to Hive types"),
         ({"partition_columns": {"a": 1}}, r"partition_columns\['a'\] must be text"),
         ({"num_buckets": "four"}, "num_buckets must be a whole number"),

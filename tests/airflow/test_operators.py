@@ -339,6 +339,11 @@ WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
         r"clauses\[0\]\['when'\] must be one of matched, ",
     ),
     (HiveAcidMergeOperator, {**MERGE, "keys": [1]}, "keys must be text"),
+    (
+        HiveAcidCompactOperator,
+        {"table": "db.t", "partition": {"month": 1}},
+        "partition must be a text such as 'month=1/day=2'",
+    ),
     *(
         (HiveAcidMergeOperator, {**MERGE, "clauses": [{"when": "not_matched", **clause}]}, message)
         for clause, message in (

@@ -173,7 +173,7 @@ def test_a_spark_submit_that_is_nowhere_is_an_error_that_says_what_to_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ConfigurationError, match="Set spark_bin_dir"):
+    with pytest.raises(ConfigurationError, match=r"Set spark_bin_dir .* spark-environment DIR"):
         run_task(HiveAcidDeleteOperator(task_id="task", table="db.t"))
 
 

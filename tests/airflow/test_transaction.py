@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk import DAG, Asset
 
-from airflow_hiveacid.format.errors import ConfigurationError, StatementOrderError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    JobFailedError,
+    StatementOrderError,
+)
 from airflow_hiveacid.jobs.specs import (
     DeleteSpec,
     InsertSpec,
@@ -113,13 +117,20 @@ def test_a_sql_file_is_rendered_among_the_statements(spark: FakeSpark, tmp_path:
         ([], "a transaction has 1 to"),
         ([7], r"statements\[0\] must be SQL text or a mapping"),
         ([{"delete": {"table": "d.t"}, "update": {}}], r"statements\[0\] must be SQL text"),
-        ([{"drop": {"table": "d.t"}}], "'drop' is no statement; it may be insert, update"),
+        ([{"drop": {"table": "d.t"}}], r"statements\[0\]: 'drop' is no statement; it may"),
         ([{"delete": "d.t"}], r"statements\[0\]\['delete'\] must be a mapping"),
+        (
+            [{"delete": {"table": "t"}}],
+            r"'t' is not .*\(in statements\[0\]\['delete'\]\['table'\]\)",
+        ),
         ([{"delete": {"tabel": "d.t"}}], "has no argument 'tabel'; it may have table, where"),
         ([{"delete": {"where": "a = 1"}}], r"statements\[0\]\['delete'\] lacks 'table'"),
         ([{"delete": {"table": "d.t", "where": None}}], r"\['where'\] is None; give a condition"),
         ([{"truncate": {"table": "d.t", "partition": {}}}], r"\['partition'\] is empty"),
-        (["DELETE FROM d.t", "DELETE FRM d.t"], "statement 1, line 1, column 1: FROM is"),
+        (
+            ["DELETE FROM d.t", "DELETE FRM d.t"],
+            r"statement 1, line 1, column 1: FROM is .*\(in statements\[1\]\)",
+        ),
         (["ALTER TABLE d.t COMPACT 'major'"], "a compaction has transactions of its own"),
         (["INSERT OVERWRITE TABLE d.t VALUES (1)", "DELETE FROM d.t"], "statement 2 changes"),
         # what is settled among what holds templates
@@ -236,10 +247,32 @@ def test_a_program_is_submitted_with_its_own_arguments_and_its_tables(
 
 
 @pytest.mark.parametrize(
+    ("is_there", "exit_code", "message"),
+    [
+        (True, 0, r"Does .*job\.py end with acid\.run"),
+        (True, 1, r"\(exit code 1\); see the log above$"),
+        (False, 2, r"There is no file .*job\.py here"),
+    ],
+)
+def test_a_program_that_leaves_no_result_says_what_it_may_lack(
+    spark: FakeSpark, tmp_path: Path, is_there: bool, exit_code: int, message: str
+) -> None:
+    program = tmp_path / "job.py"
+    if is_there:
+        program.touch()
+    spark.tell(answers=False, exit_code=exit_code)
+    task = HiveAcidPySparkOperator(
+        task_id="task", application=str(program), changes=["d.t"], spark_bin_dir=str(spark.bin_dir)
+    )
+    with pytest.raises(JobFailedError, match=message):
+        run_task(task)
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"reads": ["d.t"]}, "the program may write no table"),
-        ({"reads": ["d.t"], "changes": ["d.t"]}, "changes and reads both name d.t"),
+        ({"reads": ["d.t"], "changes": ["d.t"]}, "argument reads, .*: changes and reads both name"),
         ({"changes": ["t"]}, "'t' is not a valid"),
     ],
 )

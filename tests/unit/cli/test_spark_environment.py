@@ -47,11 +47,23 @@ def test_one_command_makes_it_and_says_what_to_set(
     assert f"export AIRFLOW__HIVEACID__SPARK_BIN_DIR={home}/bin" in capsys.readouterr().out
 
 
+def test_a_new_one_gets_the_newest_pyspark_that_the_tests_run_with(
+    tmp_path: Path, commands: list[list[str]]
+) -> None:
+    tested = f"pyspark=={spark_environment.NEWEST_TESTED}"
+    assert tested in (ROOT / "constraints.txt").read_text().splitlines()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").touch()  # left by a try whose installation failed
+    assert cli.main(["spark-environment", str(tmp_path)]) == 0
+    assert tested in commands[-1]
+
+
 def test_an_environment_that_is_there_is_only_added_to(
     tmp_path: Path, commands: list[list[str]]
 ) -> None:
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "python").touch()
+    for program in ("python", "spark-submit"):
+        (tmp_path / "bin" / program).touch()
     assert cli.main(["spark-environment", str(tmp_path)]) == 0
     (installed,) = commands
     assert spark_environment.PYSPARK in installed

@@ -372,3 +372,14 @@ def test_of_a_table_that_is_named_twice_the_most_counts(
     tables = {"reads": (name,), "inserts": (name,), "changes": (name.upper(),)}
     story(server, enters([]), on_step=look, **tables)
     assert locks == [{"SHARED_WRITE"}]
+
+
+def test_a_program_started_by_hand_says_who_starts_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["merge_orders.py", "2026-01-01"])
+    called: list[object] = []
+    with pytest.raises(SystemExit):
+        acid.run(lambda *given: called.append(given))
+    assert "HiveAcidPySparkOperator submits it" in capsys.readouterr().err
+    assert called == []

@@ -626,7 +626,7 @@ ERRORS: list[tuple[str, int, str]] = [
     ("DELETE FROM 'x'", 13, "the name of a table is missing"),
     ("DELETE FROM a.b.c", 13, "nothing more"),
     ("DELETE FROM db.`a b`", 13, "not a valid table name"),
-    ("DELETE FROM db.t WHERE", 18, "cannot be read"),
+    ("DELETE FROM db.t WHERE", 18, "cannot be read at 'WHERE': something is missing there"),
     ("DELETE FROM db.t x y WHERE a = 1", 20, "cannot be read"),
     ("DELETE FROM db.t AS WHERE a = 1", 18, "AS is followed by no name"),
     ("DELETE FROM db.t WHERE a = 1 LIMIT 3", 36, "LIMIT in DELETE"),
