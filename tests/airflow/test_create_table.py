@@ -8,7 +8,6 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
-    InvalidNameError,
     MetastoreCallError,
     TableDiffersError,
 )
@@ -103,7 +102,7 @@ def test_a_typo_is_found_while_the_dag_is_read(arguments: dict[str, Any], messag
 
 def test_what_a_template_left_is_judged_when_the_task_runs() -> None:
     task = HiveAcidCreateTableOperator(task_id="create", table="db.t", columns={"a": "{{ 'x' }}"})
-    with pytest.raises(InvalidNameError):
+    with pytest.raises(ConfigurationError, match=r"columns\['a'\]: 'x' is not a valid Hive type"):
         run_task(task)
 
 
