@@ -110,6 +110,15 @@ class AirflowApi:
         path = f"/api/v2/dags/{quote(run.dag_id)}/dagRuns/{quote(run.run_id, safe='')}/clear"
         self._call("POST", path, {"dry_run": False, "only_failed": True})
 
+    def trigger(self, dag_id: str, run_id: str) -> None:
+        """Let a DAG run once under this name; a run of this name that is there is left alone."""
+        path = f"/api/v2/dags/{quote(dag_id)}/dagRuns"
+        try:
+            self._call("POST", path, {"dag_run_id": run_id, "logical_date": None})
+        except AirflowApiError as error:
+            if error.status != HTTPStatus.CONFLICT:
+                raise
+
     def runs(self, dag_id: str) -> tuple[Run, ...]:
         """All runs of a DAG, oldest first."""
         path = f"/api/v2/dags/{quote(dag_id)}/dagRuns?order_by=run_after"

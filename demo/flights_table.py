@@ -1,7 +1,7 @@
-"""Knows the definition of `demo.flights`, and reads the whole table back.
+"""Knows the definition of `demo.flights`, and reads whole tables back.
 
-Partitioned by month, full ACID, ORC. Reading needs neither Airflow nor Spark: a snapshot from the
-metastore says which directories count, and the storage room streams their rows.
+It is partitioned by month, full ACID, ORC. Reading needs neither Airflow nor Spark: a snapshot from
+the metastore says which directories count, and the storage room streams their rows.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.transaction import Transaction
 
 FLIGHTS: Final = TableRef("demo", "flights")
+CARRIERS: Final = TableRef("demo", "carriers")
+"""What a DAG makes of it."""
 
 _TYPES: Final = {
     **dict.fromkeys(("carrier", "origin", "dest", "tailnum"), "string"),
@@ -83,14 +85,14 @@ def table_folder(metastore_uri: str) -> Path:
         return Path(urlsplit(client.get_table(FLIGHTS).location).path)
 
 
-def read_flights_table(metastore_uri: str) -> pa.Table:
-    """Read all rows and columns, the partition's among them, under one snapshot.
+def read_whole_table(metastore_uri: str, ref: TableRef) -> pa.Table:
+    """Read all rows and columns, partition columns (of int) among them, under one snapshot.
 
     Raises:
         HiveAcidError: the metastore or the files cannot be read.
     """
     with connect(MetastoreEndpoint(uris=(metastore_uri,))) as client:
-        table = client.get_table(FLIGHTS)
+        table = client.get_table(ref)
         access = TableAccess(table=table, operations=frozenset({DataOperation.SELECT}))
         # A transaction of its own: no cleaner takes away what this snapshot still needs.
         with begin(client, job_key=None, reads=[access], lock_timeout_s=_LOCK_TIMEOUT_S) as txn:
@@ -102,8 +104,10 @@ def read_flights_table(metastore_uri: str) -> pa.Table:
 def _read_partition(table: TableInfo, partition: PartitionInfo, txn: Transaction) -> pa.Table:
     write_ids = txn.snapshot.write_ids(table.ref)
     batches = list(scan(partition.location, table.columns, write_ids, txn.snapshot.txns))
-    ((value,), rows) = partition.name.values, sum(batch.num_rows for batch in batches)
     if not batches:
         return pa.table({})
-    month = pa.repeat(pa.scalar(int(str(value)), pa.int32()), rows)
-    return pa.Table.from_batches(batches).append_column(_PARTITION, month)
+    rows = pa.Table.from_batches(batches)
+    for column, value in zip(partition.name.columns, partition.name.values, strict=True):
+        same = pa.repeat(pa.scalar(int(str(value)), pa.int32()), rows.num_rows)
+        rows = rows.append_column(column, same)
+    return rows

@@ -1,7 +1,8 @@
 """Knows the story of the demonstration, from an empty folder to the comparison with the truth.
 
 Servers up, batches cut, table made; the first day's schedule loaded by one DAG; the days merged by
-a backfill of another, while a third watches the table and compacts it; at last every row compared.
+a backfill of another, while a third watches the table and compacts it; a fourth counts them by
+carrier in SQL; at last every row compared.
 All work on the table is Airflow's and Spark's. Run again, it finds everything done and changes
 nothing; after an interruption, it goes on where it was.
 """
@@ -17,8 +18,9 @@ from demo.airflow_api import USER
 from demo.changes import BOOTSTRAP_FILE, batch_name, cut, first_days, read_flights
 from demo.directories import DirectoryWatch
 from demo.errors import AirflowServerError, StoryError
-from demo.flights_table import FLIGHTS, ensure_table, read_flights_table, table_folder
-from demo.runs import BOOTSTRAP, COMPACTION, DAGS, MERGE, RunLog, why_failed
+from demo.flights_table import CARRIERS as CARRIERS_TABLE
+from demo.flights_table import FLIGHTS, ensure_table, read_whole_table, table_folder
+from demo.runs import BOOTSTRAP, CARRIERS, COMPACTION, DAGS, MERGE, RunLog, why_failed
 from demo.spark_settings import has_classes, record_classes, use_classes
 from demo.truth import Truth
 
@@ -73,6 +75,7 @@ class Pipeline:
             watch = DirectoryWatch(table_folder(self._servers.metastore.uri))
             self._bootstrap(api, log)
             self._backfill(api, log, watch)
+            self._count(api, log)
             self._await_compaction(log, watch)
             self._show_work(log, watch)
         verdict = self._compare()
@@ -130,8 +133,14 @@ class Pipeline:
         return (
             [run.state for run in api.runs(BOOTSTRAP)] == ["success"]
             and all(states.get(day) == "success" for day in self._days)
+            and any(r.run_id == self._counting and r.state == "success" for r in api.runs(CARRIERS))
             and self._has_compacted(api)
         )
+
+    @property
+    def _counting(self) -> str:
+        """The name of the run that counts when all days are merged."""
+        return f"after-{self._plan.days}-days"
 
     def _has_compacted(self, api: AirflowApi) -> bool:
         log = RunLog(api, say=lambda _line: None)
@@ -187,6 +196,19 @@ class Pipeline:
             else:
                 return
 
+    def _count(self, api: AirflowApi, log: RunLog) -> None:
+        with self._report.step(f"counting flights into {CARRIERS_TABLE}, in SQL"):
+            self._try_failed_again(api, CARRIERS)
+            api.unpause(CARRIERS)
+            api.trigger(CARRIERS, self._counting)
+            self._follow(
+                log,
+                CARRIERS,
+                lambda runs: _all_succeeded(
+                    tuple(run for run in runs if run.run_id == self._counting), expected=1
+                ),
+            )
+
     def _await_compaction(self, log: RunLog, watch: DirectoryWatch) -> None:
         with self._report.step("waiting for a compaction at its threshold to be over"):
             began = datetime.now(UTC)
@@ -204,8 +226,14 @@ class Pipeline:
 
     def _compare(self) -> Verdict:
         with self._report.step("comparing every row with the truth"):
-            rows = read_flights_table(self._servers.metastore.uri)
+            uri = self._servers.metastore.uri
+            rows, counted = read_whole_table(uri, FLIGHTS), read_whole_table(uri, CARRIERS_TABLE)
             with Truth(self._servers.layout.scratch) as truth:
+                expected = truth.by_carrier(days=self._plan.days)
+                found = sorted(tuple(row.values()) for row in counted.to_pylist())
+                if found != expected:
+                    raise StoryError(f"{CARRIERS_TABLE} holds {found} instead of {expected}")
+                self._report.say(f"{CARRIERS_TABLE} is right about {len(found)} carriers")
                 return truth.compare(rows, days=self._plan.days)
 
     # What is said

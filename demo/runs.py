@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 BOOTSTRAP: Final = "flights_bootstrap"
 MERGE: Final = "flights_merge"
 COMPACTION: Final = "flights_compaction"
-DAGS: Final = (BOOTSTRAP, MERGE, COMPACTION)
+CARRIERS: Final = "flights_carriers"
+DAGS: Final = (BOOTSTRAP, MERGE, COMPACTION, CARRIERS)
 
 _OVER: Final = frozenset({"success", "failed"})
 _SENSOR: Final = "needed"
@@ -84,10 +85,16 @@ class RunLog:
         return tuple(sorted(found, key=lambda compaction: compaction.began))
 
     def _note(self, key: tuple[str, str, str], run: Run, task: Task) -> None:
-        result = self._api.result(*key) or {}
+        result = _result_of(self._api.result(*key) or {})
         line = _job_line(run, task, result)
         self._lines[key], self._results[key] = line, result
         self._say(_sentence(line))
+
+
+def _result_of(returned: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a task did; of several statements, what the last one did."""
+    statements = returned.get("statements")
+    return statements[-1] if statements else returned
 
 
 def why_failed(logs: Path) -> str:

@@ -55,6 +55,10 @@ _EXPECTED: Final = """
     WHERE make_date(year, month, day) - DATE '2013-01-01' <= ?
         AND NOT (flown AND dep_time IS NULL)
 """
+_BY_CARRIER: Final = """
+    SELECT carrier, count(*), count(dep_time), count(*) FILTER (dep_delay > 15)
+    FROM expected GROUP BY carrier ORDER BY carrier
+"""
 _BY_DAY: Final = """
     SELECT make_date(year, month, day) AS date,
         count(*) FILTER (side = 'expected'), count(*) FILTER (side = 'actual')
@@ -159,6 +163,11 @@ class Truth:
         """Return the rows that the table must hold after the runs of the first `days` days."""
         self._expect(days)
         return self._connection.table("expected").to_arrow_table()
+
+    def by_carrier(self, *, days: int) -> list[tuple[str, int, int, int]]:
+        """Flights of each carrier after these runs: all, flown, late; in order."""
+        self._expect(days)
+        return self._connection.execute(_BY_CARRIER).fetchall()
 
     def compare(self, actual: pa.Table, *, days: int) -> Verdict:
         """Compare a table that has all columns of the source, in any order, with the truth.

@@ -61,6 +61,8 @@ class Page(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self._remember()
+        if isinstance(body, dict) and body.get("dag_run_id") == "there":
+            return self._answer(409, {"detail": "it is there"})
         if self.path == "/auth/token" and body == {"username": "admin", "password": "p"}:
             return self._answer(201, {"access_token": "t0"})
         return self._answer(200, {})
@@ -141,6 +143,15 @@ def test_unpausing_and_clearing_change_one_thing(api: AirflowApi, page: type[Pag
             "/api/v2/dags/d/dagRuns/a%2Fb/clear",
             {"dry_run": False, "only_failed": True},
         ),
+    ]
+
+
+def test_a_run_that_is_there_is_not_triggered_again(api: AirflowApi, page: type[Page]) -> None:
+    for run_id in ("new", "there"):
+        api.trigger("d", run_id)
+    assert page.asked[1:] == [
+        ("POST", "/api/v2/dags/d/dagRuns", {"dag_run_id": run_id, "logical_date": None})
+        for run_id in ("new", "there")
     ]
 
 

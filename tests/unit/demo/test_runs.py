@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from demo.airflow_api import AirflowApi, Run, Task
-from demo.runs import BOOTSTRAP, COMPACTION, MERGE, RunLog, why_failed
+from demo.runs import BOOTSTRAP, CARRIERS, COMPACTION, MERGE, RunLog, why_failed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,6 +82,17 @@ def test_a_task_that_failed_has_a_line_without_a_result() -> None:
     assert "failed" in said[0]
     assert "no result" in said[0]
     assert log.lines()[0].rows == (0, 0, 0)
+
+
+def test_of_several_statements_the_last_one_is_told() -> None:
+    page = Page()
+    log, said = log_of(page)
+    rows = {"inserted": 16, "updated": 0, "deleted": 0}
+    done = [{"status": "nothing_to_do"}, {"status": "committed", "rows": rows}]
+    page.add(CARRIERS, "count", "success", {"statements": done})
+    log.look(CARRIERS)
+    assert "16 inserted" in said[0]
+    assert "committed" in said[0]
 
 
 def test_lines_come_in_the_order_of_the_story() -> None:

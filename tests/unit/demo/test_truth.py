@@ -42,6 +42,18 @@ def test_after_fourteen_runs_fourteen_days_have_flown_and_one_is_scheduled(truth
     assert all(scheduled[name].null_count == 894 for name in ACTUAL)
 
 
+def test_flights_are_counted_by_carrier(truth: Truth) -> None:
+    counted = truth.by_carrier(days=14)
+    expected = truth.expected(days=14)
+    late = pc.greater(expected["dep_delay"], 15).combine_chunks().fill_null(False)  # noqa: FBT003
+    assert [name for name, *_ in counted] == sorted(set(expected["carrier"].to_pylist()))
+    assert [sum(column) for column in zip(*(row[1:] for row in counted), strict=True)] == [
+        13_020,
+        12_126,
+        pc.sum(late).as_py(),
+    ]
+
+
 def test_the_truth_crosses_the_end_of_a_month(truth: Truth) -> None:
     expected = truth.expected(days=31)
     february = expected.filter(pc.equal(expected["month"], 2))
