@@ -23,6 +23,7 @@ SAMPLE = [
 ]
 
 
+@pytest.mark.promise("D12", "W18")
 @pytest.mark.parametrize("name", SAMPLE)
 def test_hive_and_we_write_a_table_in_turns_and_all_read_it_alike(
     lab4: Lab, hive_judge: HiveJudge, bare_reader_3: BareReader, name: str

@@ -77,12 +77,14 @@ def test_rows_of_an_insert_only_table_cannot_change(t: Lab) -> None:
         t.delete("mm")
 
 
+@pytest.mark.promise("W11")
 def test_a_partition_column_cannot_be_updated(t: Lab) -> None:
     with pytest.raises(errors.PartitionColumnUpdateError, match=r"'p' cannot be updated"):
         t.update("t", {"p": "3"})
     untouched(t)
 
 
+@pytest.mark.promise("W11")
 def test_a_bucket_column_cannot_be_updated(t: Lab) -> None:
     with pytest.raises(errors.BucketColumnUpdateError, match=r"'b' cannot be updated"):
         t.update("t", {"b": "3"})

@@ -166,6 +166,7 @@ def test_every_type_comes_back_as_it_was_written(lab4: Lab, format_: FileFormat)
     assert len(native_files(frame)) >= 1
 
 
+@pytest.mark.promise("D4")
 def test_rows_cannot_change_and_the_reason_is_said(lab4: Lab) -> None:
     lab4.table("t", AB, kind=INSERT_ONLY, format_=FileFormat.PARQUET)
     lab4.insert("t", [(1, "a")], ["a", "b"])
