@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.spark.catalyst import jvm_of
+from airflow_hiveacid.spark.failures import SPARK_ERRORS
 from airflow_hiveacid.spark.time_zones import UTC_OPTION, names_a_zone
 
 log = logging.getLogger("hiveacid")
@@ -127,13 +128,21 @@ def check_session(spark: SparkSession) -> None:
     changed = [
         f"{key}={found}"
         for key, value in _SETTINGS.items()
-        if key != _TIME_ZONE and (found := spark.conf.get(key, "") or "").lower() != value.lower()
+        if key != _TIME_ZONE and (found := _effective(spark, key)).lower() != value.lower()
     ]
     if changed:
         raise ConfigurationError(
             f"the program has set {', '.join(changed)}: statements could store other values then."
             " Leave the session as it comes while the transaction lasts"
         )
+
+
+def _effective(spark: SparkSession, key: str) -> str:
+    """What a setting says; of one that was unset, Spark's default, where it has one."""
+    try:
+        return spark.conf.get(key) or ""
+    except SPARK_ERRORS:
+        return ""
 
 
 def _give_up_other_meanings(spark: SparkSession) -> None:
