@@ -6,9 +6,8 @@ Takes a metastore and a table's name; changes nothing. Must not know Spark: a pl
 from __future__ import annotations
 
 import dataclasses
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import ConversionRefusedError
@@ -30,6 +29,7 @@ from airflow_hiveacid.plan.conversion import (
     why_not_table,
 )
 from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.plan.conversion import Move
-
-_PARALLEL: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +105,7 @@ class ConversionSurvey:
     def listings(self, table: TableInfo) -> Sequence[Listing]:
         """What lies at each."""
         locations = [partition.location for partition in self.partitions(table)]
-        with ThreadPoolExecutor(_PARALLEL) as pool:
-            return list(pool.map(list_table, locations))
+        return each_in_threads(list_table, locations)
 
     def files(self, table: TableInfo) -> list[tuple[str, str, int]]:
         """The files of a flat table: where, path below it, bytes."""

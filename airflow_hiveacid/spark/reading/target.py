@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.reading.staged import Staged
     from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
 
-
 PLACE: Final = "__place"
 """The one column of a scan that is not the table's: where a row is, and its identity."""
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import posixpath
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from pyarrow import fs as pafs
@@ -25,6 +24,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.names import METADATA_FILE, is_hidden
 from airflow_hiveacid.storage.stores.filesystem import read_bytes, require_directory, storage_errors
 from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 _LISTING_ATTEMPTS: Final = 5
 # Most partitions hold fewer directories, and are themselves listed side by side.
 _FEW: Final = 32
-_PARALLEL: Final = 16
 _METADATA_VERSION: Final = "0"
 
 
@@ -129,8 +128,7 @@ def _children(
 
     if len(directories) <= _FEW:
         return map(look, directories)
-    with ThreadPoolExecutor(_PARALLEL) as pool:
-        return list(pool.map(look, directories))
+    return each_in_threads(look, directories)
 
 
 def _entry(path: str, info: pafs.FileInfo) -> FileEntry:
