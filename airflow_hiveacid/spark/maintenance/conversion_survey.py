@@ -5,7 +5,6 @@ Takes a metastore and a table's name; changes nothing. Must not know Spark: a pl
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,6 @@ from airflow_hiveacid.format.errors import ConversionRefusedError
 from airflow_hiveacid.format.ids import LONG_MAX, StatementId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.table import READS_ORIGINALS, TransactionalKind
 from airflow_hiveacid.jobs.conversion import ConversionTarget
 from airflow_hiveacid.plan.conversion import (
     KINDS,
@@ -100,7 +98,7 @@ class ConversionSurvey:
 
     def partitions(self, table: TableInfo) -> tuple[PartitionInfo, ...]:
         """All of them, with how they are stored, by name."""
-        return self.client.list_partitions(as_flat(table))
+        return self.client.list_partitions(table)
 
     def listings(self, table: TableInfo) -> Sequence[Listing]:
         """What lies at each."""
@@ -142,15 +140,6 @@ class ConversionSurvey:
             if (why := why_not_state(state)) is not None:
                 raise self.refused(why)
         return [move for state in states for move in moves_out(state)]
-
-
-def as_flat(table: TableInfo) -> TableInfo:
-    """A table whose files outside of base and delta are its rows, which is what a flat one is."""
-    return dataclasses.replace(
-        table,
-        kind=TransactionalKind.INSERT_ONLY,
-        parameters={**table.parameters, READS_ORIGINALS: "true"},
-    )
 
 
 def no_write_ids(ref: TableRef) -> ValidWriteIdList:

@@ -37,7 +37,6 @@ from airflow_hiveacid.plan.conversion import (
 )
 from airflow_hiveacid.spark.maintenance.conversion_survey import (
     ConversionSurvey,
-    as_flat,
     no_write_ids,
 )
 from airflow_hiveacid.spark.reading.target import Target
@@ -169,7 +168,7 @@ class Converter:
         """To full ACID: what will be read is read before anything is changed."""
         nothing = no_write_ids(self.ref)
         files = self._survey.files(table)
-        before = self._digest(as_flat(table), nothing)
+        before = self._digest(table, nothing)
         as_will_be = dataclasses.replace(table, kind=TransactionalKind.FULL_ACID)
         self._require_alike(before, self._digest(as_will_be, nothing))
         txn.step("verified")
@@ -206,7 +205,7 @@ class Converter:
         """To insert-only, or back: files are moved, parameters set, the rows read again."""
         is_out = self.to is ConversionTarget.FLAT
         write_ids = self._survey.write_ids() if is_out else no_write_ids(self.ref)
-        before = self._digest(table if is_out else as_flat(table), write_ids)
+        before = self._digest(table, write_ids)
         txn.confirm_alive()
         note.move_all()
         txn.step("moved")
@@ -215,9 +214,8 @@ class Converter:
         now = self.client.get_table(self.ref)
         if now.kind is not KINDS[self.to]:
             raise self._survey.refused("the metastore has not made it that")
-        shown = as_flat(now) if is_out else now
         seen = no_write_ids(self.ref) if is_out else self._own(note)
-        self._require_alike(before, self._digest(shown, seen))
+        self._require_alike(before, self._digest(now, seen))
         dataclasses.replace(note, is_verified=True).write(table.location)
         txn.step("verified")
         return outcome_of(
