@@ -14,7 +14,7 @@ AIRFLOW := .venv/bin/python
 SPARK := .venv-spark/bin/python
 PIP := -m pip --disable-pip-version-check
 
-.PHONY: help setup demo demo-shell demo-stop test check judge bench promises stubs constraints clean campaign
+.PHONY: help setup demo demo-shell demo-stop test check judge bench promises stubs constraints clean campaign histories tpcds
 
 help: ## these lines
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -30,7 +30,7 @@ demo-shell: ## after `make demo`: a shell with airflow, pyspark and the table, a
 demo-stop: ## end every process the demo started
 	@if [ -x $(AIRFLOW) ]; then $(AIRFLOW) -m demo stop; else echo "nothing was set up"; fi
 
-test: setup build/oldest-spark/ready ## all tiers but bench
+test: setup build/oldest-spark/ready build/tpcds-generator/ready ## all tiers but bench
 	@tools/system_packages.sh test
 	@tools/run_tests.sh
 
@@ -54,6 +54,14 @@ bench: setup ## measure, and write build/bench.json; BENCH="--small" for a look,
 campaign: setup ## real processes killed at random times for 90 minutes: nothing lost, doubled or half seen
 	@tools/system_packages.sh test
 	PYTHONPATH=tests $(SPARK) -m campaign $(CAMPAIGN)
+
+histories: setup ## 10,000 random histories against a model, every hundredth before Hive's readers and Spark's
+	@tools/system_packages.sh test
+	PYTHONPATH=tests $(SPARK) -m histories $(HISTORIES)
+
+tpcds: setup build/tpcds-generator/ready ## the 99 queries of TPC-DS over ACID tables and over flat files
+	@tools/system_packages.sh test
+	PYTHONPATH=tests $(SPARK) -m tpcds $(TPCDS)
 
 promises: ## which promise is proven by which test, from the last run
 	@$(or $(wildcard $(SPARK)),$(PYTHON)) tools/promises.py
@@ -88,6 +96,12 @@ build/oldest-spark/ready: Makefile | .venv-spark/ready
 	rm -rf build/oldest-spark
 	$(SPARK) $(PIP) install --quiet --no-deps --target build/oldest-spark $(OLDEST_SPARK)
 	PYTHONPATH=build/oldest-spark $(SPARK) -c 'import pyspark; assert pyspark.__version__ == "3.5.9", pyspark'
+	@touch $@
+
+# The last DuckDB that has the generator of TPC-DS built in.
+build/tpcds-generator/ready: Makefile | .venv-spark/ready
+	rm -rf build/tpcds-generator
+	$(SPARK) $(PIP) install --quiet --no-deps --target build/tpcds-generator duckdb==1.0.0
 	@touch $@
 
 .venv-spark/ready: pyproject.toml constraints.txt

@@ -1,0 +1,33 @@
+"""A sample of what `make tpcds` asks: queries over ACID tables answer as over flat files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.jobs.specs import CompactionChoice
+from tpcds.__main__ import generate
+from tpcds.course import Course
+
+if TYPE_CHECKING:
+    from spark_lab import Lab
+
+QUERIES = (36, 53, 98)
+TABLES = ("date_dim", "item", "store", "store_sales")
+
+
+@pytest.mark.promise("R12")
+def test_queries_of_a_benchmark_answer_as_over_flat_files(lab4: Lab, tmp_path: Path) -> None:
+    generate(tmp_path, 0.01, Path("build/tpcds-generator").absolute())
+    course = Course(lab=lab4, folder=tmp_path, names=TABLES)
+    course.load()
+    assert course.compare("loaded", QUERIES) == []
+    before = course.rows(QUERIES)
+    course.delete()
+    assert course.compare("deleted", QUERIES) == []
+    # Both answers are of something, and the rows that were deleted have counted.
+    assert 0 < course.rows(QUERIES) < before
+    course.compact(CompactionChoice.MAJOR)
+    assert course.compare("compacted", QUERIES) == []

@@ -1,0 +1,30 @@
+"""Knows how to have DuckDB make the tables of TPC-DS, and say its queries.
+
+    python -m tpcds.generate FOLDER SCALE
+
+Runs in a process of its own, with a DuckDB that has the generator built in (1.0.0): later ones
+fetch it from a server. Writes `TABLE.parquet` and `queries.json`, a list of texts.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import duckdb
+
+
+def main(folder: Path, scale: float) -> None:
+    """Write the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    base = duckdb.connect()
+    base.execute(f"CALL dsdgen(sf={scale})")
+    for (name,) in base.execute("SHOW TABLES").fetchall():
+        base.execute(f"COPY {name} TO '{folder / name}.parquet' (FORMAT parquet)")
+    queries = base.execute("SELECT query FROM tpcds_queries() ORDER BY query_nr").fetchall()
+    (folder / "queries.json").write_text(json.dumps([query for (query,) in queries]))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), float(sys.argv[2]))
