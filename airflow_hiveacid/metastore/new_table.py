@@ -59,8 +59,7 @@ def define(  # noqa: PLR0913 - a table is that much
         num_buckets: see there.
         location: a URI; by default below the database's.
         insert_only: whether its rows can be added and replaced only; full ACID by default.
-        stored_as: orc, or for an insert-only table also parquet and textfile, which Hive alone
-            writes.
+        stored_as: orc, or for an insert-only table also parquet and textfile.
         comments: of columns, by name.
         parameters: of the table, beside those that its kind has.
 

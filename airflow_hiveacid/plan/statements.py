@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName
 
 _READ = frozenset({FileFormat.ORC, FileFormat.PARQUET, FileFormat.TEXT})
-_WRITTEN = frozenset({FileFormat.ORC, FileFormat.PARQUET})
 # A table's parameter by which Hive finds columns of Parquet by their places.
 _BY_PLACE = "parquet.column.index.access"
 _HANDLER = "storage_handler"
@@ -189,12 +188,6 @@ def check_insertable(table: TableInfo) -> None:
         check_changeable(table, "INSERT")
         return
     check_readable(table)
-    if table.storage.format not in _WRITTEN:
-        raise UnsupportedTableError(
-            table=table.ref,
-            detail=f"is insert-only and stored as {table.storage}; only ORC and Parquet are written"
-            " here. Hive can write it",
-        )
     if table.sort_columns:
         raise SortedTableError(table=table.ref, columns=table.sort_columns)
     if table.num_buckets:

@@ -172,8 +172,8 @@ def _table_as(cursor: Cursor, target: str, database: str | None, *, is_said: boo
     _check_kind(cursor, stored_as, format_at, insert_only=insert_only, buckets=bucket_columns)
     if stored_as == "textfile":
         cursor.piece.fail(
-            "rows are not written as text here",
-            "write STORED AS ORC or PARQUET",
+            "no table of text is made of a query here",
+            "write STORED AS ORC or PARQUET, or make the table first and INSERT INTO it",
             cursor.piece.tokens[format_at],
         )
     query = cursor.piece[cursor.at :]

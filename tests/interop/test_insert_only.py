@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from judges.engine import HiveJudge
     from spark_lab import Lab
 
-FORMATS: Final = {"orc": FileFormat.ORC, "parquet": FileFormat.PARQUET}
+FORMATS: Final = {
+    "orc": FileFormat.ORC,
+    "parquet": FileFormat.PARQUET,
+    "textfile": FileFormat.TEXT,
+}
 AB: Final = {"a": "int", "b": "string"}
 TYPES: Final = {
     "id": "int",
@@ -96,7 +100,12 @@ def made(lab: Lab, name: str, columns: dict[str, str], format_: str, **options: 
     )
 
 
-TABLES: Final = {"by_rows": ("orc", ()), "flat": ("orc", ("ma", "ne")), "parquet": ("parquet", ())}
+TABLES: Final = {
+    "by_rows": ("orc", ()),
+    "flat": ("orc", ("ma", "ne")),
+    "parquet": ("parquet", ()),
+    "lines": ("textfile", ("bn", "ar", "ma", "sr", "ne")),
+}
 """Formats, and columns left out: without maps, Spark writes ORC itself and we copy it."""
 
 

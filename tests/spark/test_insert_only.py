@@ -177,9 +177,6 @@ def test_rows_cannot_change_and_the_reason_is_said(lab4: Lab) -> None:
     clause = MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT)
     with pytest.raises(errors.InsertOnlyTableError, match="is insert-only, so MERGE"):
         lab4.merge("t", [(1, "x")], ["a", "b"], ["a"], [clause])
-    lab4.table("x", AB, kind=INSERT_ONLY, format_=FileFormat.TEXT)
-    with pytest.raises(errors.UnsupportedTableError, match="stored as text"):
-        lab4.insert("x", [(1, "x")], ["a", "b"])
     # As a source it is like any other table.
     lab4.table("full", AB)
     lab4.insert("full", [(1, "old")], ["a", "b"])
@@ -195,17 +192,34 @@ def test_rows_cannot_change_and_the_reason_is_said(lab4: Lab) -> None:
     assert lab4.rows("full") == [(1, "a")]
 
 
-def test_text_is_read(lab4: Lab) -> None:
-    table = lab4.table("t", AB, kind=INSERT_ONLY, format_=FileFormat.TEXT)
-    txn_id = lab4.client.open_txn()
-    write_id = lab4.client.allocate_write_id(txn_id, table.ref)
-    delta = lab4.root("t") / f"delta_{write_id:07d}_{write_id:07d}_0000"
-    delta.mkdir()
-    (delta / "000000_0").write_text("1\x01a\n2\x01\\N\n")
-    assert lab4.rows("t") == []
-    lab4.client.commit_txn(txn_id)
-    assert lab4.rows("t") == [(1, "a"), (2, None)]
-    assert lab4.frame("t").where("b = 'a'").count() == 1
+def test_text_is_written_and_read(lab4: Lab) -> None:
+    parameters = {ONLY_HIVE_4_READS: "true"}
+    lab4.table(
+        *("t", AB),
+        partition={"p": "string"},
+        kind=INSERT_ONLY,
+        format_=FileFormat.TEXT,
+        parameters=parameters,
+    )
+    lab4.insert("t", [(1, "a", "x"), (2, None, "y"), (None, "", "y")], ["a", "b", "p"])
+    lab4.insert("t", [(3, "c", "y")], ["a", "b", "p"])
+    with pytest.raises(errors.TypeMismatchError, match="ends a field or a row"):
+        lab4.insert("t", [(4, "two\nlines", "x")], ["a", "b", "p"])
+    lab4.compact("t", CompactionChoice.MINOR, "p=y")
+    rows = [(None, "", "y"), (1, "a", "x"), (2, None, "y"), (3, "c", "y")]
+    assert lab4.rows("t") == rows
+    (file,) = (f for f in files_of(lab4.root("t")) if re.search(r"_v\d+/000000_0$", f))
+    assert (lab4.root("t") / file).read_bytes() == b"2\x01\\N\n\\N\x01\n3\x01c\n"
+    lab4.overwrite("t", [(5, "e")], ["a", "b"], partition={"p": "x"})
+    lab4.compact("t", CompactionChoice.MAJOR)
+    lab4.clean("t")
+    assert lab4.rows("t") == [rows[0], *rows[2:], (5, "e", "x")]
+    assert lab4.frame("t").where("b = 'c'").count() == 1
+    lab4.truncate("t", {"p": "y"})
+    assert lab4.rows("t") == [(5, "e", "x")]
+    lab4.table("n", {"a": "array<int>"}, kind=INSERT_ONLY, format_=FileFormat.TEXT)
+    with pytest.raises(errors.UnsupportedTableError, match="its column a a array"):
+        lab4.overwrite("n", [], ["a"])
 
 
 def test_a_failed_insert_leaves_nothing(lab4: Lab) -> None:

@@ -318,11 +318,14 @@ def test_a_clause_that_deletes_sets_nothing() -> None:
         resolve_merge(table(), merge(clause), ["id"])
 
 
-def test_text_is_read_and_not_written() -> None:
+def test_text_is_read_and_written_and_unknown_formats_are_neither() -> None:
     texts = table(**INSERT_ONLY, storage=Storage(format=FileFormat.TEXT))
     check_readable(texts)
-    with pytest.raises(UnsupportedTableError, match="stored as text; only ORC and Parquet are"):
-        check_insertable(texts)
+    check_insertable(texts)
+    rc = Storage(format=FileFormat.OTHER, input_format="org.RC", serde="org.Columnar")
+    for check in (check_readable, check_insertable):
+        with pytest.raises(UnsupportedTableError, match=r"org\.RC with org\.Columnar; .* Copy it"):
+            check(table(**INSERT_ONLY, storage=rc))
 
 
 def test_parquet_by_places_is_refused_whoever_says_so() -> None:
