@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -41,7 +42,6 @@ from spark_lab import native_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -125,6 +125,74 @@ def test_partitions_are_static_and_dynamic(lab4: Lab, format_: FileFormat) -> No
         plan = found._jdf.queryExecution().executedPlan().toString()
         assert "GreaterThanOrEqual(a,5)" in plan
         assert read("a < 0").count() == 0
+
+
+@pytest.mark.promise("R7")
+@pytest.mark.parametrize("format_", FORMATS)
+def test_a_scan_is_that_of_flat_files(lab4: Lab, format_: FileFormat) -> None:
+    """The same files, columns, filters and bytes as Spark's own of them; no row passes Python."""
+    columns = {"id": "bigint", "name": "string", "noise": "string"}
+    lab4.table("t", columns, partition={"p": "string"}, kind=INSERT_ONLY, format_=format_)
+    query = (
+        "select id, string(id) name, sha2(string(id), 512) noise, if(id < 60000, 'x', 'y') p"
+        " from range({}, {})"
+    )
+    for start, end in ((0, 50_000), (50_000, 100_000)):
+        source = SourceSpec(values=((1,),), columns=("q",), query=query.format(start, end))
+        lab4.run(InsertSpec(target=f"{lab4.db}.t", source=source))
+    in_x = [str(lab4.root("t") / f) for f in files_of(lab4.root("t")) if f.startswith("p=x/")]
+    with read_snapshot(lab4.endpoint, [f"{lab4.db}.t"], job_key="r7") as snapshot:
+
+        def ours() -> DataFrame:
+            where = "p = 'x' and id >= 55000"
+            name = f"{lab4.db}.t"
+            return read_table(lab4.spark, name, snapshot, columns=["noise"], where=where)
+
+        def flat() -> DataFrame:
+            schema = ", ".join(f"{name} {type_}" for name, type_ in columns.items())
+            files = lab4.spark.read.schema(schema).format(format_.value.lower()).load(in_x)
+            return files.where("id >= 55000").select("noise")
+
+        assert sorted(ours().collect()) == sorted(flat().collect())
+        assert [*map(scans, (ours(), flat()))] == [scans(flat())] * 2
+        assert len(scans(flat())) == 1
+        for frame in (ours(), flat()):
+            places = [re.sub(r"^file:/+", "/", file) for file in frame.inputFiles()]
+            assert sorted(places) == sorted(in_x)
+            assert "Python" not in frame._jdf.queryExecution().executedPlan().toString()
+        read = [bytes_read(lab4.spark, frame()) for frame in (ours, flat)]
+        whole = sum(Path(file).stat().st_size for file in in_x)
+        assert abs(read[0] - read[1]) < whole / 20, (read, whole)
+
+
+def scans(frame: DataFrame) -> list[tuple[str, ...]]:
+    """What each scan of files asks its reader for: filters and columns."""
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    return [
+        tuple(part for name in ("PushedFilters", "ReadSchema") for part in told_of(name, line))
+        for line in plan.splitlines()
+        if "FileScan" in line
+    ]
+
+
+def told_of(name: str, line: str) -> list[str]:
+    return re.findall(rf"{name}: (\[.*?\]|struct<.*?>)", line)
+
+
+def bytes_read(spark: SparkSession, frame: DataFrame) -> int:
+    """What the JVM reads for the rows of a frame, after it has loaded what it needs for that."""
+    totals = []
+    for _ in range(2):
+        before = _read_so_far(spark)
+        frame.write.format("noop").mode("overwrite").save()
+        totals.append(_read_so_far(spark) - before)
+    return totals[-1]
+
+
+def _read_so_far(spark: SparkSession) -> int:
+    pid = spark._jvm.java.lang.ProcessHandle.current().pid()
+    counts = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
+    return int(counts["rchar"])
 
 
 @pytest.mark.parametrize("format_", FORMATS)
