@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 FORMATS: Final = {
     "orc": FileFormat.ORC,
     "parquet": FileFormat.PARQUET,
+    "avro": FileFormat.AVRO,
     "textfile": FileFormat.TEXT,
 }
 AB: Final = {"a": "int", "b": "string"}
@@ -98,6 +99,8 @@ TABLES: Final = {
     "flat": ("orc", ("ma", "ne")),
     "parquet": ("parquet", ()),
     "lines": ("textfile", ("bn", "ar", "ma", "sr", "ne")),
+    # Milliseconds, and maps of texts.
+    "blocks": ("avro", ("ts", "ne")),
 }
 """Formats, and columns left out: without maps, Spark writes ORC itself and we copy it."""
 

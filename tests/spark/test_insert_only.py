@@ -25,6 +25,7 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.jobs.specs import (
     CompactionChoice,
+    InsertMode,
     InsertSpec,
     MergeAction,
     MergeClause,
@@ -61,7 +62,7 @@ def files_of(root: Path) -> list[str]:
     )
 
 
-@pytest.mark.promise("C14")
+@pytest.mark.promise("C14", "D1")
 @pytest.mark.parametrize(
     ("server", "format_"),
     [("4.0.1", FileFormat.ORC), ("4.0.1", FileFormat.PARQUET), ("3.1.3", FileFormat.ORC)],
@@ -260,6 +261,7 @@ def test_rows_cannot_change_and_the_reason_is_said(lab4: Lab) -> None:
     assert lab4.rows("full") == [(1, "a")]
 
 
+@pytest.mark.promise("D1")
 def test_text_is_written_and_read(lab4: Lab) -> None:
     parameters = {ONLY_HIVE_4_READS: "true"}
     lab4.table(
@@ -288,6 +290,39 @@ def test_text_is_written_and_read(lab4: Lab) -> None:
     lab4.table("n", {"a": "array<int>"}, kind=INSERT_ONLY, format_=FileFormat.TEXT)
     with pytest.raises(errors.UnsupportedTableError, match="its column a a array"):
         lab4.overwrite("n", [], ["a"])
+
+
+@pytest.mark.promise("D1")
+def test_avro_is_written_and_read(lab4: Lab) -> None:
+    lab4.table(
+        *("t", {"a": "int", "b": "struct<x:string,y:array<date>>"}),
+        partition={"p": "string"},
+        kind=INSERT_ONLY,
+        format_=FileFormat.AVRO,
+        parameters={ONLY_HIVE_4_READS: "true"},
+    )
+    query = (
+        "select a, if(a = 2, null, named_struct('x', b, 'y', array(date'2020-02-29', null))) b, p"
+        " from source"
+    )
+
+    def source(*rows: tuple[Any, ...]) -> SourceSpec:
+        return SourceSpec(values=rows, columns=("a", "b", "p"), query=query)
+
+    name = f"{lab4.db}.t"
+    lab4.run(InsertSpec(target=name, source=source((1, "a", "x"), (2, "b", "y"))))
+    lab4.run(InsertSpec(target=name, source=source((3, "c", "y"))))
+    lab4.compact("t", CompactionChoice.MINOR, "p=y")
+    day = [dt.date(2020, 2, 29), None]
+    assert lab4.rows("t") == [(1, ("a", day), "x"), (2, None, "y"), (3, ("c", day), "y")]
+    static = source((5, "e", "x"))
+    lab4.run(InsertSpec(target=name, source=static, mode=InsertMode.OVERWRITE))
+    lab4.compact("t", CompactionChoice.MAJOR)
+    lab4.clean("t")
+    assert lab4.rows("t") == [(2, None, "y"), (3, ("c", day), "y"), (5, ("e", day), "x")]
+    assert lab4.frame("t").where("b.x = 'c'").count() == 1
+    lab4.truncate("t", {"p": "y"})
+    assert lab4.rows("t") == [(5, ("e", day), "x")]
 
 
 def test_a_failed_insert_leaves_nothing(lab4: Lab) -> None:

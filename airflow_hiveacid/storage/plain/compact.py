@@ -35,6 +35,7 @@ _FILE_BYTES: Final = 256 << 20
 # Parquet has one unit in a file: that of Spark, which reaches far, or that of Hive, which is fine.
 _FORMS: Final = {
     FileFormat.ORC: (TimestampForm.PAIR,),
+    FileFormat.AVRO: (TimestampForm.PAIR,),
     FileFormat.TEXT: (TimestampForm.PAIR,),
     FileFormat.PARQUET: (TimestampForm.MICROSECONDS, TimestampForm.NANOSECONDS),
 }

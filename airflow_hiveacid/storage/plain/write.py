@@ -1,6 +1,7 @@
 """How one data file of an insert-only table is written so that Hive takes it.
 
-Takes batches of rows in the types of the table's columns; gives one file, of ORC, Parquet or text.
+Takes batches of rows in the types of the table's columns; gives one file, of one of these
+formats.
 Values are stored as Hive stores them, or refused. Nothing is read back. Must not know directories.
 
 Example:
@@ -38,6 +39,7 @@ from airflow_hiveacid.storage.acid.write.orc_file import (
 )
 from airflow_hiveacid.storage.acid.write.python_values import undecodable
 from airflow_hiveacid.storage.acid.write.tail import plain_types, whole_tail
+from airflow_hiveacid.storage.plain.avro_write import AvroWriter
 from airflow_hiveacid.storage.plain.parquet_fit import holds
 from airflow_hiveacid.storage.plain.parquet_footer import PROLEPTIC_DAYS, WRITER_ZONE
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
@@ -113,7 +115,7 @@ def rows_writer(  # noqa: PLR0913, PLR0917 - a place, a layout and a name for me
     """Open a file of this format, making its directory when that is missing.
 
     Args:
-        format_: ORC, Parquet or text.
+        format_: any but OTHER.
         fs: where to write.
         path: the file, as this file system names it.
         columns: the table's columns without partition columns.
@@ -134,6 +136,8 @@ def rows_writer(  # noqa: PLR0913, PLR0917 - a place, a layout and a name for me
             return PlainOrcWriter(fs, path, columns, options, named)
         case FileFormat.PARQUET:
             return ParquetWriter(fs, path, columns, options, named, timestamps)
+        case FileFormat.AVRO:
+            return AvroWriter(fs, path, columns, named)
         case FileFormat.TEXT:
             return TextWriter(fs, path, columns, text, named)
         case _:

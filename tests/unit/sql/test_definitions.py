@@ -259,7 +259,7 @@ REFUSED: list[tuple[str, int, str]] = [
     ("CREATE TABLE db.t (a int) SKEWED BY (a) ON (1)", 27, "SKEWED BY is not supported"),
     ("CREATE TABLE db.t (a int) ROW FORMAT DELIMITED", 27, "ROW FORMAT is not supported"),
     ("CREATE TABLE db.t (a int) STORED BY 'x'", 27, "storage handlers are not supported"),
-    ("CREATE TABLE db.t (a int) STORED AS AVRO", 37, "this format is not supported"),
+    ("CREATE TABLE db.t (a int) STORED AS RCFILE", 37, "this format is not supported"),
     ("CREATE TABLE db.t (a int) STORED AS INPUTFORMAT 'x'", 37, "this format is not supported"),
     ("CREATE TABLE db.t (a int) STORED AS PARQUET", 37, "a full-ACID table is ORC"),
     ("CREATE TABLE db.t (a int) STORED AS ORC COMMENT 'x'", 41, "COMMENT does not stand here"),
