@@ -44,6 +44,7 @@ from airflow_hiveacid.storage.values.timestamps import Instants, TimestampForm, 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from types import ModuleType
 
     from pyarrow import fs as pafs
 
@@ -68,6 +69,7 @@ _DAMAGES: Final = (
     AttributeError,
     EOFError,
     LookupError,
+    MemoryError,
     TypeError,
     ValueError,
     struct.error,
@@ -105,8 +107,8 @@ def avro_rows(
     """
     types = {column.name: parse_type(column.type) for column in wanted}
     library = fastavro()
-    with _opened(file.fs, file.path) as source, _damages(file.path):
-        reader = library.reader(source)
+    with _opened(file.fs, file.path) as source, _damages(library, file.path):
+        reader = library.reader(_Bounded(source))
         stored = _stored(file, reader, types)
         target = _target(file.path, reader.metadata, timestamps)
         shape = pa.struct([(name, _as_decoded(types[name])) for name in stored])
@@ -130,8 +132,8 @@ def avro_rows(
 def avro_rows_in(fs: pafs.FileSystem, path: str, _length: int) -> int:
     """How many rows are in an Avro file, by its blocks; no value is decoded."""
     library = fastavro()
-    with _opened(fs, path) as source, _damages(path):
-        return sum(block.num_records for block in library.block_reader(source))
+    with _opened(fs, path) as source, _damages(library, path):
+        return sum(block.num_records for block in library.block_reader(_Bounded(source)))
 
 
 @contextmanager
@@ -140,14 +142,33 @@ def _opened(fs: pafs.FileSystem, path: str) -> Iterator[pa.NativeFile]:
         yield source
 
 
+class _Bounded:
+    """A file as fastavro reads it, which believes any length that a damaged file names."""
+
+    def __init__(self, source: pa.NativeFile) -> None:
+        self._source, self._left = source, int(source.size())
+
+    def tell(self) -> int:
+        """Where it stands."""
+        return int(self._source.tell())
+
+    def read(self, size: int) -> bytes:
+        """So many bytes, or those that are left."""
+        if size < 0:
+            raise EOFError(f"{size} bytes")
+        content: bytes = self._source.read(min(size, self._left))
+        self._left -= len(content)
+        return content
+
+
 @contextmanager
-def _damages(path: str) -> Iterator[None]:
+def _damages(library: ModuleType, path: str) -> Iterator[None]:
     """What fastavro raises at bytes that are no Avro file."""
     try:
         yield
     except pa.ArrowException:
         raise
-    except _DAMAGES as error:
+    except (*_DAMAGES, library.schema.SchemaParseException) as error:
         raise CorruptFileError(path=path, reason=f"no Avro file: {error!r}") from error
 
 

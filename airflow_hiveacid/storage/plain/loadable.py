@@ -151,8 +151,8 @@ def _looked_at(
         case FileFormat.TEXT | FileFormat.AVRO | FileFormat.OTHER:
             raise UnsupportedFileError(
                 path=path,
-                reason=f"a table stored as {table.storage} takes no files as they are, since such"
-                " files say nothing of themselves; INSERT from a flat table over them",
+                reason=f"a table stored as {table.storage} takes no files as they are here; INSERT"
+                " from a flat table over them",
             )
         case other:
             assert_never(other)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import random
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -268,6 +269,22 @@ def test_a_damaged_file_is_corrupt(tmp_path: Path, keep: int) -> None:
     Path(file.path).write_bytes(content[:keep])
     with pytest.raises(CorruptFileError, match="no Avro file"):
         read(file, {"c": "string"})
+
+
+def test_damage_anywhere_ends_in_errors_of_ours(tmp_path: Path) -> None:
+    """fastavro believes lengths, below zero and beyond memory, and names of its own schemas."""
+    file = write(tmp_path, TYPES, FULL, EMPTY)
+    whole, dice, refused = Path(file.path).read_bytes(), random.Random(7), 0  # noqa: S311 - no secret
+    for _ in range(300):
+        content = bytearray(whole)
+        at = dice.randrange(len(content))
+        content[at : at + dice.randrange(3)] = dice.randbytes(dice.randrange(3))
+        Path(file.path).write_bytes(content)
+        try:
+            read(plain(Path(file.path)), TYPES)
+        except (CorruptFileError, UnsupportedFileError):
+            refused += 1
+    assert refused > 200
 
 
 @pytest.mark.parametrize(
