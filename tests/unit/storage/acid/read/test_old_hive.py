@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -12,6 +13,7 @@ from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.spark.reading.key_ranges import KeyRange
 from airflow_hiveacid.spark.reading.orc_fit import Asked, judged
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.read.inspect import inspect
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.orc.tail import parse_tail, serialize_tail
@@ -94,6 +96,14 @@ def test_they_are_refused_while_a_frame_is_made_whatever_is_asked_of_it(
     )
     with pytest.raises(UnsupportedFileError, match=REMEDY):
         judged(asked, [(changed(tmp_path), {})])
+
+
+@pytest.mark.parametrize("changes", CHANGES)
+def test_inspect_says_which_delta_it_is(tmp_path: Path, changes: str) -> None:
+    first, second = inspect(str(tmp_path), table(tmp_path, CHANGES[changes]))
+    assert (first.rows, first.why) == (4, "live")
+    assert second.rows is None
+    assert re.search(REMEDY, second.why)
 
 
 @pytest.mark.promise("D6")
