@@ -156,7 +156,7 @@ def shared(lab: Lab, hive: HiveJudge, format_: str) -> tuple[str, Callable[[], i
     return name, agreed
 
 
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("format_", ["orc", "parquet"])
 def test_each_puts_together_what_both_wrote(lab4: Lab, hive_judge: HiveJudge, format_: str) -> None:
     name, agreed = shared(lab4, hive_judge, format_)
     hive_judge.execute(f"insert into {name} partition (p) values (3,'c','x'),(4,null,'y/ 1')")

@@ -49,7 +49,7 @@ from airflow_hiveacid.spark.writing.publish import (
 from airflow_hiveacid.spark.writing.writers import writer_options
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, compact_bucket
-from airflow_hiveacid.storage.plain.avro_schema import check_avro
+from airflow_hiveacid.storage.plain.avro_schema import check_avro, check_avro_alike
 from airflow_hiveacid.storage.plain.compact import PlainCompaction, compact_plain, put_together
 from airflow_hiveacid.storage.plain.files import plain_files
 from airflow_hiveacid.storage.plain.text_form import check_text_writable, text_form
@@ -266,6 +266,7 @@ class Compactor:
         check_format(self.table.ref, storage, self.table.parameters)
         check_alike(self.table, [partition])
         check_avro(self.table.ref, storage, self.table.parameters, self.table.columns)
+        check_avro_alike(self.table, [partition])
         check_text_writable(self.table)
         found = plain_files(
             plan.read,

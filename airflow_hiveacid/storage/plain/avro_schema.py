@@ -31,10 +31,10 @@ from airflow_hiveacid.format.types import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from types import ModuleType
 
-    from airflow_hiveacid.format.table import Column, Storage
+    from airflow_hiveacid.format.table import Column, PartitionInfo, Storage, TableInfo
 
 Schema = Any  # as JSON has it: a text, a list (a union) or a mapping
 
@@ -100,6 +100,26 @@ def check_avro(
         if (why := _why_unknown(parse_type(column.type))) is not None:
             raise UnsupportedTableError(table=table, detail=f"has in column {column.name} {why}")
     fastavro()
+
+
+def check_avro_alike(table: TableInfo, partitions: Iterable[PartitionInfo]) -> None:
+    """Refuse to write a partition whose columns have other types: Hive reads its files by those.
+
+    Raises:
+        UnsupportedTableError: one has.
+    """
+    if table.storage.format is not FileFormat.AVRO:
+        return
+    types = {column.name: column.type for column in table.columns}
+    for one in partitions:
+        for column in one.columns or ():
+            if types.get(column.name, column.type) != column.type:
+                raise UnsupportedTableError(
+                    table=table.ref,
+                    detail=f"is Avro, and its partition {one.name} has a {column.type} as column"
+                    f" {column.name}, not a {types[column.name]}; give it the table's with ALTER"
+                    " TABLE ... PARTITION (...) REPLACE COLUMNS",
+                )
 
 
 def schema_of(name: str, columns: Sequence[Column]) -> Schema:

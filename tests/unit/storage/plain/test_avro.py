@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import json
 import random
@@ -20,10 +21,24 @@ from airflow_hiveacid.format.errors import (
     UnsupportedFileError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.format.table import Column, FileFormat, Storage
+from airflow_hiveacid.format.table import (
+    UNPARTITIONED,
+    Column,
+    FileFormat,
+    PartitionInfo,
+    PartitionName,
+    Storage,
+    TableInfo,
+    TableRef,
+)
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
-from airflow_hiveacid.storage.plain.avro_schema import check_avro, schema_of, why_not
+from airflow_hiveacid.storage.plain.avro_schema import (
+    check_avro,
+    check_avro_alike,
+    schema_of,
+    why_not,
+)
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.rows import read_rows, rows_of
 from airflow_hiveacid.storage.plain.write import rows_writer
@@ -308,6 +323,25 @@ def test_tables_are_refused_by_their_definition(
     with pytest.raises(UnsupportedTableError, match=what):
         check_avro("d.t", told, {}, columns)
     check_avro("d.t", Storage(format=FileFormat.ORC), parameters, columns)
+
+
+def test_a_partition_whose_columns_have_other_types_is_not_written() -> None:
+    table = TableInfo(
+        ref=TableRef("d", "t"),
+        location="/d/t",
+        columns=tuple(columns_of({"a": "bigint", "b": "string"})),
+        storage=Storage(format=FileFormat.AVRO),
+    )
+
+    def partition(**types: str) -> PartitionInfo:
+        name = PartitionName(("p",), ("x",))
+        return PartitionInfo(name=name, location="/", columns=tuple(columns_of(types)))
+
+    check_avro_alike(table, [partition(a="bigint"), PartitionInfo(name=UNPARTITIONED, location="")])
+    with pytest.raises(UnsupportedTableError, match="partition p=x has a int as column a, not a b"):
+        check_avro_alike(table, [partition(a="int")])
+    orc = dataclasses.replace(table, storage=Storage(format=FileFormat.ORC))
+    check_avro_alike(orc, [partition(a="int")])
 
 
 def test_rows_as_hive_shows_them(tmp_path: Path) -> None:
