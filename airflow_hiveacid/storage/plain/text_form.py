@@ -116,7 +116,9 @@ def text_form(
     for name, harmless in _WITHOUT_EFFECT.items():
         if name in said and said[name].lower() not in harmless:
             raise UnsupportedTableError(
-                table=table, detail=f"is text with {name}={said[name]!r}, which is not read here"
+                table=table,
+                detail=f"is text with {name}={said[name]!r}, which is not read here; copy it with"
+                " Hive into a table of ORC or Parquet",
             )
     header = of_table.get("skip.header.line.count", "0")
     if not header.isdecimal():

@@ -95,7 +95,7 @@ def test_no_row_changes(case: PlainCase, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", OLD, ids=lambda c: f"{c.version} {c.name}")
 def test_what_could_not_be_stored_again_is_not_compacted(case: PlainCase, tmp_path: Path) -> None:
-    # Parquet: their nanoseconds reach no further than 1677, their microseconds are of two calendars.
+    # Parquet's nanoseconds reach no further than 1677, its microseconds are of two calendars.
     with pytest.raises((TypeMismatchError, UnsupportedFileError)):
         compacted(case, tmp_path)
     assert not list(tmp_path.rglob("000003_0"))
