@@ -135,7 +135,7 @@ def test_a_scan_is_that_of_flat_files(lab4: Lab, format_: FileFormat) -> None:
     columns = {"id": "bigint", "name": "string", "noise": "string"}
     lab4.table("t", columns, partition={"p": "string"}, kind=INSERT_ONLY, format_=format_)
     query = (
-        "select id, string(id) name, sha2(string(id), 512) noise, if(id < 60000, 'x', 'y') p"
+        "select id, string(id) name, sha2(string(id), 512) noise, if(id % 10 < 6, 'x', 'y') p"
         " from range({}, {})"
     )
     for start, end in ((0, 50_000), (50_000, 100_000)):
@@ -145,14 +145,14 @@ def test_a_scan_is_that_of_flat_files(lab4: Lab, format_: FileFormat) -> None:
     with read_snapshot(lab4.endpoint, [f"{lab4.db}.t"], job_key="r7") as snapshot:
 
         def ours() -> DataFrame:
-            where = "p = 'x' and id >= 55000"
+            where = "p = 'x' and id >= 45000"
             name = f"{lab4.db}.t"
             return read_table(lab4.spark, name, snapshot, columns=["noise"], where=where)
 
         def flat() -> DataFrame:
             schema = ", ".join(f"{name} {type_}" for name, type_ in columns.items())
             files = lab4.spark.read.schema(schema).format(format_.value.lower()).load(in_x)
-            return files.where("id >= 55000").select("noise")
+            return files.where("id >= 45000").select("noise")
 
         assert sorted(ours().collect()) == sorted(flat().collect())
         assert [*map(scans, (ours(), flat()))] == [scans(flat())] * 2
@@ -177,6 +177,8 @@ def scans(frame: DataFrame) -> list[tuple[str, ...]]:
 
 
 def told_of(name: str, line: str) -> list[str]:
+    # Who asks for the file of a row gets its number in a file of Parquet, too, which none stores.
+    line = line.replace(",_tmp_metadata_row_index:bigint", "")
     return re.findall(rf"{name}: (\[.*?\]|struct<.*?>)", line)
 
 

@@ -9,6 +9,7 @@ calendar that the writer names.
 from __future__ import annotations
 
 import itertools
+import json
 import struct
 import zlib
 from contextlib import contextmanager
@@ -63,6 +64,8 @@ _NANOS_A_MILLI: Final = 1_000_000
 _OLDEST_SECOND: Final = SWITCHOVER_DAY * 86_400
 # Values are Python's own, of some hundred bytes each.
 _MOST_ROWS: Final = 4096
+_TIMES: Final = frozenset({"date", "timestamp-millis"})
+_BELOW: Final = frozenset({"fields", "items", "type", "values"})
 _CODECS: Final = frozenset({"null", "deflate", "bzip2"})
 _DAMAGES: Final = (
     ArithmeticError,
@@ -70,6 +73,7 @@ _DAMAGES: Final = (
     EOFError,
     LookupError,
     MemoryError,
+    RecursionError,
     TypeError,
     ValueError,
     struct.error,
@@ -108,12 +112,13 @@ def avro_rows(
     types = {column.name: parse_type(column.type) for column in wanted}
     library = fastavro()
     with _opened(file.fs, file.path) as source, _damages(library, file.path):
-        reader = library.reader(_Bounded(source))
+        reader = library.block_reader(_Bounded(source))
         stored = _stored(file, reader, types)
         target = _target(file.path, reader.metadata, timestamps)
         shape = pa.struct([(name, _as_decoded(types[name])) for name in stored])
         rows = min(batch_rows, _MOST_ROWS)
-        while records := list(itertools.islice(reader, rows)):
+        decoded = _records(library, reader)
+        while records := list(itertools.islice(decoded, rows)):
             values = _decoded(file.path, records, shape)
             found = dict(zip(stored, values.flatten(), strict=True))
             columns = [
@@ -170,6 +175,32 @@ def _damages(library: ModuleType, path: str) -> Iterator[None]:
         raise
     except (*_DAMAGES, library.schema.SchemaParseException) as error:
         raise CorruptFileError(path=path, reason=f"no Avro file: {error!r}") from error
+
+
+def _records(library: ModuleType, reader: Any) -> Iterator[Any]:  # noqa: ANN401 - of a library
+    """The records of all blocks; times are numbers, for Python's reach no further back than year 1.
+
+    Raises:
+        ValueError: a block has more in it than its records.
+    """
+    schema = library.parse_schema(_without_times(json.loads(reader.metadata["avro.schema"])))
+    for block in reader:
+        for _ in range(block.num_records):
+            yield library.schemaless_reader(block.bytes_, schema)
+        if block.bytes_.read(1):
+            raise ValueError(f"a block goes on behind its {block.num_records} records")
+
+
+def _without_times(schema: Schema) -> Schema:
+    """The same schema with dates and timestamps as the numbers that they are stored as."""
+    if isinstance(schema, list):
+        return [_without_times(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    told = {key: _without_times(value) if key in _BELOW else value for key, value in schema.items()}
+    if told.get("logicalType") in _TIMES:
+        del told["logicalType"]
+    return told
 
 
 def _stored(file: PlainFile, reader: Any, types: Mapping[str, HiveType]) -> list[str]:  # noqa: ANN401

@@ -286,6 +286,17 @@ def test_a_damaged_file_is_corrupt(tmp_path: Path, keep: int) -> None:
         read(file, {"c": "string"})
 
 
+def test_rows_that_a_block_does_not_count_are_not_lost_without_a_word(tmp_path: Path) -> None:
+    file = stored(tmp_path, of_one("int"), {"c": 7}, {"c": 8})
+    content = bytearray(Path(file.path).read_bytes())
+    count = content.index(content[-16:]) + 16  # behind the mark that ends the header
+    assert content[count] == 2 << 1
+    content[count] = 1 << 1
+    Path(file.path).write_bytes(content)
+    with pytest.raises(CorruptFileError, match="goes on behind its 1 records"):
+        read(plain(Path(file.path)), {"c": "int"})
+
+
 def test_damage_anywhere_ends_in_errors_of_ours(tmp_path: Path) -> None:
     """fastavro believes lengths, below zero and beyond memory, and names of its own schemas."""
     file = write(tmp_path, TYPES, FULL, EMPTY)
