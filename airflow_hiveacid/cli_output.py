@@ -17,6 +17,7 @@ from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.types import HiveType, PrimitiveType, StructType, parse_type
 from airflow_hiveacid.plan.statements import check_format, own_columns
 from airflow_hiveacid.storage.acid.read.scan import scan
+from airflow_hiveacid.storage.plain.avro_schema import check_avro
 from airflow_hiveacid.storage.plain.scan import scan_plain
 from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.values.json_rows import json_lines
@@ -82,6 +83,7 @@ def _rows(view: View, place: Place, *, with_identity: bool) -> Iterator[pa.Recor
     if with_identity:
         raise ConfigurationError("rows of an insert-only table have no identity; drop --row-ids")
     check_format(view.title, place.storage, view.parameters)
+    check_avro(view.title, place.storage, view.parameters, view.columns)
     format_ = place.storage.format
     return scan_plain(
         place.location,

@@ -32,6 +32,7 @@ _LOCAL: Final = "file:"
 _FORMATS: Final = {
     "orc": FileFormat.ORC,
     "parquet": FileFormat.PARQUET,
+    "avro": FileFormat.AVRO,
     "textfile": FileFormat.TEXT,
 }
 
@@ -59,8 +60,7 @@ def define(  # noqa: PLR0913 - a table is that much
         num_buckets: see there.
         location: a URI; by default below the database's.
         insert_only: whether its rows can be added and replaced only; full ACID by default.
-        stored_as: orc, or for an insert-only table also parquet and textfile, which Hive alone
-            writes.
+        stored_as: orc, or for an insert-only table also parquet, avro and textfile.
         comments: of columns, by name.
         parameters: of the table, beside those that its kind has.
 
@@ -102,7 +102,7 @@ def _format(table: str, stored_as: str, *, insert_only: bool) -> FileFormat:
     found = _FORMATS.get(stored_as.lower())
     if found is None or (found is not FileFormat.ORC and not insert_only):
         raise ConfigurationError(
-            f"{table}: stored_as must be orc, or parquet or textfile with insert_only, found"
+            f"{table}: stored_as must be orc, or parquet, avro or textfile with insert_only, found"
             f" {stored_as!r}"
         )
     return found

@@ -40,8 +40,8 @@ class HiveAcidCreateTableOperator(BaseOperator):
         create_database: make the database, too, if it is missing. Off: a typo in its name is an
             error.
         insert_only: whether its rows can be added and replaced only.
-        stored_as: `orc`, or for an insert-only table also `parquet` and `textfile`, which only Hive
-            writes.
+        stored_as: `orc`, or for an insert-only table also `parquet`, `avro` and
+            `textfile`.
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
         retry_policy: by default, input errors fail at once and all else is retried as `retries` and
             `retry_delay` say.

@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName
 
-_READ = frozenset({FileFormat.ORC, FileFormat.PARQUET, FileFormat.TEXT})
-_WRITTEN = frozenset({FileFormat.ORC, FileFormat.PARQUET})
+_READ = frozenset({FileFormat.ORC, FileFormat.PARQUET, FileFormat.AVRO, FileFormat.TEXT})
 # A table's parameter by which Hive finds columns of Parquet by their places.
 _BY_PLACE = "parquet.column.index.access"
 _HANDLER = "storage_handler"
@@ -126,8 +125,8 @@ def check_format(table: object, storage: Storage, parameters: Mapping[str, str])
     if storage.format not in _READ:
         raise UnsupportedTableError(
             table=table,
-            detail=f"is stored as {storage}; of tables that are not full-ACID only ORC, Parquet and"
-            " text can be read here. Copy it into such a table with Hive",
+            detail=f"is stored as {storage}; of tables that are not full-ACID only ORC, Parquet,"
+            " Avro and text can be read here. Copy it into such a table with Hive",
         )
 
 
@@ -189,12 +188,6 @@ def check_insertable(table: TableInfo) -> None:
         check_changeable(table, "INSERT")
         return
     check_readable(table)
-    if table.storage.format not in _WRITTEN:
-        raise UnsupportedTableError(
-            table=table.ref,
-            detail=f"is insert-only and stored as {table.storage}; only ORC and Parquet are written"
-            " here. Hive can write it",
-        )
     if table.sort_columns:
         raise SortedTableError(table=table.ref, columns=table.sort_columns)
     if table.num_buckets:

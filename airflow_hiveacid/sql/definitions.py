@@ -39,7 +39,7 @@ _TABLE_FORM: Final = (
 )
 _DATABASE_FORM: Final = "write CREATE DATABASE [IF NOT EXISTS] db"
 _DROP_FORM: Final = "write DROP TABLE [IF EXISTS] db.t [PURGE]"
-_FORMATS: Final = {"ORC": "orc", "PARQUET": "parquet", "TEXTFILE": "textfile"}
+_FORMATS: Final = {"ORC": "orc", "PARQUET": "parquet", "AVRO": "avro", "TEXTFILE": "textfile"}
 _NO_TABLES: Final[Mapping[str, tuple[str, str]]] = {
     "EXTERNAL": (
         "external tables have no transactions",
@@ -68,7 +68,7 @@ _NO_CLAUSES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "ROW": (
         "ROW FORMAT is not supported: the format says how rows are written",
-        "write STORED AS ORC, PARQUET or TEXTFILE alone",
+        "write STORED AS ORC, PARQUET, AVRO or TEXTFILE alone",
     ),
     "WITH SERDEPROPERTIES": ("properties of a SerDe are not supported", "remove them"),
 }
@@ -170,10 +170,10 @@ def _table_as(cursor: Cursor, target: str, database: str | None, *, is_said: boo
         _leftover(cursor)
         cursor.fail("the columns are missing here")
     _check_kind(cursor, stored_as, format_at, insert_only=insert_only, buckets=bucket_columns)
-    if stored_as == "textfile":
+    if stored_as in {"textfile", "avro"}:
         cursor.piece.fail(
-            "rows are not written as text here",
-            "write STORED AS ORC or PARQUET",
+            "no table of text or Avro is made of a query here",
+            "write STORED AS ORC or PARQUET, or make the table first and INSERT INTO it",
             cursor.piece.tokens[format_at],
         )
     query = cursor.piece[cursor.at :]
@@ -258,7 +258,9 @@ def _format(cursor: Cursor) -> tuple[str | None, int]:
         return None, cursor.at
     at = cursor.at
     if cursor.word not in _FORMATS:
-        cursor.fail("this format is not supported", "write STORED AS ORC, PARQUET or TEXTFILE")
+        cursor.fail(
+            "this format is not supported", "write STORED AS ORC, PARQUET, AVRO or TEXTFILE"
+        )
     found = _FORMATS[cursor.word]
     cursor.at += 1
     _refuse_clause(cursor)

@@ -12,6 +12,7 @@ import pytest
 
 from judges.bare import BareReader
 from judges.engine import HiveJudge
+from judges.engine3 import Hive3Engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +35,13 @@ def hive_judge_new_york(hive_metastore: LocalMetastore) -> Iterator[HiveJudge]:
     """The same engine, over the same metastore, in New York."""
     with HiveJudge(hive_metastore.uri, timezone=_NEW_YORK) as judge:
         yield judge
+
+
+@pytest.fixture(scope="session")
+def hive_3_new_york() -> Iterator[Hive3Engine]:
+    """Hive 3.1.3's engine in New York, with a metastore of its own."""
+    with Hive3Engine(timezone=_NEW_YORK) as engine:
+        yield engine
 
 
 @pytest.fixture(scope="session")

@@ -12,16 +12,21 @@ import pytest
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.specs import CompactionChoice, InsertSpec, SourceSpec
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
-from judges.engine3 import Hive3Engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from judges.engine import HiveJudge
+    from judges.engine3 import Hive3Engine
     from spark_lab import Lab
 
-FORMATS: Final = {"orc": FileFormat.ORC, "parquet": FileFormat.PARQUET}
+FORMATS: Final = {
+    "orc": FileFormat.ORC,
+    "parquet": FileFormat.PARQUET,
+    "avro": FileFormat.AVRO,
+    "textfile": FileFormat.TEXT,
+}
 AB: Final = {"a": "int", "b": "string"}
 TYPES: Final = {
     "id": "int",
@@ -83,20 +88,20 @@ SHOWN: Final = [
 ]
 
 
-@pytest.fixture(scope="module")
-def hive_3_new_york() -> Iterator[Hive3Engine]:
-    """Hive 3.1.3's engine in New York, with a metastore of its own."""
-    with Hive3Engine(timezone="America/New_York") as engine:
-        yield engine
-
-
 def made(lab: Lab, name: str, columns: dict[str, str], format_: str, **options: Any) -> None:  # noqa: ANN401
     lab.table(
         name, columns, kind=TransactionalKind.INSERT_ONLY, format_=FORMATS[format_], **options
     )
 
 
-TABLES: Final = {"by_rows": ("orc", ()), "flat": ("orc", ("ma", "ne")), "parquet": ("parquet", ())}
+TABLES: Final = {
+    "by_rows": ("orc", ()),
+    "flat": ("orc", ("ma", "ne")),
+    "parquet": ("parquet", ()),
+    "lines": ("textfile", ("bn", "ar", "ma", "sr", "ne")),
+    # Milliseconds, and maps of texts.
+    "blocks": ("avro", ("ts", "ne")),
+}
 """Formats, and columns left out: without maps, Spark writes ORC itself and we copy it."""
 
 
@@ -126,12 +131,13 @@ def test_hive_reads_every_type_as_we_wrote_it(
             f" location '{lab4.info(name).location}/delta_0000001_0000001_0000'"
         )
     assert {name: hive_3_new_york.rows(f"default.{name}") for name in shown} == shown
-    times = " union all ".join(f"select ts from {lab4.db}.{name}" for name in shown)
+    timed = [name for name, (_, without) in TABLES.items() if "ts" not in without]
+    times = " union all ".join(f"select ts from {lab4.db}.{name}" for name in timed)
     for engine in (hive_judge, hive_judge_new_york):
         assert {name: engine.rows(f"{lab4.db}.{name}") for name in shown} == shown
         # Through a task, with its own reader.
         count = f"select count(*) from ({times}) t where ts is not null"
-        assert engine.execute(count) == [[2 * len(shown)]]
+        assert engine.execute(count) == [[2 * len(timed)]]
 
 
 def shared(lab: Lab, hive: HiveJudge, format_: str) -> tuple[str, Callable[[], int]]:
@@ -150,7 +156,7 @@ def shared(lab: Lab, hive: HiveJudge, format_: str) -> tuple[str, Callable[[], i
     return name, agreed
 
 
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("format_", ["orc", "parquet"])
 def test_each_puts_together_what_both_wrote(lab4: Lab, hive_judge: HiveJudge, format_: str) -> None:
     name, agreed = shared(lab4, hive_judge, format_)
     hive_judge.execute(f"insert into {name} partition (p) values (3,'c','x'),(4,null,'y/ 1')")

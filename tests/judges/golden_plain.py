@@ -18,6 +18,7 @@ FORMATS: Final = {
     "orc": "stored as orc",
     "parquet": "stored as parquet",
     "text": "stored as textfile",
+    "avro": "stored as avro",
 }
 
 

@@ -110,8 +110,8 @@ def test_partitions_of_a_flat_table_are_read_where_they_are(lab4: Lab) -> None:
 def test_what_cannot_be_read_is_refused_by_name_and_reason(lab4: Lab) -> None:
     lab = lab4
     lab.table("t", COLUMNS)
-    flat(lab, "a", FileFormat.AVRO)
-    with pytest.raises(UnsupportedTableError, match=r"\.a: is stored as Avro"):
+    flat(lab, "a", FileFormat.AVRO, parameters={"avro.schema.url": "hdfs:///a.avsc"})
+    with pytest.raises(UnsupportedTableError, match=r"\.a: has its columns by avro\.schema\.url"):
         run(lab, "INSERT INTO t SELECT * FROM a")
     flat(lab, "h", parameters={"storage_handler": "org.example.Handler"})
     with pytest.raises(UnsupportedTableError, match=r"\.h: .*org\.example\.Handler"):

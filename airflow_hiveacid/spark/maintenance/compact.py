@@ -49,8 +49,10 @@ from airflow_hiveacid.spark.writing.publish import (
 from airflow_hiveacid.spark.writing.writers import writer_options
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, compact_bucket
+from airflow_hiveacid.storage.plain.avro_schema import check_avro, check_avro_alike
 from airflow_hiveacid.storage.plain.compact import PlainCompaction, compact_plain, put_together
 from airflow_hiveacid.storage.plain.files import plain_files
+from airflow_hiveacid.storage.plain.text_form import check_text_writable, text_form
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.stores.table_notes import TableNotes
@@ -263,7 +265,17 @@ class Compactor:
         storage = partition.storage or self.table.storage
         check_format(self.table.ref, storage, self.table.parameters)
         check_alike(self.table, [partition])
-        found = plain_files(plan.read, storage.format, with_originals=self.table.reads_originals)
+        check_avro(self.table.ref, storage, self.table.parameters, self.table.columns)
+        check_avro_alike(self.table, [partition])
+        check_text_writable(self.table)
+        found = plain_files(
+            plan.read,
+            storage.format,
+            with_originals=self.table.reads_originals,
+            text=text_form(
+                self.table.ref, self.table.storage, self.table.parameters, partition.storage
+            ),
+        )
         works = [
             PlainCompaction(
                 files=together,

@@ -21,8 +21,11 @@ from airflow_hiveacid.format.ids import BucketId, BucketProperty
 from airflow_hiveacid.format.snapshot import RangeVisibility
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.acid.read.acid_file import FileKind, has_acid_columns
+from airflow_hiveacid.storage.acid.read.file_check import require_new_rows
+from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.acid.row_schema import (
     IDENTITY_COLUMN_IDS,
+    OPERATION_COLUMN_ID,
     ROOT_NAMES,
     ROW,
     ROW_COLUMN_ID,
@@ -46,7 +49,6 @@ if TYPE_CHECKING:
 Doubts = Mapping[str, str]
 """Directories of one partition, with what speaks against reading them with Spark."""
 
-_OPERATION_COLUMN_ID: Final = 1
 _BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
 _MILLIS_A_DAY: Final = 86_400_000
 UNKNOWN_TO_SPARK: Final = frozenset({TypeKind.UNION, TypeKind.TIMESTAMP_INSTANT})
@@ -139,6 +141,7 @@ def delete_files(files: Sequence[tuple[AcidFile, Doubts]]) -> list[DeleteFile]:
 
 def _verdict(asked: Asked, why_table: str | None, file: AcidFile, doubts: Doubts) -> Verdict:
     tail = file.tail()  # let go at once: there may be many, and they are large
+    _require_new_rows(file, tail)
     why = why_table or _why_not(asked, file, tail, doubts)
     is_outside = why is None and any(
         lies_outside(tail, tail.column_id(ROW, column.name), column, asked.ranges[column.name])
@@ -146,6 +149,18 @@ def _verdict(asked: Asked, why_table: str | None, file: AcidFile, doubts: Doubts
         if column.name in asked.ranges
     )
     return Verdict(rows=tail.rows, why_not=why if tail.rows else None, is_outside=is_outside)
+
+
+def _require_new_rows(file: AcidFile, tail: OrcTail) -> None:
+    """Refuse changes of Hive before 3 here, where all files are looked at.
+
+    A task that meets them may never run: one row is enough for `LIMIT 1`, and it may be an old one.
+    """
+    require_new_rows(file, tail)
+    is_told = tail.integer_range(OPERATION_COLUMN_ID) is not None
+    if file.kind is FileKind.DATA and tail.rows and not is_told and not file.is_of_base:
+        for _ in read_identity(file):
+            pass  # it is looked at
 
 
 def _delete_file(file: AcidFile, doubts: Doubts) -> DeleteFile:
@@ -174,7 +189,7 @@ def _why_not_whole(
             type_.kind in UNKNOWN_TO_SPARK for type_ in tail.types
         ),
         "its statistics do not say that its events are all of one kind": tail.integer_range(
-            _OPERATION_COLUMN_ID
+            OPERATION_COLUMN_ID
         )
         != (operation, operation),
     }

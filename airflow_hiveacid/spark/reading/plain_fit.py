@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 # Where Spark keeps what it knows of a row's file, and where we keep its number.
 _TAKEN: Final = frozenset({"_metadata", NUMBER})
 _REBASE: Final = {Calendar.HYBRID: "LEGACY", Calendar.PROLEPTIC: "CORRECTED"}
+# Spark's reader of Avro is no part of Spark as it is installed.
+_OURS: Final = {FileFormat.AVRO: "it is Avro", FileFormat.TEXT: "it is text"}
 _DATE: Final = PrimitiveType("date")
 _TIMESTAMP: Final = PrimitiveType("timestamp")
 
@@ -107,9 +109,9 @@ def _verdict(
     moves_instants: bool,
     minds_case: bool,
 ) -> PlainVerdict:
-    if file.format is FileFormat.TEXT:
+    if file.format in _OURS:
         # Nothing says how many rows there are; an empty file was never listed.
-        return PlainVerdict(rows=1, manner=Manner(format=file.format), why_not="it is text")
+        return PlainVerdict(rows=1, manner=Manner(format=file.format), why_not=_OURS[file.format])
     if file.format is FileFormat.PARQUET:
         facts = read_facts(file)
         why = why_table or _why_not_parquet(asked, facts, file, minds_case=minds_case)

@@ -30,6 +30,7 @@ from airflow_hiveacid.spark.reading.plain_fit import Manner, PlainVerdict, judge
 from airflow_hiveacid.spark.tasks import run_tasks
 from airflow_hiveacid.spark.time_zones import runs_in_utc
 from airflow_hiveacid.spark.types import spark_type, struct_of
+from airflow_hiveacid.storage.plain.avro_schema import check_avro
 from airflow_hiveacid.storage.plain.files import PlainFile, plain_files
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.text_form import text_form
@@ -89,6 +90,7 @@ class PlainRows:
         for partition, (info, state) in enumerate(zip(self.partitions, self.states, strict=True)):
             storage = info.storage or self.table.storage
             check_format(self.table.ref, storage, self.table.parameters)
+            check_avro(self.table.ref, storage, self.table.parameters, self.table.columns)
             own = own_columns(
                 self.table.ref, self.table.columns, info.name, info.columns, storage.format
             )

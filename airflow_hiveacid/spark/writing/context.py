@@ -23,6 +23,8 @@ from airflow_hiveacid.spark.reading.access import Touched, nameable, touching
 from airflow_hiveacid.spark.reading.pruning import partitions_where
 from airflow_hiveacid.spark.reading.source import load_source, show, tables_of
 from airflow_hiveacid.spark.reading.target import empty_target
+from airflow_hiveacid.storage.plain.avro_schema import check_avro
+from airflow_hiveacid.storage.plain.text_form import check_text_writable
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.staging import check_publishable
 
@@ -76,6 +78,8 @@ class JobContext:
         """
         table = self.client.get_table(TableRef.parse(name))
         check_insertable(table)
+        check_avro(table.ref, table.storage, table.parameters, table.columns)
+        check_text_writable(table)
         return _writable(table)
 
     def with_constraints(self, table: TableInfo) -> TableInfo:

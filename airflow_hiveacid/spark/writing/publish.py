@@ -18,7 +18,7 @@ from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import data_file
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WrittenFile
-from airflow_hiveacid.storage.plain.write import WrittenRows, rows_writer
+from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.filesystem import delete_directory, exists
 from airflow_hiveacid.storage.stores.locations import open_location
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
     from airflow_hiveacid.storage.orc.encoders import WriterOptions
+    from airflow_hiveacid.storage.plain.written import WrittenRows
     from airflow_hiveacid.storage.stores.staging import Staging
 
 log = logging.getLogger("hiveacid")

@@ -49,6 +49,8 @@ from airflow_hiveacid.spark.writing.writers import (
     write_events,
     writer_options,
 )
+from airflow_hiveacid.storage.plain.avro_schema import check_avro_alike
+from airflow_hiveacid.storage.plain.text_form import check_text_writable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,6 +145,8 @@ class Work:
         target = self.target(change.table, touched)
         part.check_locations(target.elsewhere.values())
         check_alike(change.table, target.partitions)
+        check_avro_alike(change.table, target.partitions)
+        check_text_writable(change.table, target.partitions)
         plan = self._plan(change, target)
         show(self._frames(self._job.tables(change.tables)))
         files: tuple[StagedFile, ...] = ()

@@ -34,6 +34,7 @@ from airflow_hiveacid.storage.acid.identity import Key, Keys
 from airflow_hiveacid.storage.acid.read.old_rows import OldRows
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.filesystem import make_directory
 from airflow_hiveacid.storage.stores.locations import open_location
@@ -336,7 +337,13 @@ class _PlainGroup:
         name = data_file(BucketId(bucket), table.kind)
         fs, path = open_location(staging.attempt_path(str(plan.insert_directory), name, attempt))
         self._writer = rows_writer(
-            table.storage.format, fs, path, plan.columns, plan.options, table.ref
+            table.storage.format,
+            fs,
+            path,
+            plan.columns,
+            plan.options,
+            table.ref,
+            text=text_form(table.ref, table.storage, table.parameters),
         )
 
     def write(self, batch: pa.RecordBatch) -> None:

@@ -54,6 +54,9 @@ ROOT_KINDS: Final = (
 ROW_COLUMN_ID: Final = 6
 """ORC column ID of `row`; those of the root columns before it are 1..5, in order."""
 
+OPERATION_COLUMN_ID: Final = 1
+"""ORC column ID of `operation`."""
+
 IDENTITY_COLUMN_IDS: Final = (2, 3, 4)
 """ORC column IDs of `IDENTITY_COLUMNS`."""
 

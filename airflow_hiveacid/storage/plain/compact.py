@@ -28,13 +28,15 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.storage.orc.encoders import WriterOptions
     from airflow_hiveacid.storage.plain.files import PlainFile
-    from airflow_hiveacid.storage.plain.write import WrittenRows
+    from airflow_hiveacid.storage.plain.written import WrittenRows
     from airflow_hiveacid.storage.stores.staging import Staging
 
 _FILE_BYTES: Final = 256 << 20
 # Parquet has one unit in a file: that of Spark, which reaches far, or that of Hive, which is fine.
 _FORMS: Final = {
     FileFormat.ORC: (TimestampForm.PAIR,),
+    FileFormat.AVRO: (TimestampForm.PAIR,),
+    FileFormat.TEXT: (TimestampForm.PAIR,),
     FileFormat.PARQUET: (TimestampForm.MICROSECONDS, TimestampForm.NANOSECONDS),
 }
 
@@ -84,7 +86,10 @@ def compact_plain(work: PlainCompaction, attempt: str) -> WrittenRows:
 def _written(work: PlainCompaction, attempt: str, form: TimestampForm) -> WrittenRows:
     name = data_file(work.number, TransactionalKind.INSERT_ONLY)
     fs, path = open_location(work.staging.attempt_path(work.directory, name, attempt))
-    with rows_writer(work.format, fs, path, work.columns, work.options, timestamps=form) as writer:
+    text = work.files[0].text  # they are of one partition
+    with rows_writer(
+        work.format, fs, path, work.columns, work.options, timestamps=form, text=text
+    ) as writer:
         for batch in _rows(work, form):
             writer.write(batch.to_struct_array())
         return writer.close()

@@ -150,7 +150,9 @@ def _looked_at(
             return _why_not_parquet(facts, table.columns, path), facts.rows
         case FileFormat.TEXT | FileFormat.AVRO | FileFormat.OTHER:
             raise UnsupportedFileError(
-                path=path, reason=f"a table stored as {table.storage} is not written here"
+                path=path,
+                reason=f"a table stored as {table.storage} takes no files as they are here; INSERT"
+                " from a flat table over them",
             )
         case other:
             assert_never(other)

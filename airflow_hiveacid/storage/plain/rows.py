@@ -19,6 +19,7 @@ from airflow_hiveacid.storage.acid.read.inspect import orc_rows
 from airflow_hiveacid.storage.acid.read.reader import chosen_columns, read_events, read_schema
 from airflow_hiveacid.storage.acid.row_schema import ROW
 from airflow_hiveacid.storage.orc.view import DEFAULT_BATCH_ROWS
+from airflow_hiveacid.storage.plain.avro_rows import avro_rows, avro_rows_in
 from airflow_hiveacid.storage.plain.parquet_footer import parquet_rows_in
 from airflow_hiveacid.storage.plain.parquet_rows import parquet_rows
 from airflow_hiveacid.storage.plain.text_rows import text_rows
@@ -83,6 +84,8 @@ def read_rows(  # noqa: PLR0913 - which rows, which columns, in which form: each
             rows = (pa.RecordBatch.from_struct_array(batch.column(ROW)) for batch in events)
         case FileFormat.PARQUET:
             rows = parquet_rows(file, wanted, batch_rows=batch_rows, timestamps=timestamps)
+        case FileFormat.AVRO:
+            rows = avro_rows(file, wanted, batch_rows=batch_rows, timestamps=timestamps)
         case FileFormat.TEXT:
             rows = text_rows(file, columns, wanted, file.text, timestamps=timestamps)
         case _:
@@ -100,6 +103,8 @@ def rows_of(format_: FileFormat) -> Callable[[pafs.FileSystem, str, int], int]:
             return orc_rows
         case FileFormat.PARQUET:
             return parquet_rows_in
+        case FileFormat.AVRO:
+            return avro_rows_in
         case _:
             return partial(_unknown, format_)
 

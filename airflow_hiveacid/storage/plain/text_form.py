@@ -1,7 +1,7 @@
 """How the lines of a table's text files become fields, by its SerDe's and its own parameters.
 
-Takes what the metastore says; gives a `TextForm`, or refuses what is not read here. Rules are those
-of LazySerDeParameters of Hive.
+Takes what the metastore says; gives a `TextForm`, or refuses what is neither read nor written here.
+Rules are those of LazySerDeParameters of Hive.
 """
 
 from __future__ import annotations
@@ -12,11 +12,19 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.format.types import (
+    CharType,
+    DecimalType,
+    HiveType,
+    PrimitiveType,
+    VarcharType,
+    parse_type,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from airflow_hiveacid.format.table import Storage
+    from airflow_hiveacid.format.table import PartitionInfo, Storage, TableInfo
 
 _DEFAULT_DELIMITER: Final = "\x01"
 _DEFAULT_NULL: Final = "\\N"
@@ -35,6 +43,36 @@ _WITHOUT_EFFECT: Final[Mapping[str, frozenset[str]]] = {
     "hive.serialization.extend.additional.nesting.levels": frozenset({"true", "false"}),
     "quote.delim": frozenset(),
 }
+_REAL: Final = r"^(-?[0-9]+(\.[0-9]+)?([eE]-?[0-9]+)?|NaN|-?Infinity)$"
+_DECIMAL: Final = r"^-?[0-9]+(\.[0-9]+)?$"
+_SPELT: Final[Mapping[str, str]] = {
+    "boolean": r"^(?i:true|false)$",
+    "tinyint": r"^-?[0-9]{1,3}$",
+    "smallint": r"^-?[0-9]{1,5}$",
+    "int": r"^-?[0-9]{1,10}$",
+    "bigint": r"^-?[0-9]{1,19}$",
+    "float": _REAL,
+    "double": _REAL,
+    "date": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
+    "timestamp": r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?$",
+}
+
+
+def is_in_text(hive_type: HiveType) -> bool:
+    """Whether columns of this type are read from text, and written into it."""
+    is_text = isinstance(hive_type, CharType | VarcharType) or hive_type == PrimitiveType("string")
+    return is_text or spelling(hive_type) is not None
+
+
+def spelling(hive_type: HiveType) -> str | None:
+    """How Hive writes values of a type, as a regular expression; None of texts and of others."""
+    match hive_type:
+        case PrimitiveType(name=name):
+            return _SPELT.get(name)
+        case DecimalType():
+            return _DECIMAL
+        case _:
+            return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +116,9 @@ def text_form(
     for name, harmless in _WITHOUT_EFFECT.items():
         if name in said and said[name].lower() not in harmless:
             raise UnsupportedTableError(
-                table=table, detail=f"is text with {name}={said[name]!r}, which is not read here"
+                table=table,
+                detail=f"is text with {name}={said[name]!r}, which is not read here; copy it with"
+                " Hive into a table of ORC or Parquet",
             )
     header = of_table.get("skip.header.line.count", "0")
     if not header.isdecimal():
@@ -91,6 +131,42 @@ def text_form(
         null_text=said.get("serialization.null.format", _DEFAULT_NULL),
         header_lines=int(header),
     )
+
+
+def check_text_writable(table: TableInfo, partitions: Iterable[PartitionInfo] = ()) -> None:
+    """Refuse tables of text into which rows cannot be written so that Hive reads the same.
+
+    Args:
+        table: stored in any format; of others than text nothing is looked at.
+        partitions: that rows may go into.
+
+    Raises:
+        UnsupportedTableError: as said.
+    """
+    if table.storage.format is not FileFormat.TEXT:
+        return
+    form = text_form(table.ref, table.storage, table.parameters)
+    for column in table.columns:
+        if not is_in_text(parse_type(column.type)):
+            raise UnsupportedTableError(
+                table=table.ref,
+                detail=f"is text, and its column {column.name} a {column.type}, which is not"
+                " written into text here. Hive can write it; ORC and Parquet hold it",
+            )
+    if form.header_lines:
+        raise UnsupportedTableError(
+            table=table.ref,
+            detail=f"has skip.header.line.count={form.header_lines}: readers would pass over the"
+            " first rows of each file that is written. Unset it, with files that have no header",
+        )
+    for one in partitions:
+        own = one.storage
+        if own is not None and text_form(table.ref, table.storage, table.parameters, own) != form:
+            raise UnsupportedTableError(
+                table=table.ref,
+                detail=f"is text whose partition {one.name} has other delimiters than the table;"
+                " only Hive can write such a table",
+            )
 
 
 def _byte(text: str) -> str | None:

@@ -20,12 +20,12 @@ from pyarrow import csv
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.types import (
     CharType,
-    DecimalType,
     HiveType,
     PrimitiveType,
     VarcharType,
     parse_type,
 )
+from airflow_hiveacid.storage.plain.text_form import is_in_text, spelling
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.values.char_text import unpadded
 from airflow_hiveacid.storage.values.column_types import arrow_type
@@ -46,28 +46,14 @@ _COMPRESSIONS: Final[Mapping[str, str]] = {".gz": "gzip", ".bz2": "bz2"}
 _OTHER_CODECS: Final = frozenset(
     {".4mc", ".br", ".deflate", ".lz4", ".lzo", ".lzo_deflate", ".snappy", ".xz", ".zst"}
 )
-# A line that is longer is refused.
-_BLOCK_BYTES: Final = 16 << 20
+LONGEST_LINE_BYTES: Final = 16 << 20
+"""A line that is longer is refused."""
+
 _LOOK_BYTES: Final = 64 << 10
 _SECONDS: Final = len("2020-01-01 00:00:00")
 _NANO_DIGITS: Final = 9
-_REAL: Final = r"^(-?[0-9]+(\.[0-9]+)?([eE]-?[0-9]+)?|NaN|-?Infinity)$"
-_SPELT: Final[Mapping[str, str]] = {
-    "boolean": r"^(?i:true|false)$",
-    "tinyint": r"^-?[0-9]{1,3}$",
-    "smallint": r"^-?[0-9]{1,5}$",
-    "int": r"^-?[0-9]{1,10}$",
-    "bigint": r"^-?[0-9]{1,19}$",
-    "float": _REAL,
-    "double": _REAL,
-    "date": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
-    "timestamp": r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?$",
-}
-"""How Hive writes values of a type."""
-
 _WIDTHS: Final = ("tinyint", "smallint", "int", "bigint")
 _INTEGERS: Final = frozenset(_WIDTHS)
-_DECIMAL: Final = r"^-?[0-9]+(\.[0-9]+)?$"
 
 
 def text_rows(
@@ -95,7 +81,7 @@ def text_rows(
     """
     types = {column.name: parse_type(column.type) for column in wanted}
     for name, type_ in types.items():
-        if not _is_read(type_):
+        if not is_in_text(type_):
             raise UnsupportedFileError(
                 path=file.path, reason=f"column {name!r} is a {type_}, which is not read from text"
             )
@@ -134,14 +120,6 @@ def _narrower(file: PlainFile, types: Mapping[str, HiveType]) -> dict[str, HiveT
                 reason=f"column {name!r} is a {type_} in its partition, and a {types[name]} now",
             )
     return found
-
-
-def _is_read(wanted: HiveType) -> bool:
-    match wanted:
-        case PrimitiveType(name=name):
-            return name == "string" or name in _SPELT
-        case _:
-            return isinstance(wanted, CharType | VarcharType | DecimalType)
 
 
 def _texts(file: PlainFile, form: TextForm) -> Iterator[pa.RecordBatch]:
@@ -209,7 +187,7 @@ def _parsed(
         read_options=csv.ReadOptions(
             autogenerate_column_names=True,
             skip_rows=form.header_lines,
-            block_size=_BLOCK_BYTES,
+            block_size=LONGEST_LINE_BYTES,
             use_threads=False,
         ),
         parse_options=csv.ParseOptions(
@@ -261,7 +239,7 @@ def _values(
         return fit_length(unpadded(texts) if isinstance(wanted, CharType) else texts, wanted)
     # Of a number, an empty text is NULL.
     texts = pc.if_else(pc.equal(texts, ""), None, texts)
-    spelt = _DECIMAL if isinstance(wanted, DecimalType) else _SPELT[str(wanted)]
+    spelt = spelling(wanted) or ""
     if pc.all(pc.match_substring_regex(texts, spelt)).as_py() is False:
         raise _not_hives(file, name, wanted)
     try:

@@ -1,7 +1,8 @@
 """How one data file of an insert-only table is written so that Hive takes it.
 
-Takes batches of rows in the types of the table's columns; gives one file, of ORC or Parquet. Values
-are stored as Hive stores them, or refused. Nothing is read back. Must not know directories.
+Takes batches of rows in the types of the table's columns; gives one file, of one of these
+formats.
+Values are stored as Hive stores them, or refused. Nothing is read back. Must not know directories.
 
 Example:
     >>> import tempfile
@@ -22,7 +23,6 @@ from __future__ import annotations
 
 import contextlib
 import posixpath
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 import pyarrow as pa
@@ -39,8 +39,12 @@ from airflow_hiveacid.storage.acid.write.orc_file import (
 )
 from airflow_hiveacid.storage.acid.write.python_values import undecodable
 from airflow_hiveacid.storage.acid.write.tail import plain_types, whole_tail
+from airflow_hiveacid.storage.plain.avro_write import AvroWriter
 from airflow_hiveacid.storage.plain.parquet_fit import holds
 from airflow_hiveacid.storage.plain.parquet_footer import PROLEPTIC_DAYS, WRITER_ZONE
+from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
+from airflow_hiveacid.storage.plain.text_write import TextWriter
+from airflow_hiveacid.storage.plain.written import WrittenRows
 from airflow_hiveacid.storage.stores.filesystem import delete_file, make_directory, storage_errors
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
 from airflow_hiveacid.storage.values.column_types import row_type, types_from
@@ -63,14 +67,6 @@ _ROW_GROUP_BYTES: Final = 64 << 20
 _LOCAL: Final = PrimitiveType(TIMESTAMP_LOCAL)
 # What Hive 3.1 and every Parquet of Java's can read.
 _COMPRESSIONS: Final = {"none": "none", "zlib": "gzip", "snappy": "snappy"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenRows:
-    """One finished file."""
-
-    rows: int
-    size_bytes: int
 
 
 class RowsWriter(Protocol):
@@ -114,17 +110,19 @@ def rows_writer(  # noqa: PLR0913, PLR0917 - a place, a layout and a name for me
     table: object = None,
     *,
     timestamps: TimestampForm = TimestampForm.MICROSECONDS,
+    text: TextForm = DEFAULT_TEXT,
 ) -> RowsWriter:
     """Open a file of this format, making its directory when that is missing.
 
     Args:
-        format_: ORC or Parquet.
+        format_: any but OTHER.
         fs: where to write.
         path: the file, as this file system names it.
         columns: the table's columns without partition columns.
         options: compression and sizes, in terms of ORC.
         table: for messages; by default the path.
-        timestamps: the unit of a Parquet file; ORC takes any.
+        timestamps: the unit of a Parquet file; the others take any.
+        text: how fields become lines of text.
 
     Raises:
         UnsupportedTableError: a column has a type that cannot be stored so, or it is another
@@ -138,6 +136,10 @@ def rows_writer(  # noqa: PLR0913, PLR0917 - a place, a layout and a name for me
             return PlainOrcWriter(fs, path, columns, options, named)
         case FileFormat.PARQUET:
             return ParquetWriter(fs, path, columns, options, named, timestamps)
+        case FileFormat.AVRO:
+            return AvroWriter(fs, path, columns, named)
+        case FileFormat.TEXT:
+            return TextWriter(fs, path, columns, text, named)
         case _:
             raise UnsupportedTableError(
                 table=named, detail=f"is stored as {format_.value}, which is not written here"

@@ -51,8 +51,8 @@ def test_a_definition_is_in_the_metastores_spelling() -> None:
         ({"partition_columns": {"ID": "int"}}, "'id' is named twice"),
         ({"bucket_columns": ["id"]}, "bucket_columns and num_buckets, or neither"),
         ({"num_buckets": 2}, "bucket_columns and num_buckets, or neither"),
-        ({"stored_as": "parquet"}, "orc, or parquet or textfile with insert_only"),
-        ({"insert_only": True, "stored_as": "avro"}, "found 'avro'"),
+        ({"stored_as": "parquet"}, "orc, or parquet, avro or textfile with insert_only"),
+        ({"insert_only": True, "stored_as": "rcfile"}, "found 'rcfile'"),
         (
             {"insert_only": True, "bucket_columns": ["id"], "num_buckets": 2},
             "not put into buckets",

@@ -259,7 +259,7 @@ REFUSED: list[tuple[str, int, str]] = [
     ("CREATE TABLE db.t (a int) SKEWED BY (a) ON (1)", 27, "SKEWED BY is not supported"),
     ("CREATE TABLE db.t (a int) ROW FORMAT DELIMITED", 27, "ROW FORMAT is not supported"),
     ("CREATE TABLE db.t (a int) STORED BY 'x'", 27, "storage handlers are not supported"),
-    ("CREATE TABLE db.t (a int) STORED AS AVRO", 37, "this format is not supported"),
+    ("CREATE TABLE db.t (a int) STORED AS RCFILE", 37, "this format is not supported"),
     ("CREATE TABLE db.t (a int) STORED AS INPUTFORMAT 'x'", 37, "this format is not supported"),
     ("CREATE TABLE db.t (a int) STORED AS PARQUET", 37, "a full-ACID table is ORC"),
     ("CREATE TABLE db.t (a int) STORED AS ORC COMMENT 'x'", 41, "COMMENT does not stand here"),
@@ -269,7 +269,7 @@ REFUSED: list[tuple[str, int, str]] = [
     ("CREATE TABLE db.t PARTITIONED BY (p int) AS SELECT 1 AS p", 37, "'int' is not understood"),
     ("CREATE TABLE db.t AS VALUES (1)", 22, "the query is missing here"),
     ("CREATE TABLE db.t STORED AS PARQUET AS SELECT 1 AS a", 29, "a full-ACID table is ORC"),
-    (f"CREATE TABLE db.t STORED AS TEXTFILE {INSERT_ONLY} AS SELECT 1", 29, "not written as text"),
+    (f"CREATE TABLE db.t STORED AS TEXTFILE {INSERT_ONLY} AS SELECT 1", 29, "made of a query"),
     ("CREATE TABLE db.t AS SELECT greatest(a, b) AS c FROM db.s", 29, "greatest()"),
     (
         "CREATE TABLE db.t (a int) TBLPROPERTIES ('transactional'='false')",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, WriteId
+from airflow_hiveacid.format.names import BaseName, parse_directory_name
 from airflow_hiveacid.storage.acid.identity import Key, least_key
 from airflow_hiveacid.storage.acid.row_schema import ROOT_KINDS, ROOT_NAMES
 from airflow_hiveacid.storage.orc.tail import read_tail
@@ -81,6 +82,12 @@ class AcidFile:
             return least_key(self.least_write_id)
         made = self.synthetic
         return made.write_id, made.bucket_property, made.first_row_id
+
+    @property
+    def is_of_base(self) -> bool:
+        """Whether it lies in a base."""
+        is_row = self.kind is FileKind.DATA
+        return is_row and isinstance(parse_directory_name(self.key.partition("/")[0]), BaseName)
 
     def may_meet(self, other: AcidFile) -> bool:
         """Whether both can hold an event of one row."""

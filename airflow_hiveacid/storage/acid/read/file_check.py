@@ -1,29 +1,81 @@
 """What a reader relies on in the events of one file: their order, and that all are of one kind.
 
-Takes the root columns batch by batch. Must not know where they come from.
+Takes the root columns batch by batch, and what a footer says of them. Must not know where they come
+from.
+
+Hive before 3 wrote an update as one event beside the inserts of a delta, and a delete likewise. No
+event of those may pass for a new row, so such a delta is refused. In a base its compaction left the
+last event of each row that lives: there, an update is a row.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.storage.acid.identity import Key, Keys
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
-from airflow_hiveacid.storage.acid.row_schema import OPERATION, Operation
+from airflow_hiveacid.storage.acid.read.acid_file import (
+    AcidFile,
+    FileKind,
+    has_acid_columns,
+)
+from airflow_hiveacid.storage.acid.row_schema import (
+    CURRENT_WRITE_ID,
+    OPERATION,
+    OPERATION_COLUMN_ID,
+    ORIGINAL_WRITE_ID,
+    Operation,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
     import numpy.typing as npt
-    import pyarrow as pa
+
+    from airflow_hiveacid.storage.orc.footer import OrcTail
 
 _EXPECTED: Final[Mapping[FileKind, Operation]] = {
     FileKind.DATA: Operation.INSERT,
     FileKind.ORIGINAL: Operation.INSERT,
     FileKind.DELETE: Operation.DELETE,
 }
+_OF_OLD_HIVE: Final = frozenset({Operation.UPDATE, Operation.DELETE})
+
+
+def require_new_rows(file: AcidFile, tail: OrcTail) -> None:
+    """Refuse a file of a delta by its footer alone, which tells of changes of Hive before 3.
+
+    Raises:
+        UnsupportedFileError: it does.
+    """
+    if file.kind is not FileKind.DATA or not has_acid_columns(tail):
+        return
+    _, greatest = tail.integer_range(OPERATION_COLUMN_ID) or (None, Operation.INSERT)
+    is_row = file.is_of_base and greatest == Operation.UPDATE
+    if greatest in _OF_OLD_HIVE and not is_row:
+        raise _of_old_hive(file)
+
+
+def as_new_rows(file: AcidFile, root: pa.RecordBatch) -> pa.RecordBatch:
+    """The events of a base as inserts, whatever made each row what it is; others as they are."""
+    if not file.is_of_base or not (root.column(OPERATION).to_numpy() == Operation.UPDATE).any():
+        return root
+    inserts = pa.repeat(pa.scalar(int(Operation.INSERT), pa.int32()), root.num_rows)
+    fields = dict(zip(root.schema.names, root.columns, strict=True))
+    # A row that an update of today makes has one write ID.
+    fields |= {OPERATION: inserts, CURRENT_WRITE_ID: root.column(ORIGINAL_WRITE_ID)}
+    return pa.RecordBatch.from_arrays(list(fields.values()), schema=root.schema)
+
+
+def _of_old_hive(file: AcidFile) -> UnsupportedFileError:
+    return UnsupportedFileError(
+        path=file.path,
+        reason="it holds updates or deletes beside new rows, as Hive before 3 wrote them. Have Hive"
+        " compact the table, or this partition, with ALTER TABLE ... COMPACT 'major'",
+    )
 
 
 class FileCheck:
@@ -41,11 +93,12 @@ class FileCheck:
 
         Raises:
             CorruptFileError: it is out of order, or holds an event that does not belong here.
-            UnsupportedFileError: it holds update events, which only Hive before 3 writes.
+            UnsupportedFileError: it holds changes as Hive before 3 wrote them.
         """
         keys = Keys.of(root)
         if not len(keys):
             return
+        self._see_operations(root.column(OPERATION).to_numpy())
         if keys.at(0) < self._last or not keys.is_sorted():
             raise CorruptFileError(
                 path=self._file.path,
@@ -57,17 +110,17 @@ class FileCheck:
             raise CorruptFileError(
                 path=self._file.path, reason=f"it holds rows of write IDs above {greatest}"
             )
-        self._see_operations(root.column(OPERATION).to_numpy())
 
     def _see_operations(self, operations: npt.NDArray[np.int32]) -> None:
         expected = _EXPECTED[self._file.kind]
-        if (operations == expected).all():
+        fits = operations == expected
+        if self._file.is_of_base:
+            fits |= operations == Operation.UPDATE
+        if fits.all():
             return
-        if (operations == Operation.UPDATE).any():
-            raise UnsupportedFileError(
-                path=self._file.path,
-                reason="it holds update events of Hive before 3; compact the table there first",
-            )
+        others = set(operations[~fits].tolist())
+        if self._file.kind is FileKind.DATA and others <= _OF_OLD_HIVE:
+            raise _of_old_hive(self._file)
         raise CorruptFileError(
             path=self._file.path, reason=f"it holds events other than operation {expected.value}"
         )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import (
     BaseName,
     DeltaName,
@@ -21,6 +22,8 @@ from airflow_hiveacid.format.names import (
     parse_file_name,
 )
 from airflow_hiveacid.format.table import READS_ORIGINALS, TransactionalKind
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.read.file_check import require_new_rows
 from airflow_hiveacid.storage.acid.read.files import committed_length, why_no_original
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors
@@ -202,5 +205,28 @@ def _footer_rows(
             if directory is None
             else committed_length(place.fs, place.root, directory, file)
         )
-        if length:
-            yield place.rows_of(place.fs, f"{place.root}/{file.path}", length)
+        if not length:
+            continue
+        path = f"{place.root}/{file.path}"
+        if directory is not None and place.kind is TransactionalKind.FULL_ACID:
+            yield _events(place, path, file, length, directory)
+        else:
+            yield place.rows_of(place.fs, path, length)
+
+
+def _events(
+    place: _Place, path: str, file: FileEntry, length: int, directory: AcidDirectory
+) -> int:
+    """How many events a file has; changes of Hive before 3 are a remark, as an error."""
+    is_delete = isinstance(directory.name, DeltaName) and directory.name.is_delete
+    acid = AcidFile(
+        fs=place.fs,
+        path=path,
+        key=file.path,
+        length=length,
+        kind=FileKind.DELETE if is_delete else FileKind.DATA,
+        bucket_id=BucketId(0),  # no matter
+    )
+    tail = acid.tail()
+    require_new_rows(acid, tail)
+    return tail.rows

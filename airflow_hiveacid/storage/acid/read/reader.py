@@ -27,11 +27,14 @@ from airflow_hiveacid.storage.acid.read.acid_file import (
     FileKind,
     has_acid_columns,
 )
-from airflow_hiveacid.storage.acid.read.file_check import FileCheck
+from airflow_hiveacid.storage.acid.read.file_check import (
+    FileCheck,
+    as_new_rows,
+    require_new_rows,
+)
 from airflow_hiveacid.storage.acid.read.synthetic import numbered
 from airflow_hiveacid.storage.acid.row_schema import (
     IDENTITY_SCHEMA,
-    ROOT_NAMES,
     ROW,
     root_schema,
 )
@@ -177,6 +180,8 @@ def _source(
         raise CorruptFileError(
             path=file.path, reason=f"it has {what}, against what its directory says"
         )
+    # Whatever stripes are asked for: an update of a row may lie in another one.
+    require_new_rows(file, tail)
     chosen = range(len(tail.stripes)) if stripes is None else sorted(stripes)
     return _Source(file=file, tail=tail, stripes=tuple(chosen), batch_rows=batch_rows)
 
@@ -247,7 +252,9 @@ class _Source:
         seconds = source.read_apart(split, ShowTimestamps.SECONDS)
         for root, batch in source.roots([f for f in fields if not f.is_split]):
             check.see(root)
-            yield root, _row(fields, root.num_rows, batch, (next(nanos), next(seconds)))
+            self._require_rows(batch)
+            row = _row(fields, root.num_rows, batch, (next(nanos), next(seconds)))
+            yield as_new_rows(self.file, root), row
 
     def roots(self, fields: Sequence[FieldPlan]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
         """The root columns of each batch, stored or made, and the batch they came with."""
@@ -289,13 +296,19 @@ class _Source:
                 yield pa.RecordBatch.from_struct_array(none)
 
     def _require_values(self, batch: pa.RecordBatch) -> None:
-        """Root columns have no NULL, but for `row`, which all delete events lack and no others."""
-        *root, row = (column.null_count for column in batch.columns[: len(ROOT_NAMES)])
-        is_delete = self.file.kind is FileKind.DELETE
-        if any(root) or (row and not is_delete):
-            raise CorruptFileError(
-                path=self.file.path, reason="an ACID column is NULL where it must not be"
-            )
+        """Root columns have no NULL, but for `row`."""
+        if any(column.null_count for column in batch.columns[: len(IDENTITY_SCHEMA)]):
+            raise self._lacks_a_value()
+
+    def _require_rows(self, batch: pa.RecordBatch) -> None:
+        """All delete events lack `row`, and no others."""
+        if self.file.kind is FileKind.DATA and batch.column(len(IDENTITY_SCHEMA)).null_count:
+            raise self._lacks_a_value()
+
+    def _lacks_a_value(self) -> CorruptFileError:
+        return CorruptFileError(
+            path=self.file.path, reason="an ACID column is NULL where it must not be"
+        )
 
 
 def _row(

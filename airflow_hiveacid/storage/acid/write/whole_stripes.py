@@ -25,6 +25,7 @@ from airflow_hiveacid.storage.acid.merge import visible_mask
 from airflow_hiveacid.storage.acid.read.acid_file import FileKind
 from airflow_hiveacid.storage.acid.read.live import visible_in
 from airflow_hiveacid.storage.acid.read.reader import read_events
+from airflow_hiveacid.storage.acid.row_schema import OPERATION_COLUMN_ID, Operation
 from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
 from airflow_hiveacid.storage.acid.write.tail import acid_types
 from airflow_hiveacid.storage.orc.footer import Calendar
@@ -177,6 +178,7 @@ def _is_as_we_write(tail: OrcTail, columns: Sequence[Column], options: WriterOpt
         and version >= _OLDEST_OF_WRITER.get(writer, version + 1)
         and tail.compression == options.kind
         and tail.row_index_stride == options.row_index_stride
+        and tail.integer_range(OPERATION_COLUMN_ID) == (Operation.INSERT, Operation.INSERT)
         and tail.calendar is Calendar.PROLEPTIC_GREGORIAN
         and len(tail.metadata.stripes) == len(tail.stripes)
         and all(len(stripe.columns) == len(tail.types) for stripe in tail.metadata.stripes)

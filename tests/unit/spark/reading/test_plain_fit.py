@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-FORMATS: Final = {"orc": FileFormat.ORC, "parquet": FileFormat.PARQUET, "text": FileFormat.TEXT}
+FORMATS: Final = {
+    "orc": FileFormat.ORC,
+    "parquet": FileFormat.PARQUET,
+    "avro": FileFormat.AVRO,
+    "text": FileFormat.TEXT,
+}
 
 
 def judged(

@@ -327,5 +327,5 @@ def test_what_parquet_would_cut_is_refused(tmp_path: Path) -> None:
 
 
 def test_other_formats_are_not_written(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedTableError, match="stored as text"):
-        rows_writer(FileFormat.TEXT, FS, str(tmp_path / "x"), NUMBERS.columns, WriterOptions())
+    with pytest.raises(UnsupportedTableError, match="stored as other"):
+        rows_writer(FileFormat.OTHER, FS, str(tmp_path / "x"), NUMBERS.columns, WriterOptions())

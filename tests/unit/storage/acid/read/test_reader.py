@@ -428,9 +428,8 @@ def test_seconds_and_nanoseconds_come_apart_under_every_compression(
         (FileKind.DATA, [insert(2, 0, 1), insert(1, 0, 1)], "order"),
         (FileKind.DATA, [insert(1, 1, 1), insert(1, 0, 1)], "order"),
         (FileKind.DATA, [insert(1, 0, 1, bucket=B1), insert(1, 0, 1)], "order"),
-        (FileKind.DATA, [tombstone(1, 0, 2)], "NULL"),
         (FileKind.DATA, [event(1, 0, None)], "NULL"),
-        (FileKind.DATA, [insert(1, 0, 1, operation=2)], "operation 0"),
+        (FileKind.DATA, [insert(1, 0, 1, operation=3)], "operation 0"),
         (FileKind.DELETE, [insert(1, 0, 1)], "operation 2"),
         (FileKind.DATA, [(0, None, B0, 0, 1, {"id": 1, "name": "x"})], "NULL"),
         (FileKind.DELETE, [(2, 1, B0, 0, None, None)], "NULL"),
@@ -455,12 +454,6 @@ def test_a_row_older_than_its_directory_is_corrupt(tmp_path: Path) -> None:
     assert len(rows(acid(path, least_write_id=WriteId(3)))) == 1
     with pytest.raises(CorruptFileError, match="older"):
         rows(acid(path, least_write_id=WriteId(4)))
-
-
-def test_update_events_of_old_hive_are_refused_with_advice(tmp_path: Path) -> None:
-    file = acid(write_acid(tmp_path / "b", [insert(1, 0, 1, operation=1)]))
-    with pytest.raises(UnsupportedFileError, match="compact"):
-        identities(file)
 
 
 @pytest.mark.parametrize("batch_rows", [2, 100])

@@ -1,0 +1,338 @@
+"""Rows of one Avro file in the types of a Hive table, as Hive's AvroSerDe reads them.
+
+Takes a file and columns; gives batches in file order. Columns are found by name; one that the file
+lacks is NULL. fastavro decodes, value by value, which is slow and right. Timestamps are instants,
+which are read where the writer says that it counted in UTC; what was before 1582-10-15, in the
+calendar that the writer names.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import struct
+import zlib
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.types import (
+    ArrayType,
+    CharType,
+    HiveType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    VarcharType,
+    parse_type,
+)
+from airflow_hiveacid.storage.plain.avro_schema import fastavro, why_not
+from airflow_hiveacid.storage.stores.filesystem import file_errors
+from airflow_hiveacid.storage.values.calendars import (
+    SWITCHOVER_DAY,
+    to_proleptic_days,
+    to_proleptic_seconds,
+)
+from airflow_hiveacid.storage.values.char_text import unpadded
+from airflow_hiveacid.storage.values.column_types import arrow_type
+from airflow_hiveacid.storage.values.converters import read_type
+from airflow_hiveacid.storage.values.promotion import fit_length
+from airflow_hiveacid.storage.values.timestamps import Instants, TimestampForm, counts_of, in_form
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from types import ModuleType
+
+    from pyarrow import fs as pafs
+
+    from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.storage.plain.avro_schema import Schema
+    from airflow_hiveacid.storage.plain.files import PlainFile
+
+WRITER_ZONE: Final = "writer.time.zone"
+IS_PROLEPTIC: Final = "writer.proleptic"
+OF_OLD_ZONES: Final = "writer.zone.conversion.legacy"
+"""What Hive says of a file in its metadata: the last two since Hive 4."""
+
+_UTC: Final = frozenset({"UTC", "GMT", "Z", "Etc/UTC"})
+_MILLIS: Final = 1000
+_NANOS_A_MILLI: Final = 1_000_000
+_OLDEST_SECOND: Final = SWITCHOVER_DAY * 86_400
+# Values are Python's own, of some hundred bytes each.
+_MOST_ROWS: Final = 4096
+_TIMES: Final = frozenset({"date", "timestamp-millis"})
+_BELOW: Final = frozenset({"fields", "items", "type", "values"})
+_CODECS: Final = frozenset({"null", "deflate", "bzip2"})
+_DAMAGES: Final = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    struct.error,
+    zlib.error,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target:
+    """What values become: `calendar` is that of old ones, None where nobody knows."""
+
+    path: str
+    form: TimestampForm
+    zone: str | None
+    is_proleptic: bool | None
+
+
+def avro_rows(
+    file: PlainFile, wanted: Sequence[Column], *, batch_rows: int, timestamps: TimestampForm
+) -> Iterator[pa.RecordBatch]:
+    """Read some columns of the rows of a file.
+
+    Args:
+        file: what to read.
+        wanted: the columns to give, in the order of the result.
+        batch_rows: the most rows of a batch.
+        timestamps: the form of timestamp columns.
+
+    Raises:
+        UnsupportedFileError: a column is stored in another type, or a value does not fit or has no
+            known meaning, or the file is compressed otherwise than by deflate or bzip2.
+        CorruptFileError: it is damaged.
+        ConfigurationError: fastavro is not installed.
+        StorageError, LocationPermissionError: it cannot be read.
+    """
+    types = {column.name: parse_type(column.type) for column in wanted}
+    library = fastavro()
+    with _opened(file.fs, file.path) as source, _damages(library, file.path):
+        reader = library.block_reader(_Bounded(source))
+        stored = _stored(file, reader, types)
+        target = _target(file.path, reader.metadata, timestamps)
+        shape = pa.struct([(name, _as_decoded(types[name])) for name in stored])
+        rows = min(batch_rows, _MOST_ROWS)
+        decoded = _records(library, reader)
+        while records := list(itertools.islice(decoded, rows)):
+            values = _decoded(file.path, records, shape)
+            found = dict(zip(stored, values.flatten(), strict=True))
+            columns = [
+                _converted(target, found[name], type_, name)
+                if name in found
+                else pa.nulls(len(records), read_type(type_, timestamps))
+                for name, type_ in types.items()
+            ]
+            if columns:
+                yield pa.RecordBatch.from_arrays(columns, names=list(types))
+            else:
+                none = pa.Array.from_buffers(pa.struct([]), len(records), [None])
+                yield pa.RecordBatch.from_struct_array(none)
+
+
+def avro_rows_in(fs: pafs.FileSystem, path: str, _length: int) -> int:
+    """How many rows are in an Avro file, by its blocks; no value is decoded."""
+    library = fastavro()
+    with _opened(fs, path) as source, _damages(library, path):
+        return sum(block.num_records for block in library.block_reader(_Bounded(source)))
+
+
+@contextmanager
+def _opened(fs: pafs.FileSystem, path: str) -> Iterator[pa.NativeFile]:
+    with file_errors("read", path), fs.open_input_file(path) as source:
+        yield source
+
+
+class _Bounded:
+    """A file as fastavro reads it, which believes any length that a damaged file names."""
+
+    def __init__(self, source: pa.NativeFile) -> None:
+        self._source, self._left = source, int(source.size())
+
+    def tell(self) -> int:
+        """Where it stands."""
+        return int(self._source.tell())
+
+    def read(self, size: int) -> bytes:
+        """So many bytes, or those that are left."""
+        if size < 0:
+            raise EOFError(f"{size} bytes")
+        content: bytes = self._source.read(min(size, self._left))
+        self._left -= len(content)
+        return content
+
+
+@contextmanager
+def _damages(library: ModuleType, path: str) -> Iterator[None]:
+    """What fastavro raises at bytes that are no Avro file."""
+    try:
+        yield
+    except pa.ArrowException:
+        raise
+    except (*_DAMAGES, library.schema.SchemaParseException) as error:
+        raise CorruptFileError(path=path, reason=f"no Avro file: {error!r}") from error
+
+
+def _records(library: ModuleType, reader: Any) -> Iterator[Any]:  # noqa: ANN401 - of a library
+    """The records of all blocks; times are numbers, for Python's reach no further back than year 1.
+
+    Raises:
+        ValueError: a block has more in it than its records.
+    """
+    schema = library.parse_schema(_without_times(json.loads(reader.metadata["avro.schema"])))
+    for block in reader:
+        for _ in range(block.num_records):
+            yield library.schemaless_reader(block.bytes_, schema)
+        if block.bytes_.read(1):
+            raise ValueError(f"a block goes on behind its {block.num_records} records")
+
+
+def _without_times(schema: Schema) -> Schema:
+    """The same schema with dates and timestamps as the numbers that they are stored as."""
+    if isinstance(schema, list):
+        return [_without_times(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    told = {key: _without_times(value) if key in _BELOW else value for key, value in schema.items()}
+    if told.get("logicalType") in _TIMES:
+        del told["logicalType"]
+    return told
+
+
+def _stored(file: PlainFile, reader: Any, types: Mapping[str, HiveType]) -> list[str]:  # noqa: ANN401
+    """The wanted columns that the file has, if each is stored as its type."""
+    if reader.codec not in _CODECS:
+        raise UnsupportedFileError(
+            path=file.path,
+            reason=f"Avro in {reader.codec} is not read here; deflate and bzip2 are",
+        )
+    schema: Schema = reader.writer_schema
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        raise UnsupportedFileError(path=file.path, reason="it holds no records")
+    fields = {field["name"]: field["type"] for field in schema["fields"]}
+    stored = [name for name in types if name in fields and file.knows(name)]
+    for name in stored:
+        if (why := why_not(fields[name], types[name])) is not None:
+            raise UnsupportedFileError(path=file.path, reason=f"column {name!r} {why}")
+    return stored
+
+
+def _target(path: str, metadata: Mapping[str, str], form: TimestampForm) -> _Target:
+    calendar = metadata.get(IS_PROLEPTIC)
+    return _Target(
+        path=path,
+        form=form,
+        zone=metadata.get(WRITER_ZONE),
+        is_proleptic=None if calendar is None else calendar.lower() == "true",
+    )
+
+
+def _as_decoded(wanted: HiveType) -> pa.DataType:
+    """The Arrow type that fastavro's values become first."""
+    match wanted:
+        case ArrayType(element=element):
+            return pa.list_(_as_decoded(element))
+        case MapType(value=value):
+            return pa.map_(pa.string(), _as_decoded(value))
+        case StructType(fields=fields):
+            return pa.struct([(name, _as_decoded(type_)) for name, type_ in fields])
+        case CharType() | VarcharType():
+            return pa.string()
+        case PrimitiveType(name="timestamp"):
+            return pa.timestamp("ms")
+        case _:
+            return arrow_type(wanted)
+
+
+def _decoded(path: str, records: list[Any], shape: pa.DataType) -> pa.StructArray:
+    try:
+        return pa.array(records, shape)
+    except pa.ArrowException as error:
+        raise UnsupportedFileError(
+            path=path, reason=f"a value does not fit its column: {error}"
+        ) from error
+
+
+def _converted(target: _Target, array: pa.Array, wanted: HiveType, name: str) -> pa.Array:
+    match wanted:
+        case ArrayType(element=element):
+            inner = _converted(target, array.values, element, name)
+            type_ = read_type(wanted, target.form)
+            return pa.ListArray.from_arrays(array.offsets, inner, type=type_, mask=_mask(array))
+        case MapType(value=value):
+            items = _converted(target, array.items, value, name)
+            type_ = read_type(wanted, target.form)
+            return pa.MapArray.from_arrays(
+                array.offsets, array.keys, items, type=type_, mask=_mask(array)
+            )
+        case StructType(fields=fields):
+            parts = [
+                _converted(target, array.field(at), type_, name)
+                for at, (_, type_) in enumerate(fields)
+            ]
+            return pa.StructArray.from_arrays(
+                parts, fields=list(read_type(wanted, target.form)), mask=_mask(array)
+            )
+        case _:
+            return _leaf(target, array, wanted, name)
+
+
+def _leaf(target: _Target, array: pa.Array, wanted: HiveType, name: str) -> pa.Array:
+    match wanted:
+        case CharType() | VarcharType():
+            texts = unpadded(array) if isinstance(wanted, CharType) else array
+            return fit_length(texts, wanted)
+        case PrimitiveType(name="timestamp"):
+            return _timestamps(target, array, name)
+        case PrimitiveType(name="date"):
+            return _days(target, array, name)
+        case _:
+            return array
+
+
+def _mask(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
+
+
+def _days(target: _Target, array: pa.Array, name: str) -> pa.Array:
+    days = array.cast(pa.int32()).fill_null(0).to_numpy()
+    if days.min(initial=0) >= SWITCHOVER_DAY or target.is_proleptic:
+        return array
+    if target.is_proleptic is None:
+        raise _too_old(target, name)
+    mask = array.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(to_proleptic_days(days).astype("int32"), mask=mask).cast(pa.date32())
+
+
+def _timestamps(target: _Target, array: pa.Array, name: str) -> pa.Array:
+    if target.zone not in _UTC and array.null_count < len(array):
+        raise UnsupportedFileError(
+            path=target.path,
+            reason=f"column {name!r} has times, and the file says that its writer's zone was"
+            f" {target.zone or 'none'}; only those of UTC are read here. Hive can copy it",
+        )
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    seconds, part = np.divmod(counts_of(array), _MILLIS)
+    if seconds.min(initial=0) < _OLDEST_SECOND and not target.is_proleptic:
+        if target.is_proleptic is None:
+            raise _too_old(target, name)
+        seconds = to_proleptic_seconds(seconds)
+    return in_form(
+        Instants(seconds, part * _NANOS_A_MILLI, valid),
+        target.form,
+        None,
+        path=target.path,
+        column=name,
+    )
+
+
+def _too_old(target: _Target, name: str) -> UnsupportedFileError:
+    return UnsupportedFileError(
+        path=target.path,
+        reason=f"column {name!r} has values before 1582-10-15, and the file does not say in which"
+        " calendar: Hive 3.1 and Hive 4 read different ones",
+    )

@@ -1,0 +1,242 @@
+"""How columns of a Hive table stand in the schema of an Avro file, as Hive's AvroSerDe has it.
+
+Takes Hive types; gives Avro's schemas as plain values, and says what of a file's schema is not that
+of a column. Nothing is promoted but int to bigint: what Avro would make of other types, Hive's
+versions were not asked.
+
+Example:
+    >>> from airflow_hiveacid.format.types import parse_type
+    >>> why_not(["null", "int"], parse_type("bigint")), why_not("string", parse_type("int"))
+    (None, 'is stored as string, not as int')
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_hiveacid.format.errors import ConfigurationError, UnsupportedTableError
+from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.format.types import (
+    ArrayType,
+    CharType,
+    DecimalType,
+    HiveType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    VarcharType,
+    parse_type,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from types import ModuleType
+
+    from airflow_hiveacid.format.table import Column, PartitionInfo, Storage, TableInfo
+
+Schema = Any  # as JSON has it: a text, a list (a union) or a mapping
+
+_PRIMITIVES: Final[Mapping[str, Schema]] = {
+    "boolean": "boolean",
+    "tinyint": "int",
+    "smallint": "int",
+    "int": "int",
+    "bigint": "long",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "binary": "bytes",
+    "date": {"type": "int", "logicalType": "date"},
+    "timestamp": {"type": "long", "logicalType": "timestamp-millis"},
+}
+_FACTS: Final = ("type", "logicalType", "precision", "scale")
+# Where a table says of its columns what the metastore does not know.
+_ELSEWHERE: Final = ("avro.schema.literal", "avro.schema.url")
+
+
+def fastavro() -> ModuleType:
+    """The library that reads and writes Avro.
+
+    Raises:
+        ConfigurationError: it is not installed.
+    """
+    try:
+        return importlib.import_module("fastavro")
+    except ImportError as error:
+        raise ConfigurationError(
+            "tables of Avro need the Python package fastavro, on drivers, executors and where scan"
+            " runs: pip install fastavro"
+        ) from error
+
+
+def check_avro(
+    table: object, storage: Storage, parameters: Mapping[str, str], columns: Sequence[Column]
+) -> None:
+    """Refuse what is neither read nor written of Avro; of other formats nothing is looked at.
+
+    Args:
+        table: for messages.
+        storage: of a table or partition.
+        parameters: the table's.
+        columns: its data columns.
+
+    Raises:
+        UnsupportedTableError: its columns stand elsewhere, or one has a type that Avro has not.
+        ConfigurationError: the library is missing.
+    """
+    if storage.format is not FileFormat.AVRO:
+        return
+    said = {**dict(storage.parameters), **parameters}
+    for name in _ELSEWHERE:
+        if said.get(name):
+            raise UnsupportedTableError(
+                table=table,
+                detail=f"has its columns by {name}, which is not read here. Copy it with Hive into"
+                " a table that is made of columns",
+            )
+    for column in columns:
+        if (why := _why_unknown(parse_type(column.type))) is not None:
+            raise UnsupportedTableError(table=table, detail=f"has in column {column.name} {why}")
+    fastavro()
+
+
+def check_avro_alike(table: TableInfo, partitions: Iterable[PartitionInfo]) -> None:
+    """Refuse to write a partition whose columns have other types: Hive reads its files by those.
+
+    Raises:
+        UnsupportedTableError: one has.
+    """
+    if table.storage.format is not FileFormat.AVRO:
+        return
+    types = {column.name: column.type for column in table.columns}
+    for one in partitions:
+        for column in one.columns or ():
+            if types.get(column.name, column.type) != column.type:
+                raise UnsupportedTableError(
+                    table=table.ref,
+                    detail=f"is Avro, and its partition {one.name} has a {column.type} as column"
+                    f" {column.name}, not a {types[column.name]}; give it the table's with ALTER"
+                    " TABLE ... PARTITION (...) REPLACE COLUMNS",
+                )
+
+
+def schema_of(name: str, columns: Sequence[Column]) -> Schema:
+    """The schema of a file of these columns; `name` is the record's, without a dot."""
+    counter = itertools.count()
+    fields = [_field(c.name, parse_type(c.type), counter) for c in columns]
+    return {"type": "record", "name": name, "fields": fields}
+
+
+def why_not(schema: Schema, wanted: HiveType) -> str | None:
+    """What a column is stored as, if that is not its type; None if it is."""
+    found = _value_of(schema)
+    match wanted:
+        case ArrayType(element=element):
+            is_kind = _is_kind(found, "array")
+            return why_not(found["items"], element) if is_kind else _other(found, wanted)
+        case MapType(value=value):
+            is_kind = _is_kind(found, "map")
+            return why_not(found["values"], value) if is_kind else _other(found, wanted)
+        case StructType(fields=fields):
+            if not _is_kind(found, "record"):
+                return _other(found, wanted)
+            stored = {field["name"]: field["type"] for field in found["fields"]}
+            each = (why_not(stored[name], type_) for name, type_ in fields if name in stored)
+            return next((why for why in each if why is not None), None)
+        case CharType() | VarcharType():
+            is_text = _facts(found)[0] == "string"
+            return None if is_text else _other(found, wanted)
+        case _:
+            allowed = [_facts(_leaf(wanted))]
+            if wanted == PrimitiveType("bigint"):
+                allowed.append(_facts("int"))
+            return None if _facts(found) in allowed else _other(found, wanted)
+
+
+def _why_unknown(wanted: HiveType) -> str | None:
+    """What Avro cannot hold of a type; None if it can hold all of it."""
+    match wanted:
+        case ArrayType(element=element):
+            return _why_unknown(element)
+        case MapType(key=key, value=value):
+            is_text = key == PrimitiveType("string")
+            return _why_unknown(value) if is_text else f"a map whose keys are {key}, not string"
+        case StructType(fields=fields):
+            return next((why for _, t in fields if (why := _why_unknown(t)) is not None), None)
+        case CharType() | VarcharType() | DecimalType():
+            return None
+        case PrimitiveType(name=name) if name in _PRIMITIVES:
+            return None
+        case _:
+            return f"a {wanted}, which is not read from Avro"
+
+
+def _field(name: str, wanted: HiveType, counter: Iterator[int]) -> Schema:
+    return {"name": name, "type": _nullable(wanted, counter), "default": None}
+
+
+def _nullable(wanted: HiveType, counter: Iterator[int]) -> Schema:
+    return ["null", _schema(wanted, counter)]
+
+
+def _schema(wanted: HiveType, counter: Iterator[int]) -> Schema:
+    match wanted:
+        case ArrayType(element=element):
+            return {"type": "array", "items": _nullable(element, counter)}
+        case MapType(value=value):
+            return {"type": "map", "values": _nullable(value, counter)}
+        case StructType(fields=fields):
+            below = [_field(name, type_, counter) for name, type_ in fields]
+            # Records need names, and Hive numbers them alike.
+            return {
+                "type": "record",
+                "name": f"record_{next(counter)}",
+                "namespace": "",
+                "fields": below,
+            }
+        case CharType(length=length):
+            return {"type": "string", "logicalType": "char", "maxLength": length}
+        case VarcharType(length=length):
+            return {"type": "string", "logicalType": "varchar", "maxLength": length}
+        case _:
+            return _leaf(wanted)
+
+
+def _leaf(wanted: HiveType) -> Schema:
+    if isinstance(wanted, DecimalType):
+        kind = {"type": "bytes", "logicalType": "decimal"}
+        return {**kind, "precision": wanted.precision, "scale": wanted.scale}
+    return _PRIMITIVES.get(str(wanted))
+
+
+def _value_of(schema: Schema) -> Schema:
+    """What a value is where it is not NULL; the schema itself if that is not one thing."""
+    if isinstance(schema, list):
+        others = [one for one in schema if one != "null"]
+        return others[0] if len(others) == 1 else schema
+    return schema
+
+
+def _is_kind(schema: Schema, kind: str) -> bool:
+    return isinstance(schema, dict) and schema.get("type") == kind
+
+
+def _facts(schema: Schema) -> tuple[object, ...]:
+    """What tells primitive types apart."""
+    if isinstance(schema, dict):
+        scale = schema.get("scale", 0 if schema.get("logicalType") == "decimal" else None)
+        return (*(schema.get(name) for name in _FACTS[:-1]), scale)
+    return (schema if isinstance(schema, str) else None, None, None, None)
+
+
+def _other(found: Schema, wanted: HiveType) -> str:
+    return f"is stored as {_told(found)}, not as {_told(_leaf(wanted) or str(wanted))}"
+
+
+def _told(schema: Schema) -> str:
+    if isinstance(schema, dict):
+        parts = (schema.get("logicalType"), schema.get("type"), schema.get("precision"))
+        return " ".join(str(part) for part in parts if part is not None)
+    return str(schema)

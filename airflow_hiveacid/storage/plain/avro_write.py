@@ -1,0 +1,148 @@
+"""Writes Avro as Hive's AvroSerDe does: nullable fields, timestamps as instants in milliseconds.
+
+Takes batches of rows; gives one file. What Avro cannot hold is refused: parts of a millisecond,
+which Hive cuts off, texts that are no UTF-8, and what was before 1582-10-15, of which Hive 3.1 and
+Hive 4 read different days.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_hiveacid.format.errors import TypeMismatchError
+from airflow_hiveacid.format.table import FileFormat, Storage
+from airflow_hiveacid.storage.acid.row_schema import check_row_type
+from airflow_hiveacid.storage.acid.write.orc_file import AbortsUnlessClosed
+from airflow_hiveacid.storage.plain.avro_rows import IS_PROLEPTIC, OF_OLD_ZONES, WRITER_ZONE
+from airflow_hiveacid.storage.plain.avro_schema import check_avro, fastavro, schema_of
+from airflow_hiveacid.storage.plain.written import WrittenRows
+from airflow_hiveacid.storage.stores.filesystem import delete_file, make_directory, storage_errors
+from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
+from airflow_hiveacid.storage.values.column_types import types_from
+from airflow_hiveacid.storage.values.limits import fit_texts
+from airflow_hiveacid.storage.values.timestamp_forms import with_microseconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyarrow import fs as pafs
+
+    from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.storage.values.column_types import TypeNode
+
+_OLDEST: Final = {pa.timestamp("us"): SWITCHOVER_DAY * 86_400_000_000, pa.date32(): SWITCHOVER_DAY}
+# As of Hive 4.0.1, whose days since 1582-10-15 are everybody's.
+_SAID: Final = {WRITER_ZONE: "UTC", IS_PROLEPTIC: "false", OF_OLD_ZONES: "false"}
+# Readers go by the names of columns alone.
+_RECORD: Final = "rows"
+_BATCH_ROWS: Final = 4096
+
+
+class AvroWriter(AbortsUnlessClosed):
+    """Writes one file of Avro; see `write.RowsWriter`. Mutable, for one thread."""
+
+    def __init__(
+        self, fs: pafs.FileSystem, path: str, columns: Sequence[Column], table: object
+    ) -> None:
+        self._fs, self._path, self._columns, self._table = fs, path, tuple(columns), table
+        check_avro(table, Storage(format=FileFormat.AVRO), {}, columns)
+        self._nodes = types_from(columns, 1)
+        self._rows = 0
+        library = fastavro()
+        with storage_errors("write", path):
+            make_directory(fs, posixpath.dirname(path))
+            self._stream = fs.open_output_stream(path, compression=None)
+            self._writer = library.write.Writer(
+                self._stream,
+                library.parse_schema(schema_of(_RECORD, columns)),
+                codec="deflate",
+                metadata=_SAID,
+            )
+        self._is_open = True
+
+    def write(self, rows: pa.StructArray) -> None:
+        """See `RowsWriter`."""
+        if not len(rows):
+            return
+        check_row_type(self._table, self._columns, rows.type)
+        for start in range(0, len(rows), _BATCH_ROWS):
+            self._write(rows.slice(start, _BATCH_ROWS))
+        self._rows += len(rows)
+
+    def close(self) -> WrittenRows:
+        """See `RowsWriter`."""
+        with storage_errors("write", self._path):
+            self._writer.flush()
+            size = self._stream.tell()
+            self._stream.close()
+        self._is_open = False
+        return WrittenRows(rows=self._rows, size_bytes=size)
+
+    def abort(self) -> None:
+        """See `RowsWriter`."""
+        self._is_open = False
+        with contextlib.suppress(Exception):
+            self._stream.close()
+        with contextlib.suppress(Exception):
+            delete_file(self._fs, self._path)
+
+    def _write(self, rows: pa.StructArray) -> None:
+        fitted = fit_texts(with_microseconds(rows), self._nodes, table=self._table)
+        for node, values in zip(self._nodes, fitted.flatten(), strict=True):
+            self._refuse_old(node, values)
+        try:
+            whole = fitted.cast(_mapped(fitted.type, {pa.timestamp("us"): pa.timestamp("ms")}))
+            numbers = {pa.timestamp("ms"): pa.int64(), pa.date32(): pa.int32()}
+            records = whole.cast(_mapped(whole.type, numbers)).to_pylist(maps_as_pydicts="strict")
+        except (ValueError, KeyError) as error:
+            raise TypeMismatchError(
+                table=self._table,
+                column="(one of them)",
+                column_type="in Avro, which holds whole milliseconds and UTF-8",
+                value_type=f"a value that it cannot hold: {error}",
+            ) from error
+        with storage_errors("write", self._path):
+            # The library takes rows one by one.
+            for record in records:
+                self._writer.write(record)
+
+    def _refuse_old(self, node: TypeNode, values: pa.Array) -> None:
+        for array in _times_in(values):
+            least = pc.min(array.cast(pa.int32() if array.type == pa.date32() else pa.int64()))
+            if least.is_valid and least.as_py() < _OLDEST[array.type]:
+                raise TypeMismatchError(
+                    table=self._table,
+                    column=node.name,
+                    column_type=str(node.type),
+                    value_type="a day or time before 1582-10-15, of which Hive 3.1 and Hive 4 read"
+                    " different ones in Avro",
+                )
+
+
+def _times_in(values: pa.Array) -> Iterator[pa.Array]:
+    """The dates and timestamps in an array, at any depth."""
+    if values.type in _OLDEST:
+        yield values
+    elif pa.types.is_struct(values.type):
+        for child in values.flatten():
+            yield from _times_in(child)
+    elif pa.types.is_map(values.type):
+        yield from _times_in(values.items)
+    elif pa.types.is_list(values.type):
+        yield from _times_in(values.values)
+
+
+def _mapped(type_: pa.DataType, changes: Mapping[pa.DataType, pa.DataType]) -> pa.DataType:
+    """The same type with others for some, at any depth."""
+    if pa.types.is_struct(type_):
+        return pa.struct([pa.field(f.name, _mapped(f.type, changes)) for f in type_])
+    if pa.types.is_map(type_):
+        return pa.map_(type_.key_type, _mapped(type_.item_type, changes))
+    if pa.types.is_list(type_):
+        return pa.list_(_mapped(type_.value_type, changes))
+    return changes.get(type_, type_)

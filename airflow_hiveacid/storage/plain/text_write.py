@@ -1,0 +1,162 @@
+"""Writes text as LazySimpleSerDe of Hive does: a line a row, and nothing but its fields in it.
+
+Takes batches of rows; gives one file. Such a file says nothing of itself, so a value is refused
+that a reader would take for another one, or for two: what has a delimiter or an end of a line in
+it, or is spelt like NULL. Hive writes those, and reads other rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedTableError
+from airflow_hiveacid.format.types import CharType, DecimalType, PrimitiveType
+from airflow_hiveacid.storage.acid.row_schema import check_row_type
+from airflow_hiveacid.storage.acid.write.orc_file import AbortsUnlessClosed
+from airflow_hiveacid.storage.plain.text_form import is_in_text, spelling
+from airflow_hiveacid.storage.plain.text_rows import LONGEST_LINE_BYTES
+from airflow_hiveacid.storage.plain.written import WrittenRows
+from airflow_hiveacid.storage.stores.filesystem import delete_file, make_directory, storage_errors
+from airflow_hiveacid.storage.values.char_text import padded
+from airflow_hiveacid.storage.values.column_types import types_from
+from airflow_hiveacid.storage.values.hive_text import date_texts, double_texts, timestamp_texts
+from airflow_hiveacid.storage.values.limits import fit_texts
+from airflow_hiveacid.storage.values.timestamp_forms import with_pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyarrow import fs as pafs
+
+    from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.format.types import HiveType
+    from airflow_hiveacid.storage.plain.text_form import TextForm
+    from airflow_hiveacid.storage.values.column_types import TypeNode
+
+_LINE_ENDS: Final = ("\n", "\r")
+# At the start of a file, readers take it for a mark of the encoding.
+_MARK: Final = "\ufeff"
+_BATCH_ROWS: Final = 16 * 1024
+
+
+class TextWriter(AbortsUnlessClosed):
+    """Writes one file of text; see `write.RowsWriter`. Mutable, for one thread."""
+
+    def __init__(
+        self,
+        fs: pafs.FileSystem,
+        path: str,
+        columns: Sequence[Column],
+        form: TextForm,
+        table: object,
+    ) -> None:
+        self._fs, self._path, self._columns = fs, path, tuple(columns)
+        self._form, self._table = form, table
+        self._nodes = types_from(columns, 1)
+        for node in self._nodes:
+            if not is_in_text(node.type):
+                raise UnsupportedTableError(
+                    table=table, detail=f"column {node.name!r} is a {node.type} in text"
+                )
+        self._rows = 0
+        with storage_errors("write", path):
+            make_directory(fs, posixpath.dirname(path))
+            self._stream = fs.open_output_stream(path, compression=None)
+        self._is_open = True
+
+    def write(self, rows: pa.StructArray) -> None:
+        """See `RowsWriter`."""
+        if not len(rows):
+            return
+        check_row_type(self._table, self._columns, rows.type)
+        for start in range(0, len(rows), _BATCH_ROWS):
+            self._write(rows.slice(start, _BATCH_ROWS))
+        self._rows += len(rows)
+
+    def close(self) -> WrittenRows:
+        """See `RowsWriter`."""
+        with storage_errors("write", self._path):
+            size = self._stream.tell()
+            self._stream.close()
+        self._is_open = False
+        return WrittenRows(rows=self._rows, size_bytes=size)
+
+    def abort(self) -> None:
+        """See `RowsWriter`."""
+        self._is_open = False
+        with contextlib.suppress(Exception):
+            self._stream.close()
+        with contextlib.suppress(Exception):
+            delete_file(self._fs, self._path)
+
+    def _write(self, rows: pa.StructArray) -> None:
+        fitted = fit_texts(rows, self._nodes, table=self._table)
+        values = zip(self._nodes, fitted.flatten(), strict=True)
+        fields = [self._field(node, array) for node, array in values]
+        if pc.any(pc.starts_with(fields[0], _MARK)).as_py():
+            raise self._refused(
+                self._nodes[0], "a text that begins with U+FEFF, in the first field"
+            )
+        lines = pc.binary_join_element_wise(*fields, self._form.delimiter)
+        if (pc.max(pc.binary_length(lines)).as_py() or 0) >= LONGEST_LINE_BYTES:
+            raise self._refused(self._nodes[0], f"a line of more than {LONGEST_LINE_BYTES} bytes")
+        with storage_errors("write", self._path):
+            self._stream.write(_bytes_of(pc.binary_join_element_wise(lines, "\n", "")))
+
+    def _field(self, node: TypeNode, values: pa.Array) -> pa.Array:
+        """The texts of one column, without NULL."""
+        try:
+            texts = _texts(node.type, values)
+            texts.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise self._refused(node, f"not one that text can hold: {error}") from error
+        spelt = spelling(node.type)
+        if spelt and pc.all(pc.match_substring_regex(texts, spelt)).as_py() is False:
+            raise self._refused(node, "a value that Hive does not read from text")
+        for part in (self._form.delimiter, *_LINE_ENDS):
+            if pc.any(pc.match_substring(texts, part)).as_py():
+                raise self._refused(
+                    node, f"a text with {part!r} in it, which ends a field or a row of this table"
+                )
+        if pc.any(pc.equal(texts, self._form.null_text)).as_py():
+            raise self._refused(node, f"the text {self._form.null_text!r}, which stands for NULL")
+        return texts.fill_null(self._form.null_text)
+
+    def _refused(self, node: TypeNode, what: str) -> TypeMismatchError:
+        return TypeMismatchError(
+            table=self._table,
+            column=node.name,
+            column_type=f"{node.type}, in text",
+            value_type=what,
+        )
+
+
+def _texts(hive_type: HiveType, values: pa.Array) -> pa.Array:
+    """Values as Hive writes them."""
+    match hive_type:
+        case CharType(length=length):
+            return padded(values, length)
+        case PrimitiveType(name="float" | "double"):
+            return pa.array(double_texts(values), pa.string())
+        case PrimitiveType(name="date"):
+            return pa.array(date_texts(values), pa.string())
+        case PrimitiveType(name="timestamp"):
+            return pa.array(timestamp_texts(with_pairs(values)), pa.string())
+        case DecimalType():
+            plain = [None if value is None else f"{value:f}" for value in values.to_pylist()]
+            return pa.array(plain, pa.string())
+        case _:
+            return values.cast(pa.string())
+
+
+def _bytes_of(lines: pa.Array) -> pa.Buffer:
+    """The bytes of texts, one behind the other."""
+    _, offsets, data = lines.buffers()
+    ends = np.frombuffer(offsets, np.int32, len(lines) + 1)
+    return data.slice(ends[0], ends[-1] - ends[0])

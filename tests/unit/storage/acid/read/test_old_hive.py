@@ -1,0 +1,146 @@
+"""Changes that Hive before 3 wrote into deltas, beside new rows, never pass for rows."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from pyarrow.fs import LocalFileSystem
+
+from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.spark.reading.key_ranges import KeyRange
+from airflow_hiveacid.spark.reading.orc_fit import Asked, judged
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.read.inspect import inspect
+from airflow_hiveacid.storage.acid.read.reader import read_events
+from airflow_hiveacid.storage.acid.read.scan import scan
+from airflow_hiveacid.storage.orc.tail import parse_tail, serialize_tail
+from unit.storage.compacting import compact
+from unit.storage.orc_tables import (
+    COLUMNS,
+    Event,
+    ids,
+    insert,
+    tombstone,
+    write_acid,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
+
+UPDATE: Final = insert(1, 1, 20, current=2, operation=1)
+CHANGES: Final = {
+    "an update": [UPDATE, insert(2, 0, 5)],
+    "a delete": [tombstone(1, 2, 2), insert(2, 0, 5)],
+    "a delete alone": [tombstone(1, 2, 2)],
+    "both": [UPDATE, tombstone(1, 2, 2), insert(2, 0, 5)],
+}
+# Told by the footer, or by the rows alone.
+CASES: Final = [*((name, True) for name in CHANGES), ("a delete", False), ("both", False)]
+REMEDY: Final = r"as Hive before 3 wrote them.*COMPACT 'major'"
+
+
+def table(root: Path, events: list[Event], *, is_told: bool = True) -> ValidWriteIdList:
+    write_acid(root / "delta_0000001_0000001" / "bucket_00000", [insert(1, i, i) for i in range(4)])
+    path = write_acid(root / "delta_0000002_0000002" / "bucket_00000", events)
+    if not is_told:
+        content = path.read_bytes()
+        tail = parse_tail(path.name, content, len(content))
+        del tail.footer.statistics[:]
+        (stripe,) = tail.stripes
+        path.write_bytes(content[: stripe.offset + stripe.length] + serialize_tail(tail))
+    return ids(2)
+
+
+def changed(root: Path) -> AcidFile:
+    path = root / "delta_0000002_0000002" / "bucket_00000"
+    return AcidFile(
+        fs=LocalFileSystem(),
+        path=str(path),
+        key=f"{path.parent.name}/{path.name}",
+        length=path.stat().st_size,
+        kind=FileKind.DATA,
+        bucket_id=BucketId(0),
+    )
+
+
+@pytest.mark.promise("D6")
+@pytest.mark.parametrize(("changes", "is_told"), CASES)
+def test_changes_within_a_delta_are_refused_with_the_remedy(
+    tmp_path: Path, changes: str, *, is_told: bool
+) -> None:
+    write_ids = table(tmp_path, CHANGES[changes], is_told=is_told)
+    with pytest.raises(UnsupportedFileError, match=REMEDY):
+        list(scan(str(tmp_path), COLUMNS, write_ids))
+    for major in (False, True):
+        with pytest.raises(UnsupportedFileError, match=REMEDY):
+            compact(tmp_path, COLUMNS, write_ids, major=major)
+
+
+@pytest.mark.promise("D6")
+@pytest.mark.parametrize(("changes", "is_told"), CASES)
+def test_they_are_refused_while_a_frame_is_made_whatever_is_asked_of_it(
+    tmp_path: Path, changes: str, *, is_told: bool
+) -> None:
+    table(tmp_path, CHANGES[changes], is_told=is_told)
+    # No new row lies in this range, but the old version of one that was updated does.
+    asked = Asked(
+        table_columns=COLUMNS,
+        columns=COLUMNS[:1],
+        ranges={"id": KeyRange(low=1, high=1)},
+        in_utc=True,
+    )
+    with pytest.raises(UnsupportedFileError, match=REMEDY):
+        judged(asked, [(changed(tmp_path), {})])
+
+
+@pytest.mark.parametrize("changes", CHANGES)
+def test_inspect_says_which_delta_it_is(tmp_path: Path, changes: str) -> None:
+    first, second = inspect(str(tmp_path), table(tmp_path, CHANGES[changes]))
+    assert (first.rows, first.why) == (4, "live")
+    assert second.rows is None
+    assert re.search(REMEDY, second.why)
+
+
+@pytest.mark.promise("D6")
+def test_a_part_of_a_file_is_refused_for_what_lies_in_another(tmp_path: Path) -> None:
+    table(tmp_path, [insert(1, 0, 1, operation=1, current=2), insert(2, 0, 5)])
+    with pytest.raises(UnsupportedFileError, match=REMEDY):
+        list(read_events(changed(tmp_path), COLUMNS, stripes=[]))
+
+
+@pytest.mark.promise("D6")
+@pytest.mark.parametrize("parts", [1, 2])
+def test_in_a_base_an_update_is_the_row_that_it_made(tmp_path: Path, parts: int) -> None:
+    """Hive's compaction keeps the last event of a row as it is."""
+    events = [insert(1, 0, 0), UPDATE, insert(2, 0, 5)]
+    path = tmp_path / "base_0000002" / "bucket_00000"
+    write_acid(path, *([events] if parts == 1 else [events[:2], events[2:]]))
+    write_acid(tmp_path / "delete_delta_0000003_0000003" / "bucket_00000", [tombstone(1, 0, 3)])
+    batches = scan(str(tmp_path), COLUMNS, ids(3), with_identity=True)
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    assert [(row["row__id"]["writeid"], row["row__id"]["rowid"], row["id"]) for row in rows] == [
+        *((1, 1, 20), (2, 0, 5))
+    ]
+    assert compact(tmp_path, COLUMNS, ids(3), major=True) == ("base_0000003",)
+    (event, other) = [
+        row
+        for batch in read_events(
+            AcidFile(
+                fs=LocalFileSystem(),
+                path=f"{tmp_path}/base_0000003/bucket_00000",
+                key="delta_1_1/bucket_00000",  # where nothing of old Hive is borne
+                length=(tmp_path / "base_0000003" / "bucket_00000").stat().st_size,
+                kind=FileKind.DATA,
+                bucket_id=BucketId(0),
+            ),
+            COLUMNS,
+        )
+        for row in batch.to_pylist()
+    ]
+    assert (event["operation"], event["currentTransaction"], event["row"]["id"]) == (0, 1, 20)
+    assert other["row"]["id"] == 5

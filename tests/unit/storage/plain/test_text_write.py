@@ -1,0 +1,226 @@
+"""What is written as text is read as the same values, by the rules of Hive, or is refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pytest
+from pyarrow.fs import LocalFileSystem
+
+from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedTableError
+from airflow_hiveacid.format.table import (
+    Column,
+    FileFormat,
+    PartitionInfo,
+    PartitionName,
+    Storage,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.plain import text_write
+from airflow_hiveacid.storage.plain.files import PlainFile
+from airflow_hiveacid.storage.plain.rows import read_rows
+from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm, check_text_writable
+from airflow_hiveacid.storage.plain.write import rows_writer
+from airflow_hiveacid.storage.values.column_types import row_type
+from airflow_hiveacid.storage.values.timestamps import TimestampForm
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FS: Final = LocalFileSystem()
+TYPES: Final = {
+    "bo": "boolean",
+    "ti": "tinyint",
+    "bi": "bigint",
+    "fl": "float",
+    "do": "double",
+    "de": "decimal(38,18)",
+    "dm": "decimal(7,2)",
+    "st": "string",
+    "vc": "varchar(10)",
+    "ch": "char(4)",
+    "da": "date",
+    "ts": "timestamp",
+}
+
+
+def columns_of(types: dict[str, str]) -> list[Column]:
+    return [Column(name=name, type=type_) for name, type_ in types.items()]
+
+
+def write(
+    folder: Path, types: dict[str, str], rows: Sequence[Any], form: TextForm = DEFAULT_TEXT
+) -> PlainFile:
+    columns, path = columns_of(types), str(folder / "base_0000001" / "000000_0")
+    named = [dict(zip(types, row, strict=True)) for row in rows]
+    micros = {"timestamp": pa.timestamp("us")}
+    wanted = pa.struct([(f.name, micros.get(types[f.name], f.type)) for f in row_type(columns)])
+    with rows_writer(FileFormat.TEXT, FS, path, columns, WriterOptions(), "d.t", text=form) as out:
+        out.write(pa.array(named, wanted))
+        done = out.close()
+    length = Path(path).stat().st_size
+    assert (done.rows, done.size_bytes) == (len(rows), length)
+    return PlainFile(fs=FS, path=path, key="k", length=length, format=FileFormat.TEXT, text=form)
+
+
+def read(file: PlainFile, types: dict[str, str]) -> list[tuple[Any, ...]]:
+    batches = read_rows(file, columns_of(types), timestamps=TimestampForm.MICROSECONDS)
+    return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+
+
+def test_lines_are_those_that_hive_writes(tmp_path: Path) -> None:
+    row = (
+        *(True, -128, 1 << 62, 1.5, -2.25, Decimal("0.000000000000000001"), Decimal("-12345.60")),
+        *("Grüße, 世界", "vary", "pad", dt.date(1500, 2, 28)),
+        dt.datetime(1969, 7, 20, 20, 17, 40, 500_000),  # noqa: DTZ001 - a wall clock's
+    )
+    far = (
+        *(False, 0, 0, float("inf"), 1e-5, Decimal(0), Decimal("0.10"), "", "", ""),
+        *(dt.date(9999, 12, 31), dt.datetime(1, 1, 1)),  # noqa: DTZ001
+    )
+    nothing = (None,) * len(TYPES)
+    file = write(tmp_path, TYPES, [row, far, nothing])
+    lines = Path(file.path).read_bytes().decode().splitlines()
+    assert lines[0].split("\x01") == [
+        *("true", "-128", str(1 << 62), "1.5", "-2.25", "0.000000000000000001", "-12345.60"),
+        *("Grüße, 世界", "vary", "pad ", "1500-02-28", "1969-07-20 20:17:40.5"),
+    ]
+    assert lines[1].split("\x01") == [
+        *("false", "0", "0", "Infinity", "1.0E-5", "0.000000000000000000", "0.10", "", ""),
+        *("    ", "9999-12-31", "0001-01-01 00:00:00"),
+    ]
+    assert lines[2].split("\x01") == ["\\N"] * len(TYPES)
+    padded = [(*one[:9], one[9].ljust(4), *one[10:]) for one in (row, far)]
+    assert read(file, TYPES) == [*padded, nothing]
+
+
+@pytest.mark.parametrize(
+    ("types", "rows"),
+    [
+        ({"s": "string"}, [("",), ("a",), ("",), (None,), (" b ",)]),
+        ({"s": "string"}, [("",)]),
+        ({"s": "string", "t": "string"}, [("", ""), (None, ""), ("", None), ("a\x00b", "\t")]),
+        ({"i": "int", "s": "string"}, [(i, f'"{i}"') for i in range(40_000)]),
+    ],
+)
+def test_empty_texts_quotes_and_blanks_come_back(
+    tmp_path: Path, types: dict[str, str], rows: list[Any]
+) -> None:
+    assert read(write(tmp_path, types, rows), types) == rows
+
+
+def test_delimiter_and_null_are_those_of_the_table(tmp_path: Path) -> None:
+    form = TextForm(delimiter=",", null_text="nil")
+    types = {"a": "int", "b": "string"}
+    file = write(tmp_path, types, [(1, "\\N"), (None, "x\x01y"), (2, None)], form)
+    assert Path(file.path).read_bytes() == b"1,\\N\nnil,x\x01y\n2,nil\n"
+    assert read(file, types) == [(1, "\\N"), (None, "x\x01y"), (2, None)]
+
+
+def test_nothing_is_an_empty_file(tmp_path: Path) -> None:
+    assert write(tmp_path, {"a": "int"}, []).length == 0
+
+
+def _bytes(value: bytes) -> pa.Array:
+    return pa.array([value], pa.binary()).view(pa.string())
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "form", "what"),
+    [
+        ("string", "a\nb", DEFAULT_TEXT, r"'\\n' in it, which ends"),
+        ("string", "a\rb", DEFAULT_TEXT, r"'\\r' in it"),
+        ("string", "a\x01b", DEFAULT_TEXT, r"'\\x01' in it"),
+        ("varchar(9)", "a,b", TextForm(delimiter=","), "',' in it"),
+        ("string", "\\N", DEFAULT_TEXT, "stands for NULL"),
+        ("string", "", TextForm(null_text=""), "stands for NULL"),
+        ("int", 7, TextForm(null_text="7"), "stands for NULL"),
+        ("date", dt.date(2020, 1, 1), TextForm(delimiter="-"), "'-' in it"),
+        ("double", 1.5, TextForm(delimiter="."), r"'\.' in it"),
+        ("string", "\ufeffa", DEFAULT_TEXT, "U[+]FEFF"),
+        ("varchar(2)", "abc", DEFAULT_TEXT, "a string of 3 characters"),
+    ],
+)
+def test_what_hive_would_read_otherwise_is_refused(
+    tmp_path: Path, type_: str, value: object, form: TextForm, what: str
+) -> None:
+    types = {"c": type_, "d": "int"}
+    with pytest.raises(TypeMismatchError, match=what):
+        write(tmp_path, types, [(value, None)], form)
+    assert not (tmp_path / "base_0000001" / "000000_0").exists()
+
+
+def test_bytes_that_are_no_text_and_years_without_four_digits_are_refused(tmp_path: Path) -> None:
+    days = pa.array([3_000_000], pa.int32()).cast(pa.date32())
+    for type_, values in (("string", _bytes(b"\xff")), ("date", days)):
+        rows = pa.StructArray.from_arrays([values], names=["c"])
+        column, path = Column(name="c", type=type_), str(tmp_path / "000000_0")
+        with (
+            rows_writer(FileFormat.TEXT, FS, path, [column], WriterOptions()) as out,
+            pytest.raises(TypeMismatchError, match="in text"),
+        ):
+            out.write(rows)
+
+
+def test_a_line_that_nobody_would_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_write, "LONGEST_LINE_BYTES", 10)
+    assert write(tmp_path / "a", {"s": "string"}, [("123456789",)]).length == 10
+    with pytest.raises(TypeMismatchError, match="more than 10 bytes"):
+        write(tmp_path / "b", {"s": "string"}, [("1234567890",)])
+
+
+# ---- which tables --------------------------------------------------------------------------------
+
+
+def table(
+    types: dict[str, str], parameters: dict[str, str] | None = None, **serde: str
+) -> TableInfo:
+    return TableInfo(
+        ref=TableRef("d", "t"),
+        location="/d/t",
+        columns=tuple(columns_of(types)),
+        kind=TransactionalKind.INSERT_ONLY,
+        storage=Storage(format=FileFormat.TEXT, parameters=tuple(serde.items())),
+        parameters=parameters or {},
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "what"),
+    [
+        (table({"a": "array<int>"}), r"its column a a array<int>"),
+        (table({"a": "binary"}), "its column a a binary"),
+        (table({"a": "int"}, {"skip.header.line.count": "1"}), "pass over the first rows"),
+        (table({"a": "int"}, **{"escape.delim": "\\"}), "escape.delim"),
+        (table({"a": "int"}, **{"serialization.encoding": "latin1"}), "serialization.encoding"),
+    ],
+)
+def test_tables_that_are_not_written_are_refused_by_their_definition(
+    found: TableInfo, what: str
+) -> None:
+    with pytest.raises(UnsupportedTableError, match=what):
+        check_text_writable(found)
+
+
+def test_a_partition_with_other_delimiters_is_refused() -> None:
+    found = table({"a": "int"}, **{"field.delim": ","})
+
+    def partition(**serde: str) -> PartitionInfo:
+        return PartitionInfo(
+            name=PartitionName(("p",), ("x",)),
+            location="/d/t/p=x",
+            storage=Storage(format=FileFormat.TEXT, parameters=tuple(serde.items())),
+        )
+
+    check_text_writable(found, [partition(**{"field.delim": ","}), partition()])
+    with pytest.raises(UnsupportedTableError, match="partition p=x has other delimiters"):
+        check_text_writable(found, [partition(**{"field.delim": ";"})])
