@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from matrix.readers import HIVE_3 as HIVE_3_READER
-from matrix.writers import HIVE_4, TRINO
+from matrix.kinds import KINDS
+from matrix.life import life as steps_of
+from matrix.names import HIVE_3_READER, HIVE_4, TRINO
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from matrix.course import Course, Seen
     from matrix.kinds import Kind
-    from matrix.life import Step
+    from matrix.records import Life, Wrong
 
 _DELETES: Final = (
     "Trino passes over delete files with Hive 4's names (`bucket_00000_0`): deleted rows, and old"
@@ -49,30 +47,58 @@ _MAJOR: Final = "major compaction"
 _EMPTIED: Final = "emptied"
 
 
-def explanation(reader: str, course: Course, seen: Seen) -> str | None:
-    """Why a reader is wrong after the steps of a life so far; None where nobody knows."""
+def explanation(reader: str, life: Life, seen: Wrong) -> str | None:
+    """Why a reader is wrong after a step of a life; None where nobody knows."""
+    kind = _kind(life)
     if seen.lacks or not seen.has_more:
         return None
-    by_hive, by_trino = _since_major(course, HIVE_4), _since_major(course, TRINO)
-    if by_trino and not course.kind.buckets:
+    by_hive, by_trino = (_since_major(life, seen.step, writer) for writer in (HIVE_4, TRINO))
+    if by_trino and not kind.buckets:
         return {TRINO: _ONE_FILE, HIVE_4: _NO_ORDER, HIVE_3_READER: _NO_ORDER}.get(reader)
-    if reader == TRINO and any(step.name == _EMPTIED for step in by_hive):
+    if reader == TRINO and _EMPTIED in by_hive:
         return _TRUNCATED
     if not by_hive:
         return None
     return {TRINO: _DELETES, HIVE_3_READER: _DELETES_3}.get(reader)
 
 
-def failure(writer: str, kind: Kind, error: Exception) -> str | None:
-    """Why a writer broke off at a step; None where nobody knows."""
-    if writer == TRINO and kind.buckets and "FileAlreadyExistsException" in str(error):
+def failure(writer: str, life: Life, text: str) -> str | None:
+    """Why a writer failed at a step; None where nobody knows."""
+    if writer == TRINO and _kind(life).buckets and "FileAlreadyExistsException" in text:
         return _TWO_WRITERS
     return None
 
 
-def _since_major(course: Course, writer: str) -> Sequence[Step]:
-    """The steps of a writer that deleted or changed rows, since the last major compaction."""
-    names = [one.step.name for one in course.taken]
+def is_explained(life: Life) -> bool:
+    """Whether every answer of a life is right, or wrong for a reason that is known."""
+    return (
+        life.broke_off is None
+        and all(
+            explanation(reader, life, seen) is not None
+            for reader, answers in life.answers.items()
+            for seen in answers.wrong
+        )
+        and all(
+            failure(writer, life, text) is not None
+            for taken in life.taken
+            for writer, text in taken.failures.items()
+        )
+    )
+
+
+def _kind(life: Life) -> Kind:
+    (kind,) = [kind for kind in KINDS if kind.name == life.kind]
+    return kind
+
+
+def _since_major(life: Life, until: str, writer: str) -> set[str]:
+    """The steps of a writer that delete or change rows, from the last major compaction on."""
+    names = [one.step for one in life.taken]
+    names = names[: names.index(until) + 1]
     since = len(names) - names[::-1].index(_MAJOR) if _MAJOR in names else 0
-    steps = [one.step for one in course.taken[since:] if one.done_by == writer]
-    return [step for step in steps if step.changes_rows or step.name == _EMPTIED]
+    changes = {step.name for step in steps_of(_kind(life)) if step.changes_rows} | {_EMPTIED}
+    return {
+        one.step
+        for one in life.taken[since : len(names)]
+        if one.done_by == writer and one.step in changes
+    }

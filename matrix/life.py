@@ -7,7 +7,7 @@ values are SQL that every dialect reads alike.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from matrix.kinds import Kind, Row
 
@@ -31,6 +31,9 @@ class Writer(Protocol):
 
     def insert(self, rows: Sequence[Row]) -> None:
         """Add rows."""
+
+    def load(self, rows: Sequence[Row]) -> None:
+        """Add the files that hold these rows; see `Table.place_of`."""
 
     def overwrite(self, rows: Sequence[Row]) -> None:
         """Replace the table's rows (of these rows' partitions)."""
@@ -70,15 +73,17 @@ class Step:
 _V, _TAG = 2, 7
 _SEVENTH, _LEFT_OUT = 7, 3
 _FIRST_NEW = 100
+LOAD: Final = "LOAD DATA"
 
 
 def life(kind: Kind) -> list[Step]:
     """What happens to a table of a kind, in order."""
+    verb = LOAD if kind.loaded else "INSERT"
     steps = [
         _brought("INSERT of the first rows", kind, range(40))
-        if kind.was_flat
+        if kind.flat
         else _brought("INSERT OVERWRITE", kind, range(40), is_overwrite=True),
-        _brought("INSERT", kind, range(40, 60)),
+        _brought(verb, kind, range(40, 60)),
         Step(
             name="DELETE",
             act=lambda w: w.delete(f"id % {_SEVENTH} = {_LEFT_OUT}"),
@@ -93,7 +98,7 @@ def life(kind: Kind) -> list[Step]:
         ),
         _merged(kind, [*range(5, 15), *range(_FIRST_NEW, _FIRST_NEW + 10)]),
         Step(name="minor compaction", act=lambda w: w.minor(), model=dict),
-        _brought("INSERT again", kind, range(200, 210)),
+        _brought(f"{verb} again", kind, range(200, 210)),
         Step(
             name="UPDATE again",
             act=lambda w: w.update({"v": "v + 1"}, "id % 2 = 0"),
@@ -132,7 +137,8 @@ def _brought(
         new = {n: _with_extra(kind, row, extra) for n, row in new.items()}
 
     def act(writer: Writer) -> None:
-        (writer.overwrite if is_overwrite else writer.insert)(list(new.values()))
+        bring = writer.load if numbers in kind.loaded else writer.insert
+        (writer.overwrite if is_overwrite else bring)(list(new.values()))
 
     # Only an empty table is overwritten: another might keep partitions, by what it is set to.
     return Step(name=name, act=act, model=lambda rows: {**rows, **new})

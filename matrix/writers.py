@@ -5,7 +5,7 @@ Values are literals with their types, since every dialect reads those alike.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import UnsupportedTableError
@@ -15,6 +15,7 @@ from airflow_hiveacid.jobs.specs import CompactionChoice, MergeAction, MergeClau
 from judges.line_process import JudgeError
 from matrix.kinds import EXTRA
 from matrix.life import NotHereError
+from matrix.names import HIVE_3, HIVE_4, OURS, TRINO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
     from matrix.kinds import Kind, Row
     from spark_lab import Lab
 
-OURS: Final = "ours"
-HIVE_4: Final = "Hive 4.0.1"
-HIVE_3: Final = "Hive 3.1.3"
-TRINO: Final = "Trino 483"
 _UPSERT: Final = (
     MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="s.v < 0"),
     MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"}),
@@ -64,6 +61,21 @@ class Table:
         info = self.lab.info(self.name)
         return [str(p.name) for p in self.lab.client.list_partitions(info)]
 
+    def of_files(self, first: int) -> Table:
+        """The flat table whose files hold the batch to be loaded that begins with this row."""
+        return replace(self, name=f"{self.name}_from_{first}")
+
+    def place_of(self, rows: Sequence[Row]) -> str:
+        """Where the files lie that hold these rows."""
+        return self.lab.info(self.of_files(int(str(rows[0][0]))).name).location
+
+
+def why_not_led(kind: Kind, writer: str) -> str | None:
+    """Why an engine cannot lead the life of such a table at all; None if it can."""
+    if writer == HIVE_3 and kind.flat:
+        return f"{HIVE_3} knows its own metastore, and cannot begin where a converted table begins"
+    return None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OurWriter:
@@ -75,6 +87,10 @@ class OurWriter:
     def insert(self, rows: Sequence[Row]) -> None:
         """See Writer."""
         self._try(lambda lab, t: lab.insert(t, rows, self._names))
+
+    def load(self, rows: Sequence[Row]) -> None:
+        """See Writer."""
+        self._try(lambda lab, t: lab.load(t, self.table.place_of(rows)))
 
     def overwrite(self, rows: Sequence[Row]) -> None:
         """See Writer."""
@@ -208,6 +224,16 @@ class HiveWriter(_SqlWriter):
         """See Writer."""
         self._run(f"insert into {self.target}{self._partitions} {self._values(rows)}")
 
+    def load(self, rows: Sequence[Row]) -> None:
+        """See Writer."""
+        self._run(f"load data inpath '{self.table.place_of(rows)}' into table {self.target}")
+
+    def add_partition_elsewhere(self) -> None:
+        """Make the partition that lies beside the table."""
+        place = f"{self.table.lab.info(self.table.name).location}_elsewhere"
+        told = self.table.kind.elsewhere
+        self._run(f"alter table {self.target} add partition ({told}) location '{place}'")
+
     @property
     def _partitions(self) -> str:
         keys = ", ".join(c.name for c in self.table.kind.partition_columns)
@@ -255,14 +281,8 @@ class Hive3Writer(HiveWriter):
 
     @classmethod
     def beside(cls, mirror: HiveWriter, engine: Hive3Engine) -> Hive3Writer:
-        """A writer of a table that both metastores know.
-
-        Raises:
-            NotHereError: they cannot both know such a table.
-        """
+        """A writer of a table that both metastores know; see `why_not_led`."""
         table, kind = mirror.table, mirror.table.kind
-        if kind.was_flat:
-            raise NotHereError("write IDs of a converted table begin at ten million")
         info = table.lab.info(table.name)
         parts = ", ".join(f"{c.name} {c.type}" for c in info.partition_columns)
         properties = {
@@ -284,6 +304,8 @@ class Hive3Writer(HiveWriter):
             + f" stored as {formats.get(kind.format, 'textfile')} location '{info.location}'"
             + f" tblproperties ({told})"
         )
+        if kind.elsewhere:
+            found.add_partition_elsewhere()
         return found
 
     @property
@@ -326,6 +348,10 @@ class TrinoWriter(_SqlWriter):
     def overwrite(self, rows: Sequence[Row]) -> None:
         """See Writer."""
         self.insert(rows)  # the table is empty
+
+    def load(self, rows: Sequence[Row]) -> None:
+        """See Writer."""
+        raise NotHereError(f"Trino has no LOAD DATA for {len(rows)} rows")
 
     def minor(self) -> None:
         """See Writer."""
