@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.table import FileFormat
 from judges.line_process import JudgeError
-from matrix.explanations import explanation
+from matrix.explanations import BLIND, explanation
 from matrix.kinds import KINDS, Flat, Kind
 from matrix.life import NotHereError, Rows, life
 from matrix.names import ALTERNATING, HIVE_3, HIVE_4, NATIVE, OURS
@@ -87,7 +87,8 @@ def lead(ground: Ground, kind: Kind, writers: str, say: Callable[[str], None]) -
             first = list(known)[at] if writers == ALTERNATING else writers
             where = f"{step.name} by {first}"
             rows = step.model(rows)
-            course.taken.append(_taken(known, first, step))
+            blind = _blind(course) if step.needs_rows else set()
+            course.taken.append(_taken(known, first, step, blind))
             _compare(ground, course, _After(table=table, rows=rows), say)
     except _BREAKS as error:
         course.broke_off = f"{where}: {_said(error)}"
@@ -183,13 +184,26 @@ def _by_union(ground: Ground, table: Table, rows: Sequence[Row]) -> None:
         raise JudgeError("Hive made no directories of a UNION ALL")
 
 
-def _taken(writers: Mapping[str, Writer], first: str, step: Step) -> Taken:
+def _blind(course: Life) -> set[str]:
+    """Engines whose answer was wrong after the last step: they would write back what they see."""
+    last = course.taken[-1].step if course.taken else None
+    return {
+        OURS if reader == NATIVE else reader
+        for reader, answers in course.answers.items()
+        if any(seen.step == last for seen in answers.wrong)
+    }
+
+
+def _taken(writers: Mapping[str, Writer], first: str, step: Step, blind: set[str]) -> Taken:
     """A step by who should take it, else by the first of the others who can."""
     reasons: list[str] = []
     failures: dict[str, str] = {}
     # Nobody else knows the metastore of Hive 3.1.3.
     others: tuple[str, ...] = () if first == HIVE_3 else (OURS, HIVE_4)
     for name in dict.fromkeys((first, *others)):
+        if name in blind:
+            failures[name] = BLIND
+            continue
         try:
             step.act(writers[name])
         except NotHereError as error:

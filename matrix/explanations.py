@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from matrix.records import Life, Wrong
 
 _DELETES: Final = (
-    "Trino passes over delete files with Hive 4's names (`bucket_00000_0`): deleted rows, and old"
-    " versions of updated ones, come back until a major compaction, of Hive's or ours."
+    "Trino passes over delete files with Hive 4's names (`bucket_00000_0`; its issue 31302):"
+    " deleted rows, and old versions of updated ones, come back until a major compaction, of Hive's"
+    " or ours."
 )
 _DELETES_3: Final = (
     "Hive 3.1 looks for the delete events of a bucket by its name, and passes over Hive 4's"
@@ -43,6 +44,17 @@ _TWO_WRITERS: Final = (
     " the statement ID in it too: two of its writers then make one file, and it fails with File"
     " already exists (see its issue 14636). Another engine took the step."
 )
+_BLIND: Final = (
+    "An engine whose last answer was wrong is not asked to change, compact or empty the table: what"
+    " it takes for rows it would write anew, for all readers and for good. Another engine took the"
+    " step."
+)
+_LOADED: Final = (
+    "Trino takes files without Hive's six columns in a delta, as LOAD DATA leaves them, for damaged"
+    " ones, and reads nothing until a compaction of Hive's or a major one of ours."
+)
+BLIND: Final = "read the table wrong"
+"""Said of a writer that was not asked to take a step."""
 _MAJOR: Final = "major compaction"
 _EMPTIED: Final = "emptied"
 
@@ -50,6 +62,8 @@ _EMPTIED: Final = "emptied"
 def explanation(reader: str, life: Life, seen: Wrong) -> str | None:
     """Why a reader is wrong after a step of a life; None where nobody knows."""
     kind = _kind(life)
+    if reader == TRINO and kind.loaded and "should have 6 columns" in seen.text:
+        return _LOADED
     if seen.lacks or not seen.has_more:
         return None
     by_hive, by_trino = (_since_major(life, seen.step, writer) for writer in (HIVE_4, TRINO))
@@ -64,6 +78,8 @@ def explanation(reader: str, life: Life, seen: Wrong) -> str | None:
 
 def failure(writer: str, life: Life, text: str) -> str | None:
     """Why a writer failed at a step; None where nobody knows."""
+    if text == BLIND:
+        return _BLIND
     if writer == TRINO and _kind(life).buckets and "FileAlreadyExistsException" in text:
         return _TWO_WRITERS
     return None

@@ -62,12 +62,23 @@ class Writer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One statement. `changes_rows` tables of rows without identity do not have."""
+    """One statement.
+
+    Attributes:
+        changes_rows: Tables of rows without identity have no such statements.
+        rewrites: Rows of every kind of table are read to write others.
+    """
 
     name: str
     act: Callable[[Writer], None]
     model: Callable[[Rows], Rows]
     changes_rows: bool = False
+    rewrites: bool = False
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether who takes it writes by what it reads, and so has to read what is there."""
+        return self.changes_rows or self.rewrites
 
 
 _V, _TAG = 2, 7
@@ -97,7 +108,7 @@ def life(kind: Kind) -> list[Step]:
             changes_rows=True,
         ),
         _merged(kind, [*range(5, 15), *range(_FIRST_NEW, _FIRST_NEW + 10)]),
-        Step(name="minor compaction", act=lambda w: w.minor(), model=dict),
+        Step(name="minor compaction", act=lambda w: w.minor(), model=dict, rewrites=True),
         _brought(f"{verb} again", kind, range(200, 210)),
         Step(
             name="UPDATE again",
@@ -105,7 +116,7 @@ def life(kind: Kind) -> list[Step]:
             model=lambda rows: {n: _raised(r, 1, n % 2 == 0) for n, r in rows.items()},
             changes_rows=True,
         ),
-        Step(name="major compaction", act=lambda w: w.major(), model=dict),
+        Step(name="major compaction", act=lambda w: w.major(), model=dict, rewrites=True),
         Step(
             name="ADD COLUMNS",
             act=lambda w: w.widen(),
@@ -118,7 +129,7 @@ def life(kind: Kind) -> list[Step]:
             model=lambda rows: {n: r for n, r in rows.items() if n % 5},
             changes_rows=True,
         ),
-        Step(name="emptied", act=lambda w: w.empty(), model=lambda _rows: {}),
+        Step(name="emptied", act=lambda w: w.empty(), model=lambda _rows: {}, rewrites=True),
         _brought("INSERT into the empty table", kind, range(400, 406), extra="last"),
     ]
     return [step for step in steps if not (step.changes_rows and kind.is_insert_only)]
