@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from matrix.kinds import KINDS
+from matrix.kinds import KINDS, Flat
 from matrix.life import life as steps_of
 from matrix.names import HIVE_3_READER, HIVE_4, TRINO
 
@@ -26,8 +26,8 @@ _DELETES_3: Final = (
     " (`bucket_00000_0`): deleted rows come back until a major compaction, of Hive's or ours."
 )
 _TRUNCATED: Final = (
-    "Trino passes over the empty base that Hive's TRUNCATE leaves: rows come back until a major"
-    " compaction, of Hive's or ours."
+    "Trino knows directories by the files in them, and passes over the empty base that Hive's"
+    " TRUNCATE leaves: rows come back until a major compaction, of Hive's or ours."
 )
 _ONE_FILE: Final = (
     "Trino writes all delete events of an unbucketed table into one file, and looks for those of a"
@@ -53,6 +53,11 @@ _LOADED: Final = (
     "Trino takes files without Hive's six columns in a delta, as LOAD DATA leaves them, for damaged"
     " ones, and reads nothing until a compaction of Hive's or a major one of ours."
 )
+_BELOW: Final = (
+    "Trino wants every file from before a conversion to lie in the table's own directory (Partition"
+    " location in OriginalFile ... does not match), and reads nothing while some lie in those of a"
+    " UNION ALL: until a major compaction, of Hive's or ours."
+)
 BLIND: Final = "read the table wrong"
 """Said of a writer that was not asked to take a step."""
 _MAJOR: Final = "major compaction"
@@ -62,10 +67,8 @@ _EMPTIED: Final = "emptied"
 def explanation(reader: str, life: Life, seen: Wrong) -> str | None:
     """Why a reader is wrong after a step of a life; None where nobody knows."""
     kind = _kind(life)
-    if reader == TRINO and kind.loaded and "should have 6 columns" in seen.text:
-        return _LOADED
     if seen.lacks or not seen.has_more:
-        return None
+        return _of_text(reader, kind, seen.text)
     by_hive, by_trino = (_since_major(life, seen.step, writer) for writer in (HIVE_4, TRINO))
     if by_trino and not kind.buckets:
         return {TRINO: _ONE_FILE, HIVE_4: _NO_ORDER, HIVE_3_READER: _NO_ORDER}.get(reader)
@@ -74,6 +77,14 @@ def explanation(reader: str, life: Life, seen: Wrong) -> str | None:
     if not by_hive:
         return None
     return {TRINO: _DELETES, HIVE_3_READER: _DELETES_3}.get(reader)
+
+
+def _of_text(reader: str, kind: Kind, text: str) -> str | None:
+    if reader == TRINO and kind.loaded and "ORC ACID file should have 6 columns" in text:
+        return _LOADED
+    if reader == TRINO and kind.flat is Flat.UNION and "location in OriginalFile" in text:
+        return _BELOW
+    return None
 
 
 def failure(writer: str, life: Life, text: str) -> str | None:

@@ -36,7 +36,6 @@ def test_every_engine_led_a_life_of_every_kind_or_the_record_says_why_not() -> N
     assert found == [(kind.name, writer) for kind in KINDS for writer in WRITERS]
 
 
-@pytest.mark.promise("D12")
 def test_our_readers_were_right_after_every_step_of_every_life() -> None:
     led = [one for one in read().lives if one.not_led is None]
     for one in led:
@@ -97,6 +96,23 @@ def test_deleted_rows_that_come_back_are_explained_by_who_deleted_them() -> None
         assert explanation(reader, life(HIVE_4), seen) is None
     for reader in READERS:
         assert explanation(reader, life(OURS), seen) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("full ACID, with files of LOAD DATA", "ORC ACID file should have 6 columns, found 10"),
+        ("full ACID, converted from directories of UNION ALL", "location in OriginalFile 'x' no"),
+    ],
+)
+def test_files_that_trino_does_not_read_are_explained_for_trino_and_such_a_table_alone(
+    kind: str, text: str
+) -> None:
+    failed = Wrong(step="INSERT", text=text)
+    assert explanation(TRINO, life(OURS, kind), failed) is not None
+    assert explanation(TRINO, life(OURS, PLAIN), failed) is None
+    assert explanation(TRINO, life(OURS, kind), Wrong(step="INSERT", text="boom")) is None
+    assert explanation(HIVE_4, life(OURS, kind), failed) is None
 
 
 @pytest.mark.parametrize("reader", READERS)
