@@ -6,6 +6,7 @@ replaces the lives that it leads and leaves the others, so that kinds can be run
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from matrix.kinds import KINDS
 from matrix.names import WRITERS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 FILE: Final = Path(__file__).resolve().parent.parent / "docs" / "interop.json"
 
@@ -81,6 +82,13 @@ class Record:
         known = [one for one in (*others, life) if one.kind in kinds and one.writer in WRITERS]
         known.sort(key=lambda one: (kinds.index(one.kind), WRITERS.index(one.writer)))
         return replace(self, lives=tuple(known))
+
+    def all_lives(self) -> Iterator[Life]:
+        """Every life that there is; those that no run has led say so."""
+        led = {(life.kind, life.writer): life for life in self.lives}
+        for kind, writer in itertools.product((kind.name for kind in KINDS), WRITERS):
+            missing = Life(kind=kind, writer=writer, not_led="no run had it yet")
+            yield led.get((kind, writer), missing)
 
 
 def read(file: Path = FILE) -> Record:

@@ -46,7 +46,7 @@ def page_lines(record: Record) -> Iterator[str]:
     yield ""
     yield f"| table | written by | {' | '.join(READERS)} |"
     yield f"| --- | --- |{' --- |' * len(READERS)}"
-    for life in record.lives:
+    for life in record.all_lives():
         cells = [_cell(life, name, notes) for name in READERS]
         by = life.writer + notes.mark(_told_of(life))
         yield f"| {life.kind} | {by} | {' | '.join(cells)} |"
