@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _DELETES: Final = (
     "Trino passes over delete files with Hive 4's names (`bucket_00000_0`; its issue 31302):"
-    " deleted rows, and old versions of updated ones, come back until a major compaction, of Hive's"
-    " or ours."
+    " deleted rows, and old versions of updated ones, come back until the next compaction, Hive's or"
+    " ours."
 )
 _DELETES_3: Final = (
     "Hive 3.1 looks for the delete events of a bucket by its name, and passes over Hive 4's"
@@ -28,6 +28,11 @@ _DELETES_3: Final = (
 _TRUNCATED: Final = (
     "Trino knows directories by the files in them, and passes over the empty base that Hive's"
     " TRUNCATE leaves: rows come back until a major compaction, of Hive's or ours."
+)
+_TRUNCATED_3: Final = (
+    "Hive 3.1 fails on the base that Hive 4's TRUNCATE leaves (Unexpected value for dataFormat:"
+    " truncated) until a major compaction, of Hive's or ours. A TRUNCATE of ours leaves one that it"
+    " reads."
 )
 _ONE_FILE: Final = (
     "Trino writes all delete events of an unbucketed table into one file, and looks for those of a"
@@ -60,6 +65,7 @@ _BELOW: Final = (
 )
 BLIND: Final = "read the table wrong"
 """Said of a writer that was not asked to take a step."""
+_MINOR: Final = "minor compaction"
 _MAJOR: Final = "major compaction"
 _EMPTIED: Final = "emptied"
 
@@ -69,7 +75,8 @@ def explanation(reader: str, life: Life, seen: Wrong) -> str | None:
     kind = _kind(life)
     if seen.lacks or not seen.has_more:
         return _of_text(reader, kind, seen.text)
-    by_hive, by_trino = (_since_major(life, seen.step, writer) for writer in (HIVE_4, TRINO))
+    by_hive = _changes(life, seen.step, HIVE_4, since=(_MINOR, _MAJOR))
+    by_trino = _changes(life, seen.step, TRINO, since=(_MAJOR,))
     if by_trino and not kind.buckets:
         return {TRINO: _ONE_FILE, HIVE_4: _NO_ORDER, HIVE_3_READER: _NO_ORDER}.get(reader)
     if reader == TRINO and _EMPTIED in by_hive:
@@ -84,6 +91,8 @@ def _of_text(reader: str, kind: Kind, text: str) -> str | None:
         return _LOADED
     if reader == TRINO and kind.flat is Flat.UNION and "location in OriginalFile" in text:
         return _BELOW
+    if reader == HIVE_3_READER and "dataFormat: truncated" in text:
+        return _TRUNCATED_3
     return None
 
 
@@ -118,14 +127,14 @@ def _kind(life: Life) -> Kind:
     return kind
 
 
-def _since_major(life: Life, until: str, writer: str) -> set[str]:
-    """The steps of a writer that delete or change rows, from the last major compaction on."""
+def _changes(life: Life, until: str, writer: str, *, since: tuple[str, ...]) -> set[str]:
+    """The steps of a writer that delete or change rows, from the last of some steps on."""
+    steps = {step.name: step for step in steps_of(_kind(life))}
     names = [one.step for one in life.taken]
-    names = names[: names.index(until) + 1]
-    since = len(names) - names[::-1].index(_MAJOR) if _MAJOR in names else 0
-    changes = {step.name for step in steps_of(_kind(life)) if step.changes_rows} | {_EMPTIED}
+    end = names.index(until) + 1
+    begin = max((at + 1 for at, name in enumerate(names[:end]) if name in since), default=0)
     return {
         one.step
-        for one in life.taken[since : len(names)]
-        if one.done_by == writer and one.step in changes
+        for one in life.taken[begin:end]
+        if one.done_by == writer and (one.step == _EMPTIED or steps[one.step].changes_rows)
     }

@@ -102,6 +102,24 @@ def test_deleted_rows_that_come_back_are_explained_by_who_deleted_them() -> None
 
 
 @pytest.mark.parametrize(
+    ("writer", "step", "explained"),
+    [
+        (HIVE_4, "minor compaction", False),
+        (HIVE_4, "major compaction", False),
+        (TRINO, "minor compaction", True),
+        (TRINO, "major compaction", False),
+    ],
+)
+def test_a_compaction_heals_what_hive_deleted_and_a_major_one_what_trino_did(
+    writer: str, step: str, *, explained: bool
+) -> None:
+    one = life(writer)
+    one.taken.append(Taken(step=step, asked=HIVE_4, done_by=HIVE_4))
+    seen = Wrong(step=step, text="3 of 2 rows", has_more=True)
+    assert (explanation(TRINO, one, seen) is not None) == explained
+
+
+@pytest.mark.parametrize(
     ("kind", "text"),
     [
         ("full ACID, with files of LOAD DATA", "ORC ACID file should have 6 columns, found 10"),
@@ -116,6 +134,12 @@ def test_files_that_trino_does_not_read_are_explained_for_trino_and_such_a_table
     assert explanation(TRINO, life(OURS, PLAIN), failed) is None
     assert explanation(TRINO, life(OURS, kind), Wrong(step="INSERT", text="boom")) is None
     assert explanation(HIVE_4, life(OURS, kind), failed) is None
+
+
+def test_hive_3_fails_on_a_table_that_hive_4_has_truncated() -> None:
+    failed = Wrong(step="emptied", text="Unexpected value for dataFormat: truncated")
+    assert explanation(HIVE_3_READER, life(HIVE_4), failed) is not None
+    assert explanation(NATIVE, life(HIVE_4), failed) is None
 
 
 @pytest.mark.parametrize("reader", READERS)
