@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 _DELETES: Final = (
     "Trino passes over delete files with Hive 4's names (`bucket_00000_0`; its issue 31302):"
-    " deleted rows, and old versions of updated ones, come back until the next compaction, Hive's or"
-    " ours."
+    " deleted rows, and old versions of updated ones, come back until the next compaction."
 )
 _DELETES_3: Final = (
     "Hive 3.1 looks for the delete events of a bucket by its name, and passes over Hive 4's"
