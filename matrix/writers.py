@@ -61,6 +61,12 @@ class Table:
         info = self.lab.info(self.name)
         return [str(p.name) for p in self.lab.client.list_partitions(info)]
 
+    @property
+    def widening(self) -> str:
+        """The statement that adds `EXTRA`, in Hive's SQL."""
+        cascade = " cascade" if self.kind.partition_columns else ""
+        return f"alter table {self.full_name} add columns ({EXTRA.name} {EXTRA.type}){cascade}"
+
     def of_files(self, first: int) -> Table:
         """The flat table whose files hold the batch to be loaded that begins with this row."""
         return replace(self, name=f"{self.name}_from_{first}")
@@ -123,7 +129,7 @@ class OurWriter:
 
     def widen(self) -> None:
         """See Writer."""
-        raise NotHereError("our jobs change no columns")
+        self.table.lab.script(self.table.widening)
 
     def empty(self) -> None:
         """See Writer."""
@@ -252,9 +258,7 @@ class HiveWriter(_SqlWriter):
 
     def widen(self) -> None:
         """See Writer."""
-        cascade = " cascade" if self.table.kind.partition_columns else ""
-        column = f"{EXTRA.name} {EXTRA.type}"
-        self._run(f"alter table {self.target} add columns ({column}){cascade}")
+        self._run(self.table.widening.replace(self.table.full_name, self.target))
 
     def empty(self) -> None:
         """See Writer."""
