@@ -128,7 +128,11 @@ def _made(ground: Ground, kind: Kind, name: str) -> Table:
         parameters=_ORC_OF_ALL if kind.format is FileFormat.ORC else {},
     )
     if kind.elsewhere:
-        HiveWriter(table=table, engine=ground.hive).add_partition_elsewhere()
+        # Hive's own statement would copy what is there, and let the partition lie in the table.
+        ground.lab.script(
+            f"alter table {table.full_name} add partition ({kind.elsewhere})"
+            f" location '{table.elsewhere}'"
+        )
     for numbers in kind.loaded:
         files = table.of_files(numbers[0])
         _flat(ground, files)

@@ -62,6 +62,11 @@ class Table:
         return [str(p.name) for p in self.lab.client.list_partitions(info)]
 
     @property
+    def elsewhere(self) -> str:
+        """Where the partition lies that does not lie in the table's directory: close to that."""
+        return f"{self.lab.info(self.name).location}_elsewhere"
+
+    @property
     def widening(self) -> str:
         """The statement that adds `EXTRA`, in Hive's SQL."""
         cascade = " cascade" if self.kind.partition_columns else ""
@@ -234,12 +239,6 @@ class HiveWriter(_SqlWriter):
         """See Writer."""
         self._run(f"load data inpath '{self.table.place_of(rows)}' into table {self.target}")
 
-    def add_partition_elsewhere(self) -> None:
-        """Make the partition that lies beside the table."""
-        place = f"{self.table.lab.info(self.table.name).location}_elsewhere"
-        told = self.table.kind.elsewhere
-        self._run(f"alter table {self.target} add partition ({told}) location '{place}'")
-
     @property
     def _partitions(self) -> str:
         keys = ", ".join(c.name for c in self.table.kind.partition_columns)
@@ -309,7 +308,11 @@ class Hive3Writer(HiveWriter):
             + f" tblproperties ({told})"
         )
         if kind.elsewhere:
-            found.add_partition_elsewhere()
+            engine.execute(f"alter table {found.target} add partition ({kind.elsewhere})")
+            engine.execute(
+                f"alter table {found.target} partition ({kind.elsewhere})"
+                f" set location '{table.elsewhere}'"
+            )
         return found
 
     @property
