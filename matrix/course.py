@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.errors import PySparkException
 
 from airflow_hiveacid.format.errors import HiveAcidError
-from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.format.table import FileFormat, PartitionName
 from judges.line_process import JudgeError
 from matrix.explanations import BLIND, explanation
 from matrix.kinds import KINDS, Flat, Kind
@@ -128,10 +128,11 @@ def _made(ground: Ground, kind: Kind, name: str) -> Table:
         parameters=_ORC_OF_ALL if kind.format is FileFormat.ORC else {},
     )
     if kind.elsewhere:
-        # Hive's own statement would copy what is there, and let the partition lie in the table.
-        ground.lab.script(
-            f"alter table {table.full_name} add partition ({kind.elsewhere})"
-            f" location '{table.elsewhere}'"
+        # Hive's ADD PARTITION ... LOCATION loads what is there, and lets the partition lie in the
+        # table; tables with partitions elsewhere are older than that, or made over Thrift.
+        place = PartitionName.parse(kind.elsewhere)
+        ground.lab.client.add_partitions(
+            ground.lab.info(name), [place], locations={place: table.elsewhere}
         )
     for numbers in kind.loaded:
         files = table.of_files(numbers[0])
