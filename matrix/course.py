@@ -16,7 +16,7 @@ from matrix.explanations import BLIND, explanation
 from matrix.kinds import KINDS, Flat, Kind
 from matrix.life import NotHereError, Rows, life
 from matrix.names import ALTERNATING, HIVE_3, HIVE_4, NATIVE, OURS
-from matrix.readers import NotReadHereError, as_rows, misplaced
+from matrix.readers import NativeReader, NotReadHereError, as_rows, misplaced
 from matrix.records import Answers, Life, Taken, Wrong
 from matrix.writers import Hive3Writer, HiveWriter, Table
 
@@ -64,6 +64,28 @@ class _After:
     rows: Rows
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """Who should take a step, who must not, and what the table holds before it."""
+
+    first: str
+    blind: set[str]
+    before: _After
+
+    def is_as_before(self) -> bool:
+        """Whether the table holds the same rows still."""
+        table, rows = self.before.table, self.before.rows
+        return NativeReader().rows(table) == as_rows(table.columns, rows.values())
+
+
+class _HalfDoneError(Exception):
+    """An engine failed at a step and left the table changed."""
+
+    def __init__(self, taken: Taken) -> None:
+        super().__init__(f"{taken.step} by {taken.done_by}")
+        self.taken = taken
+
+
 def lead(ground: Ground, kind: Kind, writers: str, say: Callable[[str], None]) -> Life:
     """Lead one life.
 
@@ -86,10 +108,14 @@ def lead(ground: Ground, kind: Kind, writers: str, say: Callable[[str], None]) -
             at = (number + KINDS.index(kind)) % len(known)
             first = list(known)[at] if writers == ALTERNATING else writers
             where = f"{step.name} by {first}"
-            rows = step.model(rows)
             blind = _blind(course) if step.needs_rows else set()
-            course.taken.append(_taken(known, first, step, blind))
+            asked = _Asked(first=first, blind=blind, before=_After(table=table, rows=rows))
+            rows = step.model(rows)
+            course.taken.append(_taken(known, asked, step))
             _compare(ground, course, _After(table=table, rows=rows), say)
+    except _HalfDoneError as error:
+        course.ended = error.taken
+        say(f"{kind.name}, {writers}: ended at {course.ended}")
     except _BREAKS as error:
         course.broke_off = f"{where}: {_said(error)}"
         say(f"{kind.name}, {writers}: broke off at {course.broke_off}")
@@ -199,14 +225,19 @@ def _blind(course: Life) -> set[str]:
     }
 
 
-def _taken(writers: Mapping[str, Writer], first: str, step: Step, blind: set[str]) -> Taken:
-    """A step by who should take it, else by the first of the others who can."""
-    reasons: list[str] = []
+def _taken(writers: Mapping[str, Writer], asked: _Asked, step: Step) -> Taken:
+    """A step by who should take it, else by the first of the others who can.
+
+    Raises:
+        NotHereError: Nobody can.
+        _HalfDoneError: Who failed at it has changed the table.
+    """
+    first, reasons = asked.first, list[str]()
     failures: dict[str, str] = {}
     # Nobody else knows the metastore of Hive 3.1.3.
     others: tuple[str, ...] = () if first == HIVE_3 else (OURS, HIVE_4)
     for name in dict.fromkeys((first, *others)):
-        if name in blind:
+        if name in asked.blind:
             failures[name] = BLIND
             continue
         try:
@@ -216,6 +247,9 @@ def _taken(writers: Mapping[str, Writer], first: str, step: Step, blind: set[str
             continue
         except JudgeError as error:
             failures[name] = _said(error)
+            taken = Taken(step=step.name, asked=first, done_by=name, failures=failures)
+            if not asked.is_as_before():
+                raise _HalfDoneError(taken) from error
             continue
         follower = writers[name]
         if isinstance(follower, Hive3Writer):

@@ -44,9 +44,9 @@ _NO_ORDER: Final = (
     " them for good."
 )
 _TWO_WRITERS: Final = (
-    "Trino shares out the rows that it deletes from a bucketed table by the whole bucket property,"
-    " the statement ID in it too: two of its writers then make one file, and it fails with File"
-    " already exists (see its issue 14636). Another engine took the step."
+    "Trino shares out the rows that it deletes by their whole bucket property, of which the"
+    " statement ID that Hive 4's UPDATE and MERGE leave is a part: two of its writers may then make"
+    " one file, and it fails with File already exists (see its issue 14636)."
 )
 _BLIND: Final = (
     "An engine whose last answer was wrong is not asked to change, compact or empty the table: what"
@@ -99,7 +99,7 @@ def failure(writer: str, life: Life, text: str) -> str | None:
     """Why a writer failed at a step; None where nobody knows."""
     if text == BLIND:
         return _BLIND
-    if writer == TRINO and _kind(life).buckets and "FileAlreadyExistsException" in text:
+    if writer == TRINO and "FileAlreadyExistsException" in text and life.writer != TRINO:
         return _TWO_WRITERS
     return None
 
@@ -115,7 +115,7 @@ def is_explained(life: Life) -> bool:
         )
         and all(
             failure(writer, life, text) is not None
-            for taken in life.taken
+            for taken in (*life.taken, *([life.ended] if life.ended else []))
             for writer, text in taken.failures.items()
         )
     )

@@ -58,12 +58,20 @@ class Answers:
 
 @dataclass(slots=True, kw_only=True)
 class Life:
-    """One life: of which kind, whose, and what became of it. Mutable, as its answers are."""
+    """One life: of which kind, whose, and what became of it. Mutable, as its answers are.
+
+    Attributes:
+        ended: The step that an engine failed at and left half done, which ended the life; nobody
+            has taken it.
+        broke_off: Where and how it stopped otherwise.
+        not_led: Why there is nothing of it.
+    """
 
     kind: str
     writer: str
     answers: dict[str, Answers] = field(default_factory=dict)
     taken: list[Taken] = field(default_factory=list)
+    ended: Taken | None = None
     broke_off: str | None = None
     not_led: str | None = None
 
@@ -110,7 +118,8 @@ def write(record: Record, file: Path = FILE) -> None:
 def _life(found: Mapping[str, Any]) -> Life:
     answers = {name: _answers(told) for name, told in found["answers"].items()}
     taken = [Taken(**told) for told in found["taken"]]
-    return Life(**{**found, "answers": answers, "taken": taken})
+    ended = Taken(**found["ended"]) if found.get("ended") else None
+    return Life(**{**found, "answers": answers, "taken": taken, "ended": ended})
 
 
 def _answers(found: Mapping[str, Any]) -> Answers:

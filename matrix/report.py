@@ -112,6 +112,10 @@ def _told_of(life: Life) -> Iterable[str]:
             yield known or f"**Not explained**: {one.step} by {writer}: {text}"
     for name, steps in by.items():
         yield f"By {name}: {', '.join(steps)}."
+    if life.ended is not None:
+        name, text = life.ended.done_by, life.ended.failures[life.ended.done_by]
+        known = failure(name, life, text) or f"**Not explained**: {text}"
+        yield f"Ended at {life.ended.step} by {name}: it failed, and a part of it counts. {known}"
     if life.broke_off is not None:
         yield f"**Broke off** at {life.broke_off}"
 

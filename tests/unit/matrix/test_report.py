@@ -57,7 +57,9 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
         TRINO, Trin=Answers(right=1, wrong=wrong), Hive=Answers(unread={"no": ["INSERT"]})
     )
     broken.taken[1] = Taken(step="DELETE", asked=TRINO, done_by=OURS, failures={TRINO: "é"})
-    record = Record(versions=("a", "b"), lives=(life(), broken))
+    ended = life(TRINO)
+    ended.ended = Taken(step="MERGE", asked=TRINO, done_by=TRINO, failures={TRINO: "x"})
+    record = Record(versions=("a", "b"), lives=(life(), broken, ended))
     write(record, tmp_path / "record.json")
     assert read(tmp_path / "record.json") == record
 
@@ -154,6 +156,9 @@ def test_a_failure_that_nobody_knows_leaves_a_life_unexplained() -> None:
     assert is_explained(one)
     one.taken[1] = Taken(step="DELETE", asked=TRINO, done_by=OURS, failures={TRINO: "boom"})
     assert not is_explained(one)
-    one.taken.pop()
+    one.ended = one.taken.pop()
+    assert not is_explained(one)
+    one.ended = None
+    assert is_explained(one)
     one.broke_off = "DELETE by Trino"
     assert not is_explained(one)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from judges.line_process import JudgeError
-from matrix.course import _blind, _taken
+from matrix.course import _blind, _HalfDoneError, _taken
 from matrix.explanations import BLIND
 from matrix.kinds import KINDS
 from matrix.life import LOAD, NotHereError, Step, life
@@ -41,32 +41,54 @@ def writers(errors: dict[str, Exception] | None = None) -> dict[str, Any]:
     return {name: Stub(name, (errors or {}).get(name)) for name in (OURS, HIVE_4, TRINO, HIVE_3)}
 
 
+@dataclass
+class Asked:
+    first: str
+    blind: set[str] = field(default_factory=set)
+    is_whole: bool = True
+
+    def is_as_before(self) -> bool:
+        return self.is_whole
+
+
+def taken(found: dict[str, Any], asked: Asked) -> Taken:
+    return _taken(found, asked, step())  # type: ignore[arg-type]
+
+
 def test_a_step_is_taken_by_who_is_asked() -> None:
     found = writers()
-    assert _taken(found, TRINO, step(), {HIVE_4}).done_by == TRINO
+    assert taken(found, Asked(TRINO, {HIVE_4})).done_by == TRINO
     assert [name for name, stub in found.items() if stub.took] == [TRINO]
 
 
 def test_who_read_wrong_is_passed_over_and_the_record_says_so() -> None:
     found = writers({OURS: NotHereError("not here")})
-    taken = _taken(found, TRINO, step(), {TRINO})
-    assert (taken.asked, taken.done_by, taken.failures) == (TRINO, HIVE_4, {TRINO: BLIND})
+    told = taken(found, Asked(TRINO, {TRINO}))
+    assert (told.asked, told.done_by, told.failures) == (TRINO, HIVE_4, {TRINO: BLIND})
     assert found[TRINO].took == []
 
 
 def test_a_failure_is_recorded_without_its_path_and_another_takes_the_step() -> None:
     found = writers({TRINO: JudgeError("there is file:/tmp/x/y already")})
-    taken = _taken(found, TRINO, step(), set())
-    assert (taken.done_by, taken.failures) == (
+    told = taken(found, Asked(TRINO))
+    assert (told.done_by, told.failures) == (
         OURS,
         {TRINO: "JudgeError: there is (a path) already"},
     )
 
 
+def test_nobody_goes_on_where_an_engine_left_its_step_half_done() -> None:
+    found = writers({TRINO: JudgeError("File already exists")})
+    with pytest.raises(_HalfDoneError) as caught:
+        taken(found, Asked(TRINO, is_whole=False))
+    assert caught.value.taken.failures == {TRINO: "JudgeError: File already exists"}
+    assert [name for name, stub in found.items() if stub.took] == [TRINO]
+
+
 def test_nobody_takes_the_steps_of_hive_3() -> None:
     found = writers({HIVE_3: NotHereError("not here")})
     with pytest.raises(NotHereError, match="not here"):
-        _taken(found, HIVE_3, step(), set())
+        taken(found, Asked(HIVE_3))
     assert found[OURS].took == []
 
 
