@@ -277,6 +277,9 @@ def _compare(ground: Ground, course: Life, after: _After, say: Callable[[str], N
                 identities[reader.name] = told
             continue
         _note(course, reader.name, seen, say)
+    if count := misplaced(after.table):
+        text = f"{count} rows lie in another bucket than their hash says"
+        course.misplaced.append(Wrong(step=course.taken[-1].step, text=text))
     first = next(iter(identities.values()), {})
     for name, told in identities.items():
         if told != first:
@@ -305,6 +308,4 @@ def _wrong(reader: Reader, after: _After, step: str) -> Wrong | None:
         counts = f"{len(found)} of {len(expected)} rows"
         text = f"{counts}; it lacks {list(lost)[:2]}, it has {list(more)[:2]}"
         return Wrong(step=step, text=text, lacks=bool(lost), has_more=bool(more))
-    if reader.name == NATIVE and (count := misplaced(after.table)):
-        return Wrong(step=step, text=f"{count} rows lie in another bucket than their hash says")
     return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from matrix.kinds import KINDS, Flat
 from matrix.life import life as steps_of
-from matrix.names import HIVE_3_READER, HIVE_4, TRINO
+from matrix.names import HIVE_3, HIVE_3_READER, HIVE_4, TRINO
 
 if TYPE_CHECKING:
     from matrix.kinds import Kind
@@ -43,6 +43,12 @@ _NO_ORDER: Final = (
     " sorted, and misses some: rows come back until a major compaction of ours. One of Hive's keeps"
     " them for good."
 )
+_FIRST_HASH: Final = (
+    "Hive 3.1 places the rows of INSERT ... SELECT by the first hash, whatever version the table"
+    " says: in its own table every row lay where version 1 puts it. All of Hive and we read such"
+    " rows; Trino takes the files for damaged ones (is for bucket 0, but contains a row for bucket"
+    " 1) until they are written anew, as by an INSERT OVERWRITE of another engine."
+)
 _TWO_WRITERS: Final = (
     "Trino shares out the rows that it deletes by their whole bucket property, of which the"
     " statement ID that Hive 4's UPDATE and MERGE leave is a part: two of its writers may then make"
@@ -72,6 +78,8 @@ _EMPTIED: Final = "emptied"
 def explanation(reader: str, life: Life, seen: Wrong) -> str | None:
     """Why a reader is wrong after a step of a life; None where nobody knows."""
     kind = _kind(life)
+    if reader == TRINO and life.misplaced and "but contains a row for bucket" in seen.text:
+        return misplacement(life)
     if seen.lacks or not seen.has_more:
         return _of_text(reader, kind, seen.text)
     by_hive = _changes(life, seen.step, HIVE_4, since=(_MINOR, _MAJOR))
@@ -95,6 +103,12 @@ def _of_text(reader: str, kind: Kind, text: str) -> str | None:
     return None
 
 
+def misplacement(life: Life) -> str | None:
+    """Why rows lie in another bucket than their hash says; None where nobody knows."""
+    kind = _kind(life)
+    return _FIRST_HASH if life.writer == HIVE_3 and kind.bucketing_version != 1 else None
+
+
 def failure(writer: str, life: Life, text: str) -> str | None:
     """Why a writer failed at a step; None where nobody knows."""
     if text == BLIND:
@@ -108,6 +122,7 @@ def is_explained(life: Life) -> bool:
     """Whether every answer of a life is right, or wrong for a reason that is known."""
     return (
         life.broke_off is None
+        and (not life.misplaced or misplacement(life) is not None)
         and all(
             explanation(reader, life, seen) is not None
             for reader, answers in life.answers.items()

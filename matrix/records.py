@@ -61,6 +61,7 @@ class Life:
     """One life: of which kind, whose, and what became of it. Mutable, as its answers are.
 
     Attributes:
+        misplaced: Steps after which rows lay in another bucket than their hash says.
         ended: The step that an engine failed at and left half done, which ended the life; nobody
             has taken it.
         broke_off: Where and how it stopped otherwise.
@@ -71,6 +72,7 @@ class Life:
     writer: str
     answers: dict[str, Answers] = field(default_factory=dict)
     taken: list[Taken] = field(default_factory=list)
+    misplaced: list[Wrong] = field(default_factory=list)
     ended: Taken | None = None
     broke_off: str | None = None
     not_led: str | None = None
@@ -119,7 +121,9 @@ def _life(found: Mapping[str, Any]) -> Life:
     answers = {name: _answers(told) for name, told in found["answers"].items()}
     taken = [Taken(**told) for told in found["taken"]]
     ended = Taken(**found["ended"]) if found.get("ended") else None
-    return Life(**{**found, "answers": answers, "taken": taken, "ended": ended})
+    misplaced = [Wrong(**told) for told in found["misplaced"]]
+    read = {"answers": answers, "taken": taken, "ended": ended, "misplaced": misplaced}
+    return Life(**{**found, **read})
 
 
 def _answers(found: Mapping[str, Any]) -> Answers:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from matrix.explanations import explanation, failure
+from matrix.explanations import explanation, failure, misplacement
 from matrix.names import ALTERNATING, ARROW, HIVE_3, HIVE_3_READER, NATIVE, OURS, READERS
 
 if TYPE_CHECKING:
@@ -112,6 +112,13 @@ def _told_of(life: Life) -> Iterable[str]:
             yield known or f"**Not explained**: {one.step} by {writer}: {text}"
     for name, steps in by.items():
         yield f"By {name}: {', '.join(steps)}."
+    yield from _told_of_its_end(life)
+
+
+def _told_of_its_end(life: Life) -> Iterable[str]:
+    if life.misplaced:
+        seen = life.misplaced[0]
+        yield misplacement(life) or f"**Not explained**: {seen.step}: {seen.text}"
     if life.ended is not None:
         name, text = life.ended.done_by, life.ended.failures[life.ended.done_by]
         known = failure(name, life, text) or f"**Not explained**: {text}"

@@ -58,6 +58,7 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     )
     broken.taken[1] = Taken(step="DELETE", asked=TRINO, done_by=OURS, failures={TRINO: "é"})
     ended = life(TRINO)
+    ended.misplaced.append(Wrong(step="INSERT", text="2 rows"))
     ended.ended = Taken(step="MERGE", asked=TRINO, done_by=TRINO, failures={TRINO: "x"})
     record = Record(versions=("a", "b"), lives=(life(), broken, ended))
     write(record, tmp_path / "record.json")
@@ -136,6 +137,16 @@ def test_files_that_trino_does_not_read_are_explained_for_trino_and_such_a_table
     assert explanation(TRINO, life(OURS, PLAIN), failed) is None
     assert explanation(TRINO, life(OURS, kind), Wrong(step="INSERT", text="boom")) is None
     assert explanation(HIVE_4, life(OURS, kind), failed) is None
+
+
+def test_rows_in_other_buckets_are_explained_for_hive_3_and_the_second_hash_alone() -> None:
+    wrong = Wrong(step="INSERT", text="2 rows lie in another bucket than their hash says")
+    for writer, explained in ((HIVE_3, True), (OURS, False), (HIVE_4, False), (TRINO, False)):
+        one = life(writer, BUCKETS)
+        one.misplaced.append(wrong)
+        assert is_explained(one) == explained
+        seen = Wrong(step="INSERT", text="is for bucket 0, but contains a row for bucket 1")
+        assert (explanation(TRINO, one, seen) is not None) == explained
 
 
 def test_hive_3_fails_on_a_table_that_hive_4_has_truncated() -> None:
