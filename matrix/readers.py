@@ -16,6 +16,7 @@ from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.ids import BucketProperty
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.spark.events import IDENTITY
+from airflow_hiveacid.spark.failures import typed_failures
 from airflow_hiveacid.spark.reading.file_numbers import FILE_BITS, NUMBER
 from airflow_hiveacid.spark.reading.target import PLACE, resolve_target
 from airflow_hiveacid.storage.hashing.bucketing import bucket_ids
@@ -89,7 +90,9 @@ class NativeReader:
 
     def rows(self, table: Table) -> list[Row]:
         """See Reader."""
-        return as_rows(table.columns, _target(table).rows().collect())
+        with typed_failures():
+            found = _target(table).rows().collect()
+        return as_rows(table.columns, found)
 
     def identities(self, table: Table) -> dict[int, Identity] | None:
         """See Reader."""

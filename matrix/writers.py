@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from matrix.kinds import Kind, Row
     from spark_lab import Lab
 
+_GZIP: Final = (
+    "Trino compresses text, and leaves out of the name (`00000_0`) that it did: Hive goes by the"
+    " name, and we refuse such a file; hive.compression-codec=NONE"
+)
 _UPSERT: Final = (
     MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="s.v < 0"),
     MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"}),
@@ -85,6 +89,8 @@ def why_not_led(kind: Kind, writer: str) -> str | None:
     """Why an engine cannot lead the life of such a table at all; None if it can."""
     if writer == HIVE_3 and kind.flat:
         return f"{HIVE_3} knows its own metastore, and cannot begin where a converted table begins"
+    if writer == TRINO and kind.format is FileFormat.TEXT:
+        return _GZIP
     return None
 
 
@@ -370,6 +376,8 @@ class TrinoWriter(_SqlWriter):
 
     def widen(self) -> None:
         """See Writer."""
+        if self.table.kind.is_insert_only and self.table.kind.partition_columns:
+            raise NotHereError("Trino adds no column to partitions: Hive would read NULL in it")
         self._run(f"alter table {self.target} add column {EXTRA.name} varchar")
 
     def empty(self) -> None:
@@ -380,6 +388,8 @@ class TrinoWriter(_SqlWriter):
 
     def insert(self, rows: Sequence[Row]) -> None:
         """See Writer."""
+        if self.table.kind.format is FileFormat.TEXT:
+            raise NotHereError(_GZIP)
         try:
             self._run(f"insert into {self.target} {self._values(rows)}")
         except JudgeError as error:
