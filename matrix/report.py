@@ -64,12 +64,14 @@ def readme_lines(record: Record) -> Iterator[str]:
         alike.setdefault(key, []).append(name or "plain")
     yield "| tables | ours are read after each statement by | we read, change, compact those of |"
     yield "| --- | --- | --- |"
-    for (group, readers, writers), names in alike.items():
+    for (group, readers, writers), names in sorted(alike.items(), key=lambda one: one[0][0]):
         yield f"| {group}: {'; '.join(names)} | {readers} | {writers} |"
 
 
 def _readers_of(lives: Mapping[str, Life]) -> str:
     life = lives.get(OURS)
+    if life is not None and not any(one.done_by == OURS for one in life.taken):
+        return "(not written here)"
     found = [] if life is None else [_reader(life, n) for n in _OTHERS if n in life.answers]
     return ", ".join(told for told in found if told) or "-"
 

@@ -86,6 +86,13 @@ def test_kinds_that_answer_alike_share_a_line_of_the_readme() -> None:
     assert line == f"| full ACID: plain; one bucket | {engines} | {HIVE_4}, {TRINO} |"
 
 
+def test_a_kind_that_we_do_not_write_says_so_in_the_readme() -> None:
+    one = life()
+    one.taken = [Taken(step=old.step, asked=OURS, done_by=HIVE_4) for old in one.taken]
+    *_, line = readme_lines(Record(lives=(one,)))
+    assert line == "| full ACID: plain | (not written here) | - |"
+
+
 def test_what_is_not_always_right_says_so_in_the_readme() -> None:
     wrong = [Wrong(step="DELETE", text="it lacks one", lacks=True)]
     ours = life(Trin=Answers(right=1, wrong=wrong))
