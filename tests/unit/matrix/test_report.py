@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 PLAIN = KINDS[0].name
 BUCKETS = KINDS[2].name
+FIRST_HASH = KINDS[4].name
 
 
 def life(writer: str = OURS, kind: str = PLAIN, **answers: Answers) -> Life:
@@ -148,8 +149,12 @@ def test_files_that_trino_does_not_read_are_explained_for_trino_and_such_a_table
 
 def test_rows_in_other_buckets_are_explained_for_hive_3_and_the_second_hash_alone() -> None:
     wrong = Wrong(step="INSERT", text="2 rows lie in another bucket than their hash says")
-    for writer, explained in ((HIVE_3, True), (OURS, False), (HIVE_4, False), (TRINO, False)):
-        one = life(writer, BUCKETS)
+    for writer, kind, explained in (
+        (HIVE_3, BUCKETS, True),
+        (HIVE_3, FIRST_HASH, False),
+        *((other, BUCKETS, False) for other in (OURS, HIVE_4, TRINO)),
+    ):
+        one = life(writer, kind)
         one.misplaced.append(wrong)
         assert is_explained(one) == explained
         seen = Wrong(step="INSERT", text="is for bucket 0, but contains a row for bucket 1")
