@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from judges.line_process import JudgeError
-from matrix.course import _blind, _HalfDoneError, _taken
-from matrix.explanations import BLIND
-from matrix.kinds import KINDS
+from matrix import course
+from matrix.course import Ground, _blind, _HalfDoneError, _taken
+from matrix.explanations import BLIND, is_explained
+from matrix.kinds import EXTRA, KINDS
 from matrix.life import LOAD, NotHereError, Step, life
 from matrix.names import ARROW, HIVE_3, HIVE_4, NATIVE, OURS, TRINO
+from matrix.readers import NotReadHereError, as_rows
 from matrix.records import Answers, Life, Taken, Wrong
 
 if TYPE_CHECKING:
-    from matrix.kinds import Row
+    from airflow_hiveacid.format.table import Column
+    from matrix.kinds import Kind, Row
 
 WRONG = Wrong(step="DELETE", text="3 of 2 rows", has_more=True)
 
@@ -128,3 +132,107 @@ def test_rows_of_files_come_by_load_data() -> None:
         if one.name.startswith((LOAD, "INSERT into")):
             one.act(Noting())  # type: ignore[arg-type]
     assert by == [("load", 20), ("load", 10), ("insert", 5), ("insert", 6)]
+
+
+# ---- a life with made-up engines -----------------------------------------------------------------
+
+
+@dataclass
+class Memory:
+    """A table and its only writer: it holds the rows of the last INSERT."""
+
+    kind: Kind
+    rows: list[Row] = field(default_factory=list)
+    name: str = "t"
+    fails_at: str = ""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        extra = (EXTRA,) if self.rows and len(self.rows[0]) > len(self.kind.columns) else ()
+        return (*self.kind.columns, *extra)
+
+    @property
+    def lab(self) -> Any:  # noqa: ANN401 - as little of a lab as is asked for
+        return SimpleNamespace(info=lambda _name: SimpleNamespace(num_buckets=0))
+
+    def insert(self, rows: list[Row]) -> None:
+        if self.fails_at == "insert":
+            raise JudgeError("File already exists")
+        self.rows = [*self.rows, *rows]
+
+    def overwrite(self, rows: list[Row]) -> None:
+        self.rows = list(rows)
+
+    def minor(self) -> None:
+        pass
+
+    def major(self) -> None:
+        pass
+
+    def widen(self) -> None:
+        self.rows = [(*row, None) for row in self.rows]
+
+    def empty(self) -> None:
+        self.rows = []
+
+
+@dataclass
+class MemoryReader:
+    name: str
+    error: Exception | None = None
+    loses: int = 0
+
+    def rows(self, table: Memory) -> list[Row]:
+        if self.error is not None:
+            raise self.error
+        return as_rows(table.columns, table.rows[self.loses :])
+
+    def identities(self, table: Memory) -> dict[int, tuple[int, int, int]] | None:
+        return (
+            {int(str(row[0])): (1, len(self.name), 0) for row in table.rows} if table.rows else None
+        )
+
+
+def lead_with(
+    monkeypatch: pytest.MonkeyPatch, readers: list[MemoryReader], **table: str
+) -> tuple[Life, list[str]]:
+    (kind,) = [kind for kind in KINDS if kind.name == "insert-only, ORC"]
+    memory = Memory(kind=kind, **table)
+    monkeypatch.setattr(course, "_made", lambda *_: memory)
+    said: list[str] = []
+    ground = Ground(lab=None, hive=None, writers={OURS: lambda t: t}, readers=readers)  # type: ignore[arg-type]
+    return course.lead(ground, kind, OURS, said.append), said
+
+
+def test_a_life_is_led_to_its_end_and_every_answer_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    readers = [
+        MemoryReader(NATIVE),
+        MemoryReader(ARROW, error=NotReadHereError("one way")),
+        MemoryReader(HIVE_4, loses=1),
+        MemoryReader(TRINO, error=JudgeError("boom")),
+    ]
+    found, said = lead_with(monkeypatch, readers)
+    steps = [one.step for one in found.taken]
+    assert (len(steps), found.broke_off, found.ended) == (9, None, None)
+    assert found.answers[NATIVE] == Answers(right=9)
+    assert found.answers[ARROW] == Answers(unread={"one way": steps})
+    assert [one.step for one in found.answers[TRINO].wrong] == steps
+    lost = found.answers[HIVE_4]
+    assert (lost.right, [one.lacks for one in lost.wrong]) == (1, [True] * 8)
+    assert said
+    assert not is_explained(found)
+
+
+def test_other_identities_are_a_wrong_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, _ = lead_with(monkeypatch, [MemoryReader(NATIVE), MemoryReader(TRINO)])
+    assert found.answers[NATIVE].right == 9
+    assert found.answers[TRINO].right == 1  # the empty table
+    assert "other identities" in found.answers[TRINO].wrong[0].text
+
+
+def test_a_life_ends_where_a_step_is_left_half_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(course._Asked, "is_as_before", lambda _self: False)
+    found, _ = lead_with(monkeypatch, [MemoryReader(NATIVE)], fails_at="insert")
+    assert [one.step for one in found.taken] == ["INSERT OVERWRITE"]
+    assert found.ended is not None
+    assert found.ended.failures == {OURS: "JudgeError: File already exists"}
