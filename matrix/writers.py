@@ -15,7 +15,7 @@ from airflow_hiveacid.jobs.specs import CompactionChoice, MergeAction, MergeClau
 from judges.line_process import JudgeError
 from matrix.kinds import EXTRA
 from matrix.life import NotHereError
-from matrix.names import HIVE_3, HIVE_4, OURS, TRINO
+from matrix.names import ALTERNATING, HIVE_3, HIVE_4, OURS, TRINO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,8 +28,14 @@ if TYPE_CHECKING:
     from spark_lab import Lab
 
 _GZIP: Final = (
-    "Trino compresses text, and leaves out of the name (`00000_0`) that it did: Hive goes by the"
-    " name, and we refuse such a file; hive.compression-codec=NONE"
+    "Trino compresses text, and leaves out of the name (`00000_0`) that it did: Hive and"
+    " Trino itself go by the name and read NULL, and we refuse such a file;"
+    " hive.compression-codec=NONE"
+)
+_ELSEWHERE: Final = (
+    f"{HIVE_4} writes rows whose partition is not named in the statement below the table, also if"
+    " that partition lies elsewhere: neither it nor anybody else sees them (seen at its first"
+    " INSERT); such tables are written here"
 )
 _UPSERT: Final = (
     MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="s.v < 0"),
@@ -91,6 +97,8 @@ def why_not_led(kind: Kind, writer: str) -> str | None:
         return f"{HIVE_3} knows its own metastore, and cannot begin where a converted table begins"
     if writer == TRINO and kind.format is FileFormat.TEXT:
         return _GZIP
+    if kind.elsewhere and writer in {HIVE_4, ALTERNATING}:
+        return _ELSEWHERE
     return None
 
 
