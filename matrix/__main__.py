@@ -14,6 +14,7 @@ import tempfile
 import time
 import uuid
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,9 +28,11 @@ from judges.bare import BareReader
 from judges.engine import HiveJudge
 from judges.engine3 import Hive3Engine
 from judges.trino import TrinoJudge, why_not
-from matrix.course import ALTERNATING, Course, Ground, lead
+from matrix import records
+from matrix.course import Ground, lead
+from matrix.explanations import is_explained
 from matrix.kinds import KINDS
-from matrix.life import NotHereError
+from matrix.names import ALTERNATING, HIVE_3, HIVE_4, OURS, TRINO, WRITERS
 from matrix.readers import (
     ArrowReader,
     BareHiveReader,
@@ -38,13 +41,15 @@ from matrix.readers import (
     Reader,
     TrinoReader,
 )
+from matrix.records import Life
 from matrix.report import write
-from matrix.writers import HIVE_3, HIVE_4, OURS, TRINO, HiveWriter, OurWriter, Table, TrinoWriter
+from matrix.writers import HiveWriter, OurWriter, Table, TrinoWriter, why_not_led
 from spark_lab import Lab, small_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from matrix.kinds import Kind
     from matrix.life import Writer
 
 
@@ -57,35 +62,46 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{time.monotonic() - began:7.1f} s  {line}", flush=True)
 
     without_trino = why_not()
-    courses: list[Course] = []
-    versions = [
-        f"Spark {pyspark.__version__}",
-        f"{HIVE_4} (metastore, engine)",
-        f"{HIVE_3} (engine, ORC reader)",
-        TRINO if without_trino is None else f"no {TRINO}",
-    ]
+    record = replace(
+        records.read(),
+        versions=(
+            f"Spark {pyspark.__version__}",
+            f"{HIVE_4} (metastore, engine)",
+            f"{HIVE_3} (engine, ORC reader)",
+            TRINO if without_trino is None else f"no {TRINO}",
+        ),
+    )
+    led: list[Life] = []
     with ExitStack() as stack:
         folder = asked.keep and asked.keep.resolve()
         folder = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="matrix-")))
         ground = _ground(stack, folder, with_trino=without_trino is None)
-        writers = [w for w in (*ground.writers, HIVE_3, ALTERNATING) if w in (asked.writers or [w])]
         for kind in [KINDS[i] for i in asked.kinds or range(len(KINDS))]:
-            for name in writers:
-                try:
-                    course = lead(ground, kind, name, say)
-                except NotHereError as error:
-                    say(f"{kind.name}, {name}: not led: {error}")
-                    continue
-                cells = {r: f"{c.read}/{course.steps}" for r, c in course.cells.items()}
-                say(f"{kind.name}, {name}: {cells}")
-                courses.append(course)
+            for name in asked.writers or WRITERS:
+                life = _life(ground, kind, name, say)
+                led.append(life)
+                record = record.with_life(life)
                 if not asked.no_report:
-                    write(courses, versions)
+                    records.write(record)
+                    write(record)
     if without_trino is not None:
         say(f"not run: {TRINO}: {without_trino}")
-    bad = [course for course in courses if not course.is_good]
-    say(f"{len(courses)} lives, {len(bad)} with an answer that nobody can explain")
+    bad = [life for life in led if not is_explained(life)]
+    say(f"{len(led)} lives, {len(bad)} with an answer that nobody can explain")
     return 1 if bad else 0
+
+
+def _life(ground: Ground, kind: Kind, name: str, say: Callable[[str], None]) -> Life:
+    why = (
+        f"no {TRINO}" if name == TRINO and TRINO not in ground.writers else why_not_led(kind, name)
+    )
+    if why is not None:
+        say(f"{kind.name}, {name}: not led: {why}")
+        return Life(kind=kind.name, writer=name, not_led=why)
+    life = lead(ground, kind, name, say)
+    told = {reader: f"{found.right}/{len(life.taken)}" for reader, found in life.answers.items()}
+    say(f"{kind.name}, {name}: {told}")
+    return life
 
 
 def _ground(stack: ExitStack, folder: Path, *, with_trino: bool) -> Ground:
@@ -128,7 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kinds", type=int, nargs="*", help=f"0 to {len(KINDS) - 1}")
     parser.add_argument("--writers", nargs="*", help=f"of them, or {ALTERNATING!r}")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave all files there")
-    parser.add_argument("--no-report", action="store_true", help="leave docs/interop.md alone")
+    parser.add_argument("--no-report", action="store_true", help="leave the pages alone")
     return parser
 
 

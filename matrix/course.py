@@ -4,92 +4,45 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
 
 from airflow_hiveacid.format.errors import HiveAcidError
-from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.format.table import FileFormat, PartitionName
 from judges.line_process import JudgeError
-from matrix.explanations import explanation, failure
-from matrix.kinds import KINDS, Kind
+from matrix.explanations import BLIND, explanation
+from matrix.kinds import KINDS, Flat, Kind
 from matrix.life import NotHereError, Rows, life
-from matrix.readers import NATIVE, NotReadHereError, as_rows, misplaced
-from matrix.writers import HIVE_3, HIVE_4, OURS, Hive3Writer, HiveWriter, Table
+from matrix.names import ALTERNATING, HIVE_3, HIVE_4, NATIVE, OURS
+from matrix.readers import NativeReader, NotReadHereError, as_rows, misplaced
+from matrix.records import Answers, Life, Taken, Wrong
+from matrix.writers import Hive3Writer, HiveWriter, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from judges.engine import HiveJudge
     from judges.engine3 import Hive3Engine
+    from matrix.kinds import Row
     from matrix.life import Step, Writer
     from matrix.readers import Reader
     from spark_lab import Lab
 
-ALTERNATING: Final = "in turns"
 # Of this run alone, and of this machine.
 _PATH: Final = re.compile(r"(?:file:)?/\S+")
 _BREAKS: Final = (JudgeError, HiveAcidError, NotHereError, PySparkException)
 # The default on a 4.x metastore is ZSTD, which the ORC in Hive 3.1 does not know.
 _ORC_OF_ALL: Final = {"orc.compress": "ZLIB"}
-
-
-@dataclass(slots=True, kw_only=True)
-class Cell:
-    """What one reader said of one life of one kind; `wrong` are the steps where it was not right.
-
-    Each comes with what was seen, and with its explanation if it has one.
-    """
-
-    read: int = 0
-    unread: dict[str, list[str]] = field(default_factory=dict)
-    wrong: list[tuple[str, str, str | None]] = field(default_factory=list)
-
-    @property
-    def is_good(self) -> bool:
-        """Nothing is left unexplained."""
-        return all(why is not None for _, _, why in self.wrong)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
-    """A step, who should have taken it, and who did; `failures` are known ones of others."""
-
-    step: Step
-    asked: str
-    done_by: str
-    failures: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """A wrong answer: in words, and whether rows are missing, and whether there are others."""
-
-    text: str
-    lacks: bool = False
-    has_more: bool = False
-
-
-@dataclass(slots=True, kw_only=True)
-class Course:
-    """One life: whose, of which kind, and what became of it."""
-
-    kind: Kind
-    writers: str
-    cells: dict[str, Cell]
-    taken: list[Taken] = field(default_factory=list)
-    broke_off: str | None = None
-
-    @property
-    def steps(self) -> int:
-        """How many there were."""
-        return len(self.taken)
-
-    @property
-    def is_good(self) -> bool:
-        """Nothing is left unexplained."""
-        return self.broke_off is None and all(cell.is_good for cell in self.cells.values())
+# A bucket's number, then as many digits as no integer has.
+_NAME_OF_TRINO: Final = f"000000_{'20240101' * 5}"
+_TO_DIRECTORIES: Final = (
+    "hive.optimize.union.remove=true",
+    "hive.merge.mapfiles=false",
+    "hive.mapred.supports.subdirectories=true",
+    "mapreduce.input.fileinputformat.input.dir.recursive=true",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +64,29 @@ class _After:
     rows: Rows
 
 
-def lead(ground: Ground, kind: Kind, writers: str, say: Callable[[str], None]) -> Course:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """Who should take a step, who must not, and what the table holds before it."""
+
+    first: str
+    blind: set[str]
+    before: _After
+
+    def is_as_before(self) -> bool:
+        """Whether the table holds the same rows still."""
+        table, rows = self.before.table, self.before.rows
+        return NativeReader().rows(table) == as_rows(table.columns, rows.values())
+
+
+class _HalfDoneError(Exception):
+    """An engine failed at a step and left the table changed."""
+
+    def __init__(self, taken: Taken) -> None:
+        super().__init__(f"{taken.step} by {taken.done_by}")
+        self.taken = taken
+
+
+def lead(ground: Ground, kind: Kind, writers: str, say: Callable[[str], None]) -> Life:
     """Lead one life.
 
     Args:
@@ -119,38 +94,46 @@ def lead(ground: Ground, kind: Kind, writers: str, say: Callable[[str], None]) -
         kind: Of the table.
         writers: One of the ground's, `HIVE_3`, or `ALTERNATING`.
         say: Hears what is not right, step by step.
-
-    Raises:
-        NotHereError: Hive 3.1.3 cannot lead such a life.
     """
-    table = _made(
-        ground, kind, f"t_{KINDS.index(kind)}_{''.join(filter(str.isalnum, writers)).lower()}"
+    name = f"t_{KINDS.index(kind)}_{''.join(filter(str.isalnum, writers)).lower()}"
+    course = Life(
+        kind=kind.name, writer=writers, answers={r.name: Answers() for r in ground.readers}
     )
+    where = "its making"
+    try:
+        table = _made(ground, kind, name)
+        known = _known(ground, table, writers)
+        rows: Rows = kind.flat_rows
+        for number, step in enumerate(life(kind)):
+            at = (number + KINDS.index(kind)) % len(known)
+            first = list(known)[at] if writers == ALTERNATING else writers
+            where = f"{step.name} by {first}"
+            blind = _blind(course) if step.needs_rows else set()
+            asked = _Asked(first=first, blind=blind, before=_After(table=table, rows=rows))
+            rows = step.model(rows)
+            course.taken.append(_taken(known, asked, step))
+            _compare(ground, course, _After(table=table, rows=rows), say)
+    except _HalfDoneError as error:
+        course.ended = error.taken
+        say(f"{kind.name}, {writers}: ended at {course.ended}")
+    except _BREAKS as error:
+        course.broke_off = f"{where}: {_said(error)}"
+        say(f"{kind.name}, {writers}: broke off at {course.broke_off}")
+    return course
+
+
+def _known(ground: Ground, table: Table, writers: str) -> Mapping[str, Writer]:
     known = {name: make(table) for name, make in ground.writers.items()}
     if writers == HIVE_3 and ground.hive_3 is not None:
         known[HIVE_3] = Hive3Writer.beside(
             HiveWriter(table=table, engine=ground.hive), ground.hive_3
         )
-    course = Course(kind=kind, writers=writers, cells={r.name: Cell() for r in ground.readers})
-    rows: Rows = kind.flat_rows
-    for number, step in enumerate(life(kind)):
-        at = (number + KINDS.index(kind)) % len(known)
-        first = list(known)[at] if writers == ALTERNATING else writers
-        rows = step.model(rows)
-        try:
-            course.taken.append(_taken(kind, known, first, step))
-            _compare(ground, course, _After(table=table, rows=rows), say)
-        except _BREAKS as error:
-            said = _PATH.sub("(a path)", str(error))[:300]
-            course.broke_off = f"{step.name} by {first}: {type(error).__name__}: {said}"
-            say(f"{kind.name}, {writers}: broke off at {course.broke_off}")
-            break
-    return course
+    return known
 
 
 def _made(ground: Ground, kind: Kind, name: str) -> Table:
     table = Table(lab=ground.lab, name=name, kind=kind)
-    if kind.was_flat:
+    if kind.flat:
         _converted(ground, table)
         return table
     if kind.format is FileFormat.TEXT:
@@ -170,94 +153,159 @@ def _made(ground: Ground, kind: Kind, name: str) -> Table:
         format_=kind.format,
         parameters=_ORC_OF_ALL if kind.format is FileFormat.ORC else {},
     )
+    if kind.elsewhere:
+        # Hive's ADD PARTITION ... LOCATION loads what is there, and lets the partition lie in the
+        # table; tables with partitions elsewhere are older than that, or made over Thrift.
+        place = PartitionName.parse(kind.elsewhere)
+        ground.lab.client.add_partitions(
+            ground.lab.info(name), [place], locations={place: table.elsewhere}
+        )
+    for numbers in kind.loaded:
+        files = table.of_files(numbers[0])
+        _flat(ground, files)
+        rows = [kind.row(n) for n in numbers]
+        HiveWriter(table=files, engine=ground.hive).insert(rows)
     return table
+
+
+def _flat(ground: Ground, table: Table, layout: str = "") -> None:
+    """An empty table of Hive's that is none of transactions."""
+    columns = ", ".join(f"{c.name} {c.type}" for c in table.kind.columns)
+    ground.hive.execute(
+        f"create table {table.full_name} ({columns}) {layout} stored as orc"
+        " tblproperties ('transactional'='false', 'orc.compress'='ZLIB')"
+    )
 
 
 def _converted(ground: Ground, table: Table) -> None:
     """A table of Hive's that was none of transactions while it got its first rows."""
-    columns = ", ".join(f"{c.name} {c.type}" for c in table.kind.columns)
-    ground.hive.execute(
-        f"create table {table.full_name} ({columns}) stored as orc"
-        " tblproperties ('transactional'='false', 'orc.compress'='ZLIB')"
-    )
-    rows = list(table.kind.flat_rows.values())
+    kind = table.kind
+    buckets = f"clustered by ({', '.join(kind.bucketed_by)}) into {kind.buckets} buckets"
+    _flat(ground, table, buckets if kind.buckets else "")
+    rows = list(kind.flat_rows.values())
     writer = HiveWriter(table=table, engine=ground.hive)
-    for half in (rows[::2], rows[1::2]):
-        writer.insert(half)
+    if kind.flat is Flat.UNION:
+        _by_union(ground, table, rows[::2])
+    else:
+        writer.insert(rows[::2])
+    writer.insert(rows[1::2])
+    if kind.flat is Flat.COPIES:
+        (copy,) = ground.lab.root(table.name).glob("*_copy_1")
+        copy.rename(copy.with_name(_NAME_OF_TRINO))
     ground.hive.execute(
         f"alter table {table.full_name} set tblproperties"
         " ('EXTERNAL'='FALSE', 'transactional'='true')"
     )
 
 
-def _taken(kind: Kind, writers: Mapping[str, Writer], first: str, step: Step) -> Taken:
-    """A step by who should take it, else by the first of the others who can."""
-    reasons: list[str] = []
-    failures: list[str] = []
+def _by_union(ground: Ground, table: Table, rows: Sequence[Row]) -> None:
+    source = replace(table, name=f"{table.name}_source")
+    _flat(ground, source)
+    HiveWriter(table=source, engine=ground.hive).insert(rows)
+    branches = (
+        f"select distinct * from {source.full_name} where id % 4 {c}" for c in ("< 2", "> 1")
+    )
+    for setting in _TO_DIRECTORIES:
+        ground.hive.execute(f"set {setting}")
+    ground.hive.execute(
+        f"insert into {table.full_name} select * from ({' union all '.join(branches)}) u"
+    )
+    ground.hive.execute("set hive.optimize.union.remove=false")
+    if not list(ground.lab.root(table.name).glob("HIVE_UNION_SUBDIR_*/0*")):
+        raise JudgeError("Hive made no directories of a UNION ALL")
+
+
+def _blind(course: Life) -> set[str]:
+    """Engines whose answer was wrong after the last step: they would write back what they see."""
+    last = course.taken[-1].step if course.taken else None
+    return {
+        OURS if reader == NATIVE else reader
+        for reader, answers in course.answers.items()
+        if any(seen.step == last for seen in answers.wrong)
+    }
+
+
+def _taken(writers: Mapping[str, Writer], asked: _Asked, step: Step) -> Taken:
+    """A step by who should take it, else by the first of the others who can.
+
+    Raises:
+        NotHereError: Nobody can.
+        _HalfDoneError: Who failed at it has changed the table.
+    """
+    first, reasons = asked.first, list[str]()
+    failures: dict[str, str] = {}
     # Nobody else knows the metastore of Hive 3.1.3.
     others: tuple[str, ...] = () if first == HIVE_3 else (OURS, HIVE_4)
     for name in dict.fromkeys((first, *others)):
+        if name in asked.blind:
+            failures[name] = BLIND
+            continue
         try:
             step.act(writers[name])
         except NotHereError as error:
             reasons.append(f"{name}: {error}")
             continue
         except JudgeError as error:
-            known = failure(name, kind, error)
-            if known is None:
-                raise
-            failures.append(known)
+            failures[name] = _said(error)
+            taken = Taken(step=step.name, asked=first, done_by=name, failures=failures)
+            if not asked.is_as_before():
+                raise _HalfDoneError(taken) from error
             continue
         follower = writers[name]
         if isinstance(follower, Hive3Writer):
             follower.follow()
-        return Taken(step=step, asked=first, done_by=name, failures=tuple(failures))
-    raise NotHereError("; ".join(reasons + failures))
+        return Taken(step=step.name, asked=first, done_by=name, failures=failures)
+    raise NotHereError("; ".join((*reasons, *failures.values())))
 
 
-def _compare(ground: Ground, course: Course, after: _After, say: Callable[[str], None]) -> None:
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {_PATH.sub('(a path)', str(error))[:300]}"
+
+
+def _compare(ground: Ground, course: Life, after: _After, say: Callable[[str], None]) -> None:
     identities = {}
     for reader in ground.readers:
-        cell = course.cells[reader.name]
+        answers = course.answers[reader.name]
         try:
-            seen = _wrong(reader, after)
+            seen = _wrong(reader, after, course.taken[-1].step)
         except NotReadHereError as error:
-            cell.unread.setdefault(str(error), []).append(course.taken[-1].step.name)
+            answers.unread.setdefault(str(error), []).append(course.taken[-1].step)
             continue
         if seen is None:
-            cell.read += 1
+            answers.right += 1
             if (told := reader.identities(after.table)) is not None:
                 identities[reader.name] = told
             continue
         _note(course, reader.name, seen, say)
+    if count := misplaced(after.table):
+        text = f"{count} rows lie in another bucket than their hash says"
+        course.misplaced.append(Wrong(step=course.taken[-1].step, text=text))
     first = next(iter(identities.values()), {})
     for name, told in identities.items():
         if told != first:
             differs = sorted(set(told.items()) ^ set(first.items()))[:4]
-            _note(course, name, Seen(text=f"other identities: {differs}"), say)
+            seen = Wrong(step=course.taken[-1].step, text=f"other identities: {differs}")
+            course.answers[name].right -= 1
+            _note(course, name, seen, say)
 
 
-def _note(course: Course, reader: str, seen: Seen, say: Callable[[str], None]) -> None:
-    last = course.taken[-1]
-    why = explanation(reader, course, seen)
-    course.cells[reader].wrong.append((last.step.name, seen.text, why))
-    if why is None:
-        place = f"{course.kind.name}, {course.writers}, {last.step.name} by {last.done_by}"
+def _note(course: Life, reader: str, seen: Wrong, say: Callable[[str], None]) -> None:
+    course.answers[reader].wrong.append(seen)
+    if explanation(reader, course, seen) is None:
+        place = f"{course.kind}, {course.writer}, {seen.step} by {course.taken[-1].done_by}"
         say(f"{place}: {reader}: {seen.text}")
 
 
-def _wrong(reader: Reader, after: _After) -> Seen | None:
+def _wrong(reader: Reader, after: _After, step: str) -> Wrong | None:
     """What is wrong with a reader's answer; None if nothing is."""
     expected = as_rows(after.table.columns, after.rows.values())
     try:
         found = reader.rows(after.table)
     except (JudgeError, HiveAcidError) as error:
-        return Seen(text=f"{type(error).__name__}: {str(error)[:300]}")
+        return Wrong(step=step, text=_said(error))
     if found != expected:
         lost, more = Counter(expected) - Counter(found), Counter(found) - Counter(expected)
         counts = f"{len(found)} of {len(expected)} rows"
         text = f"{counts}; it lacks {list(lost)[:2]}, it has {list(more)[:2]}"
-        return Seen(text=text, lacks=bool(lost), has_more=bool(more))
-    if reader.name == NATIVE and (count := misplaced(after.table)):
-        return Seen(text=f"{count} rows lie in another bucket than their hash says")
+        return Wrong(step=step, text=text, lacks=bool(lost), has_more=bool(more))
     return None

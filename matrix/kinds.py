@@ -11,13 +11,14 @@ Example:
 from __future__ import annotations
 
 import datetime as dt
+import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.table import Column, FileFormat, TransactionalKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 Value = int | str | None
 Row = tuple[Value, ...]
@@ -42,11 +43,31 @@ EXTRA: Final = Column(name="extra", type="string")
 _EPOCH: Final = dt.date(1970, 1, 1)
 _START: Final = dt.datetime(2020, 1, 1)  # noqa: DTZ001 - a wall clock
 _PLACES: Final = ("a b", "x=1/2%", "Q1")
+_ODD_KEYS: Final[Mapping[str, Sequence[Value]]] = {
+    "d": ("2020-02-29", "1999-12-31", None),
+    "c": ("a/b", "x y%", "n"),
+    "m": ("1.50", "-0.25", None),
+}
+"""Of each third row: what is spelled otherwise in a name, and what has no name."""
+
+
+class Flat(enum.Enum):
+    """What the files of a table were like before it became a transactional one."""
+
+    COPIES = "000000_0, and a further one as Trino names them"
+    BUCKETS = "several buckets, a copy of each"
+    UNION = "directories of a UNION ALL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One kind of table."""
+    """One kind of table.
+
+    Attributes:
+        flat: Set if it was no transactional table while it got its first rows.
+        loaded: Numbers of rows that LOAD DATA brings, batch by batch, instead of an INSERT.
+        elsewhere: A partition that does not lie in the table's directory.
+    """
 
     name: str
     kind: TransactionalKind = TransactionalKind.FULL_ACID
@@ -55,7 +76,9 @@ class Kind:
     bucketed_by: tuple[str, ...] = ()
     buckets: int = 0
     bucketing_version: int = 2
-    was_flat: bool = False
+    flat: Flat | None = None
+    loaded: tuple[range, ...] = ()
+    elsewhere: str | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -70,11 +93,12 @@ class Kind:
     @property
     def flat_rows(self) -> dict[int, Row]:
         """What is in a table before it becomes a transactional one, in two inserts."""
-        return {n: self.row(n) for n in range(500, 530)} if self.was_flat else {}
+        return {n: self.row(n) for n in range(500, 530)} if self.flat else {}
 
     def row(self, number: int) -> Row:
         """The row of this number: data columns, then partition columns."""
-        values = {"p": number % 3, "q": _PLACES[number % len(_PLACES)]}
+        odd = {name: values[number % len(values)] for name, values in _ODD_KEYS.items()}
+        values = {"p": number % 3, "q": _PLACES[number % len(_PLACES)], **odd}
         return (*row(number), *(values[column.name] for column in self.partition_columns))
 
 
@@ -91,7 +115,7 @@ KINDS: Final = (
         buckets=2,
         bucketing_version=1,
     ),
-    Kind(name="full ACID, converted from flat files", was_flat=True),
+    Kind(name="full ACID, converted from flat files", flat=Flat.COPIES),
     Kind(name="insert-only, ORC", kind=_INSERT_ONLY),
     Kind(name="insert-only, Parquet", kind=_INSERT_ONLY, format=FileFormat.PARQUET),
     Kind(name="insert-only, text", kind=_INSERT_ONLY, format=FileFormat.TEXT),
@@ -101,6 +125,33 @@ KINDS: Final = (
         format=FileFormat.PARQUET,
         partition_columns=(_BY_NUMBER, _BY_TEXT),
     ),
+    Kind(
+        name="full ACID, 32 buckets by the first hash",
+        bucketed_by=("id",),
+        buckets=32,
+        bucketing_version=1,
+    ),
+    Kind(
+        name="full ACID, partitions by date, char and decimal, some of null",
+        partition_columns=(
+            Column(name="d", type="date"),
+            Column(name="c", type="char(4)"),
+            Column(name="m", type="decimal(5,2)"),
+        ),
+    ),
+    Kind(
+        name="full ACID, a partition elsewhere",
+        partition_columns=(_BY_NUMBER,),
+        elsewhere="p=1",
+    ),
+    Kind(
+        name="full ACID, converted from 3 buckets of several files",
+        bucketed_by=("id",),
+        buckets=3,
+        flat=Flat.BUCKETS,
+    ),
+    Kind(name="full ACID, converted from directories of UNION ALL", flat=Flat.UNION),
+    Kind(name="full ACID, with files of LOAD DATA", loaded=(range(40, 60), range(200, 210))),
 )
 
 

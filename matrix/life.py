@@ -7,7 +7,7 @@ values are SQL that every dialect reads alike.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from matrix.kinds import Kind, Row
 
@@ -31,6 +31,9 @@ class Writer(Protocol):
 
     def insert(self, rows: Sequence[Row]) -> None:
         """Add rows."""
+
+    def load(self, rows: Sequence[Row]) -> None:
+        """Add the files that hold these rows; see `Table.place_of`."""
 
     def overwrite(self, rows: Sequence[Row]) -> None:
         """Replace the table's rows (of these rows' partitions)."""
@@ -59,26 +62,39 @@ class Writer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One statement. `changes_rows` tables of rows without identity do not have."""
+    """One statement.
+
+    Attributes:
+        changes_rows: Tables of rows without identity have no such statements.
+        rewrites: Rows of every kind of table are read to write others.
+    """
 
     name: str
     act: Callable[[Writer], None]
     model: Callable[[Rows], Rows]
     changes_rows: bool = False
+    rewrites: bool = False
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether who takes it writes by what it reads, and so has to read what is there."""
+        return self.changes_rows or self.rewrites
 
 
 _V, _TAG = 2, 7
 _SEVENTH, _LEFT_OUT = 7, 3
 _FIRST_NEW = 100
+LOAD: Final = "LOAD DATA"
 
 
 def life(kind: Kind) -> list[Step]:
     """What happens to a table of a kind, in order."""
+    verb = LOAD if kind.loaded else "INSERT"
     steps = [
         _brought("INSERT of the first rows", kind, range(40))
-        if kind.was_flat
+        if kind.flat
         else _brought("INSERT OVERWRITE", kind, range(40), is_overwrite=True),
-        _brought("INSERT", kind, range(40, 60)),
+        _brought(verb, kind, range(40, 60)),
         Step(
             name="DELETE",
             act=lambda w: w.delete(f"id % {_SEVENTH} = {_LEFT_OUT}"),
@@ -92,15 +108,15 @@ def life(kind: Kind) -> list[Step]:
             changes_rows=True,
         ),
         _merged(kind, [*range(5, 15), *range(_FIRST_NEW, _FIRST_NEW + 10)]),
-        Step(name="minor compaction", act=lambda w: w.minor(), model=dict),
-        _brought("INSERT again", kind, range(200, 210)),
+        Step(name="minor compaction", act=lambda w: w.minor(), model=dict, rewrites=True),
+        _brought(f"{verb} again", kind, range(200, 210)),
         Step(
             name="UPDATE again",
             act=lambda w: w.update({"v": "v + 1"}, "id % 2 = 0"),
             model=lambda rows: {n: _raised(r, 1, n % 2 == 0) for n, r in rows.items()},
             changes_rows=True,
         ),
-        Step(name="major compaction", act=lambda w: w.major(), model=dict),
+        Step(name="major compaction", act=lambda w: w.major(), model=dict, rewrites=True),
         Step(
             name="ADD COLUMNS",
             act=lambda w: w.widen(),
@@ -113,7 +129,7 @@ def life(kind: Kind) -> list[Step]:
             model=lambda rows: {n: r for n, r in rows.items() if n % 5},
             changes_rows=True,
         ),
-        Step(name="emptied", act=lambda w: w.empty(), model=lambda _rows: {}),
+        Step(name="emptied", act=lambda w: w.empty(), model=lambda _rows: {}, rewrites=True),
         _brought("INSERT into the empty table", kind, range(400, 406), extra="last"),
     ]
     return [step for step in steps if not (step.changes_rows and kind.is_insert_only)]
@@ -132,7 +148,8 @@ def _brought(
         new = {n: _with_extra(kind, row, extra) for n, row in new.items()}
 
     def act(writer: Writer) -> None:
-        (writer.overwrite if is_overwrite else writer.insert)(list(new.values()))
+        bring = writer.load if numbers in kind.loaded else writer.insert
+        (writer.overwrite if is_overwrite else bring)(list(new.values()))
 
     # Only an empty table is overwritten: another might keep partitions, by what it is set to.
     return Step(name=name, act=act, model=lambda rows: {**rows, **new})

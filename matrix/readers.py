@@ -16,13 +16,14 @@ from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.ids import BucketProperty
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.spark.events import IDENTITY
+from airflow_hiveacid.spark.failures import typed_failures
 from airflow_hiveacid.spark.reading.file_numbers import FILE_BITS, NUMBER
 from airflow_hiveacid.spark.reading.target import PLACE, resolve_target
 from airflow_hiveacid.storage.hashing.bucketing import bucket_ids
 from airflow_hiveacid.storage.stores.listing import list_table
 from judges.line_process import JudgeError
 from matrix.kinds import Row, canonical
-from matrix.writers import HIVE_4, TRINO
+from matrix.names import ARROW, HIVE_3_READER, HIVE_4, NATIVE, TRINO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from judges.trino import TrinoJudge
     from matrix.writers import Table
 
-NATIVE: Final = "ours, Spark's reader"
-ARROW: Final = "ours, Arrow"
-HIVE_3: Final = "Hive 3.1.3's reader"
 # Of a file `bucket_00000_0`: Hive 3.1 takes what follows "bucket_" for a number.
 _NAME_OF_HIVE_4: Final = re.compile(r'For input string: "[0-9]+_[0-9]+"')
 Identity = tuple[int, int, int]
@@ -92,7 +90,9 @@ class NativeReader:
 
     def rows(self, table: Table) -> list[Row]:
         """See Reader."""
-        return as_rows(table.columns, _target(table).rows().collect())
+        with typed_failures():
+            found = _target(table).rows().collect()
+        return as_rows(table.columns, found)
 
     def identities(self, table: Table) -> dict[int, Identity] | None:
         """See Reader."""
@@ -149,7 +149,7 @@ class BareHiveReader:
     """Hive's ORC reader alone, over each partition's directory."""
 
     reader: BareReader
-    name: str = HIVE_3
+    name: str = HIVE_3_READER
 
     def rows(self, table: Table) -> list[Row]:
         """See Reader."""

@@ -5,7 +5,7 @@ Values are literals with their types, since every dialect reads those alike.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import UnsupportedTableError
@@ -15,6 +15,7 @@ from airflow_hiveacid.jobs.specs import CompactionChoice, MergeAction, MergeClau
 from judges.line_process import JudgeError
 from matrix.kinds import EXTRA
 from matrix.life import NotHereError
+from matrix.names import ALTERNATING, HIVE_3, HIVE_4, OURS, TRINO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,10 +27,16 @@ if TYPE_CHECKING:
     from matrix.kinds import Kind, Row
     from spark_lab import Lab
 
-OURS: Final = "ours"
-HIVE_4: Final = "Hive 4.0.1"
-HIVE_3: Final = "Hive 3.1.3"
-TRINO: Final = "Trino 483"
+_GZIP: Final = (
+    "Trino compresses text, and leaves out of the name (`00000_0`) that it did: Hive and"
+    " Trino itself go by the name and read NULL, and we refuse such a file;"
+    " hive.compression-codec=NONE"
+)
+_ELSEWHERE: Final = (
+    f"{HIVE_4} writes rows whose partition is not named in the statement below the table, also if"
+    " that partition lies elsewhere: neither it nor anybody else sees them (seen at its first"
+    " INSERT); such tables are written here"
+)
 _UPSERT: Final = (
     MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="s.v < 0"),
     MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"}),
@@ -64,6 +71,36 @@ class Table:
         info = self.lab.info(self.name)
         return [str(p.name) for p in self.lab.client.list_partitions(info)]
 
+    @property
+    def elsewhere(self) -> str:
+        """Where the partition lies that does not lie in the table's directory: close to that."""
+        return f"{self.lab.info(self.name).location}_elsewhere"
+
+    @property
+    def widening(self) -> str:
+        """The statement that adds `EXTRA`, in Hive's SQL."""
+        cascade = " cascade" if self.kind.partition_columns else ""
+        return f"alter table {self.full_name} add columns ({EXTRA.name} {EXTRA.type}){cascade}"
+
+    def of_files(self, first: int) -> Table:
+        """The flat table whose files hold the batch to be loaded that begins with this row."""
+        return replace(self, name=f"{self.name}_from_{first}")
+
+    def place_of(self, rows: Sequence[Row]) -> str:
+        """Where the files lie that hold these rows."""
+        return self.lab.info(self.of_files(int(str(rows[0][0]))).name).location
+
+
+def why_not_led(kind: Kind, writer: str) -> str | None:
+    """Why an engine cannot lead the life of such a table at all; None if it can."""
+    if writer == HIVE_3 and kind.flat:
+        return f"{HIVE_3} knows its own metastore, and cannot begin where a converted table begins"
+    if writer == TRINO and kind.format is FileFormat.TEXT:
+        return _GZIP
+    if kind.elsewhere and writer in {HIVE_4, ALTERNATING}:
+        return _ELSEWHERE
+    return None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OurWriter:
@@ -75,6 +112,10 @@ class OurWriter:
     def insert(self, rows: Sequence[Row]) -> None:
         """See Writer."""
         self._try(lambda lab, t: lab.insert(t, rows, self._names))
+
+    def load(self, rows: Sequence[Row]) -> None:
+        """See Writer."""
+        self._try(lambda lab, t: lab.load(t, self.table.place_of(rows)))
 
     def overwrite(self, rows: Sequence[Row]) -> None:
         """See Writer."""
@@ -107,7 +148,7 @@ class OurWriter:
 
     def widen(self) -> None:
         """See Writer."""
-        raise NotHereError("our jobs change no columns")
+        self.table.lab.script(self.table.widening)
 
     def empty(self) -> None:
         """See Writer."""
@@ -208,6 +249,10 @@ class HiveWriter(_SqlWriter):
         """See Writer."""
         self._run(f"insert into {self.target}{self._partitions} {self._values(rows)}")
 
+    def load(self, rows: Sequence[Row]) -> None:
+        """See Writer."""
+        self._run(f"load data inpath '{self.table.place_of(rows)}' into table {self.target}")
+
     @property
     def _partitions(self) -> str:
         keys = ", ".join(c.name for c in self.table.kind.partition_columns)
@@ -226,9 +271,7 @@ class HiveWriter(_SqlWriter):
 
     def widen(self) -> None:
         """See Writer."""
-        cascade = " cascade" if self.table.kind.partition_columns else ""
-        column = f"{EXTRA.name} {EXTRA.type}"
-        self._run(f"alter table {self.target} add columns ({column}){cascade}")
+        self._run(self.table.widening.replace(self.table.full_name, self.target))
 
     def empty(self) -> None:
         """See Writer."""
@@ -255,14 +298,8 @@ class Hive3Writer(HiveWriter):
 
     @classmethod
     def beside(cls, mirror: HiveWriter, engine: Hive3Engine) -> Hive3Writer:
-        """A writer of a table that both metastores know.
-
-        Raises:
-            NotHereError: they cannot both know such a table.
-        """
+        """A writer of a table that both metastores know; see `why_not_led`."""
         table, kind = mirror.table, mirror.table.kind
-        if kind.was_flat:
-            raise NotHereError("write IDs of a converted table begin at ten million")
         info = table.lab.info(table.name)
         parts = ", ".join(f"{c.name} {c.type}" for c in info.partition_columns)
         properties = {
@@ -284,6 +321,12 @@ class Hive3Writer(HiveWriter):
             + f" stored as {formats.get(kind.format, 'textfile')} location '{info.location}'"
             + f" tblproperties ({told})"
         )
+        if kind.elsewhere:
+            engine.execute(f"alter table {found.target} add partition ({kind.elsewhere})")
+            engine.execute(
+                f"alter table {found.target} partition ({kind.elsewhere})"
+                f" set location '{table.elsewhere}'"
+            )
         return found
 
     @property
@@ -327,6 +370,10 @@ class TrinoWriter(_SqlWriter):
         """See Writer."""
         self.insert(rows)  # the table is empty
 
+    def load(self, rows: Sequence[Row]) -> None:
+        """See Writer."""
+        raise NotHereError(f"Trino has no LOAD DATA for {len(rows)} rows")
+
     def minor(self) -> None:
         """See Writer."""
         raise NotHereError("Trino compacts nothing")
@@ -337,6 +384,8 @@ class TrinoWriter(_SqlWriter):
 
     def widen(self) -> None:
         """See Writer."""
+        if self.table.kind.is_insert_only and self.table.kind.partition_columns:
+            raise NotHereError("Trino adds no column to partitions: Hive would read NULL in it")
         self._run(f"alter table {self.target} add column {EXTRA.name} varchar")
 
     def empty(self) -> None:
@@ -347,6 +396,8 @@ class TrinoWriter(_SqlWriter):
 
     def insert(self, rows: Sequence[Row]) -> None:
         """See Writer."""
+        if self.table.kind.format is FileFormat.TEXT:
+            raise NotHereError(_GZIP)
         try:
             self._run(f"insert into {self.target} {self._values(rows)}")
         except JudgeError as error:

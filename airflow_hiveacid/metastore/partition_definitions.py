@@ -42,7 +42,8 @@ def add_partitions(
     """Make those that are missing.
 
     Raises:
-        DefinitionError: one is there, and IF NOT EXISTS was not said; or it is elsewhere.
+        DefinitionError: one is there, and IF NOT EXISTS was not said; or it is, or is to be,
+            elsewhere.
         ConfigurationError: values do not name a partition of the table.
     """
     table = transactional_table(client, asked.target)
@@ -65,16 +66,28 @@ def add_partitions(
                 table=table.ref, detail=f"has partition {name} at {there[name]}, not at {location}"
             )
     missing = tuple(name for name in wanted if name not in there)
+    for name in missing:
+        _check_place(table, name, wanted[name])
     if not missing:
         return None
-    locations = {name: place for name, place in wanted.items() if place is not None}
     return Work(
-        do=partial(client.add_partitions, table, missing, locations=locations),
+        do=partial(client.add_partitions, table, missing),
         before=Before(table_id=table.table_id),
         ref=table.ref,
         lock_type=LockType.SHARED_READ,  # as Hive: nobody has read or written there
         partitions=missing,
     )
+
+
+def _check_place(table: TableInfo, name: PartitionName, location: str | None) -> None:
+    # Hive reads ADD PARTITION ... LOCATION of a transactional table as a LOAD DATA: the partition
+    # lies below the table, and the files become a delta of it (AlterTableAddPartitionAnalyzer).
+    if location is not None and not same_place(location, table.default_partition_location(name)):
+        raise DefinitionError(
+            table=table.ref,
+            detail=f"gets no partition {name} at {location}: Hive would load the files there;"
+            " leave LOCATION out, and LOAD DATA INPATH into the partition if there are any",
+        )
 
 
 def drop_partitions(

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix.course import ALTERNATING, Ground, lead
+from matrix.course import Ground, lead
+from matrix.explanations import is_explained
 from matrix.kinds import KINDS
+from matrix.names import ALTERNATING, HIVE_4, OURS
 from matrix.readers import ArrowReader, BareHiveReader, HiveReader, NativeReader
-from matrix.writers import HIVE_4, OURS, HiveWriter, OurWriter
+from matrix.writers import HiveWriter, OurWriter
 
 if TYPE_CHECKING:
     from judges.bare import BareReader
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 SAMPLE = [
     "full ACID, partitions, 2 buckets by the first hash",
     "full ACID, converted from flat files",
+    "full ACID, partitions by date, char and decimal, some of null",
     "insert-only, Parquet, partitions of two levels",
 ]
 
@@ -44,7 +47,7 @@ def test_hive_and_we_write_a_table_in_turns_and_all_read_it_alike(
         ],
     )
     said: list[str] = []
-    course = lead(ground, kind, ALTERNATING, said.append)
+    life = lead(ground, kind, ALTERNATING, said.append)
     assert said == []
-    assert course.is_good
-    assert course.cells[HIVE_4].read == course.steps
+    assert is_explained(life)
+    assert life.answers[HIVE_4].right == len(life.taken)

@@ -413,12 +413,26 @@ def test_some_of_the_values_name_all_partitions_that_have_them(statements: State
     assert partitions(statements.client) == ["day=2/hour=a"]
 
 
-def test_a_partition_may_lie_elsewhere(statements: Statements, made: TableInfo) -> None:
+def test_no_partition_is_made_elsewhere_where_hive_would_load_files(
+    statements: Statements, made: TableInfo
+) -> None:
     new = NewPartition(values=(("day", "1"),), location="file:/elsewhere")
     asked = AddPartitions(target=NAME, partitions=(new,), if_not_exists=True)
-    statements.run(asked)
-    (found,) = statements.client.list_partitions(made)
-    assert found.location == "file:/elsewhere"
+    with pytest.raises(DefinitionError, match=r"day=1 at file:/elsewhere.*LOAD DATA INPATH"):
+        statements.run(asked)
+    assert statements.client.list_partitions(made) == ()
+    its_own = replace(new, location=f"{made.location}/day=1")
+    assert statements.run(replace(asked, partitions=(its_own,))).has_changed
+    assert partitions(statements.client) == ["day=1"]
+
+
+def test_a_partition_that_lies_elsewhere_is_found_there(
+    statements: Statements, made: TableInfo
+) -> None:
+    new = NewPartition(values=(("day", "1"),), location="file:/elsewhere")
+    asked = AddPartitions(target=NAME, partitions=(new,), if_not_exists=True)
+    name = made.partition_name(["1"])
+    statements.client.add_partitions(made, [name], locations={name: "file:/elsewhere"})
     assert not statements.run(asked).has_changed
     other = replace(asked, partitions=(replace(new, location="file:/other"),))
     with pytest.raises(DefinitionError, match="at file:/elsewhere, not at file:/other"):

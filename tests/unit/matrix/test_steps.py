@@ -1,0 +1,238 @@
+"""Who takes a step of a life, and who is passed over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from judges.line_process import JudgeError
+from matrix import course
+from matrix.course import Ground, _blind, _HalfDoneError, _taken
+from matrix.explanations import BLIND, is_explained
+from matrix.kinds import EXTRA, KINDS
+from matrix.life import LOAD, NotHereError, Step, life
+from matrix.names import ARROW, HIVE_3, HIVE_4, NATIVE, OURS, TRINO
+from matrix.readers import NotReadHereError, as_rows
+from matrix.records import Answers, Life, Taken, Wrong
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.table import Column
+    from matrix.kinds import Kind, Row
+
+WRONG = Wrong(step="DELETE", text="3 of 2 rows", has_more=True)
+
+
+@dataclass
+class Stub:
+    name: str
+    error: Exception | None = None
+    took: list[str] = field(default_factory=list)
+
+    def major(self) -> None:
+        self.took.append("major")
+        if self.error is not None:
+            raise self.error
+
+
+def step() -> Step:
+    return Step(name="major compaction", act=lambda w: w.major(), model=dict, rewrites=True)
+
+
+def writers(errors: dict[str, Exception] | None = None) -> dict[str, Any]:
+    return {name: Stub(name, (errors or {}).get(name)) for name in (OURS, HIVE_4, TRINO, HIVE_3)}
+
+
+@dataclass
+class Asked:
+    first: str
+    blind: set[str] = field(default_factory=set)
+    is_whole: bool = True
+
+    def is_as_before(self) -> bool:
+        return self.is_whole
+
+
+def taken(found: dict[str, Any], asked: Asked) -> Taken:
+    return _taken(found, asked, step())  # type: ignore[arg-type]
+
+
+def test_a_step_is_taken_by_who_is_asked() -> None:
+    found = writers()
+    assert taken(found, Asked(TRINO, {HIVE_4})).done_by == TRINO
+    assert [name for name, stub in found.items() if stub.took] == [TRINO]
+
+
+def test_who_read_wrong_is_passed_over_and_the_record_says_so() -> None:
+    found = writers({OURS: NotHereError("not here")})
+    told = taken(found, Asked(TRINO, {TRINO}))
+    assert (told.asked, told.done_by, told.failures) == (TRINO, HIVE_4, {TRINO: BLIND})
+    assert found[TRINO].took == []
+
+
+def test_a_failure_is_recorded_without_its_path_and_another_takes_the_step() -> None:
+    found = writers({TRINO: JudgeError("there is file:/tmp/x/y already")})
+    told = taken(found, Asked(TRINO))
+    assert (told.done_by, told.failures) == (
+        OURS,
+        {TRINO: "JudgeError: there is (a path) already"},
+    )
+
+
+def test_nobody_goes_on_where_an_engine_left_its_step_half_done() -> None:
+    found = writers({TRINO: JudgeError("File already exists")})
+    with pytest.raises(_HalfDoneError) as caught:
+        taken(found, Asked(TRINO, is_whole=False))
+    assert caught.value.taken.failures == {TRINO: "JudgeError: File already exists"}
+    assert [name for name, stub in found.items() if stub.took] == [TRINO]
+
+
+def test_nobody_takes_the_steps_of_hive_3() -> None:
+    found = writers({HIVE_3: NotHereError("not here")})
+    with pytest.raises(NotHereError, match="not here"):
+        taken(found, Asked(HIVE_3))
+    assert found[OURS].took == []
+
+
+def test_only_who_was_wrong_after_the_last_step_is_blind() -> None:
+    one = Life(kind=KINDS[0].name, writer=OURS)
+    one.answers = {
+        NATIVE: Answers(wrong=[WRONG]),
+        ARROW: Answers(),
+        TRINO: Answers(wrong=[WRONG]),
+        HIVE_4: Answers(wrong=[Wrong(step="INSERT", text="")]),
+    }
+    assert _blind(one) == set()
+    one.taken = [Taken(step=name, asked=OURS, done_by=OURS) for name in ("INSERT", "DELETE")]
+    assert _blind(one) == {OURS, TRINO}
+
+
+def test_steps_that_write_by_what_is_read_are_those_that_delete_update_merge_compact_or_empty() -> (
+    None
+):
+    reads = [one.name for one in life(KINDS[0]) if one.needs_rows]
+    assert [name for name in reads if "INSERT" in name or "COLUMNS" in name] == []
+    assert len(reads) == 8
+
+
+def test_rows_of_files_come_by_load_data() -> None:
+    (kind,) = [kind for kind in KINDS if kind.loaded]
+    by: list[tuple[str, int]] = []
+
+    class Noting:
+        def load(self, rows: list[Row]) -> None:
+            by.append(("load", len(rows)))
+
+        def insert(self, rows: list[Row]) -> None:
+            by.append(("insert", len(rows)))
+
+    for one in life(kind):
+        if one.name.startswith((LOAD, "INSERT into")):
+            one.act(Noting())  # type: ignore[arg-type]
+    assert by == [("load", 20), ("load", 10), ("insert", 5), ("insert", 6)]
+
+
+# ---- a life with made-up engines -----------------------------------------------------------------
+
+
+@dataclass
+class Memory:
+    """A table and its only writer: it holds the rows of the last INSERT."""
+
+    kind: Kind
+    rows: list[Row] = field(default_factory=list)
+    name: str = "t"
+    fails_at: str = ""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        extra = (EXTRA,) if self.rows and len(self.rows[0]) > len(self.kind.columns) else ()
+        return (*self.kind.columns, *extra)
+
+    @property
+    def lab(self) -> Any:  # noqa: ANN401 - as little of a lab as is asked for
+        return SimpleNamespace(info=lambda _name: SimpleNamespace(num_buckets=0))
+
+    def insert(self, rows: list[Row]) -> None:
+        if self.fails_at == "insert":
+            raise JudgeError("File already exists")
+        self.rows = [*self.rows, *rows]
+
+    def overwrite(self, rows: list[Row]) -> None:
+        self.rows = list(rows)
+
+    def minor(self) -> None:
+        pass
+
+    def major(self) -> None:
+        pass
+
+    def widen(self) -> None:
+        self.rows = [(*row, None) for row in self.rows]
+
+    def empty(self) -> None:
+        self.rows = []
+
+
+@dataclass
+class MemoryReader:
+    name: str
+    error: Exception | None = None
+    loses: int = 0
+
+    def rows(self, table: Memory) -> list[Row]:
+        if self.error is not None:
+            raise self.error
+        return as_rows(table.columns, table.rows[self.loses :])
+
+    def identities(self, table: Memory) -> dict[int, tuple[int, int, int]] | None:
+        return (
+            {int(str(row[0])): (1, len(self.name), 0) for row in table.rows} if table.rows else None
+        )
+
+
+def lead_with(
+    monkeypatch: pytest.MonkeyPatch, readers: list[MemoryReader], **table: str
+) -> tuple[Life, list[str]]:
+    (kind,) = [kind for kind in KINDS if kind.name == "insert-only, ORC"]
+    memory = Memory(kind=kind, **table)
+    monkeypatch.setattr(course, "_made", lambda *_: memory)
+    said: list[str] = []
+    ground = Ground(lab=None, hive=None, writers={OURS: lambda t: t}, readers=readers)  # type: ignore[arg-type]
+    return course.lead(ground, kind, OURS, said.append), said
+
+
+def test_a_life_is_led_to_its_end_and_every_answer_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    readers = [
+        MemoryReader(NATIVE),
+        MemoryReader(ARROW, error=NotReadHereError("one way")),
+        MemoryReader(HIVE_4, loses=1),
+        MemoryReader(TRINO, error=JudgeError("boom")),
+    ]
+    found, said = lead_with(monkeypatch, readers)
+    steps = [one.step for one in found.taken]
+    assert (len(steps), found.broke_off, found.ended) == (9, None, None)
+    assert found.answers[NATIVE] == Answers(right=9)
+    assert found.answers[ARROW] == Answers(unread={"one way": steps})
+    assert [one.step for one in found.answers[TRINO].wrong] == steps
+    lost = found.answers[HIVE_4]
+    assert (lost.right, [one.lacks for one in lost.wrong]) == (1, [True] * 8)
+    assert said
+    assert not is_explained(found)
+
+
+def test_other_identities_are_a_wrong_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, _ = lead_with(monkeypatch, [MemoryReader(NATIVE), MemoryReader(TRINO)])
+    assert found.answers[NATIVE].right == 9
+    assert found.answers[TRINO].right == 1  # the empty table
+    assert "other identities" in found.answers[TRINO].wrong[0].text
+
+
+def test_a_life_ends_where_a_step_is_left_half_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(course._Asked, "is_as_before", lambda _self: False)
+    found, _ = lead_with(monkeypatch, [MemoryReader(NATIVE)], fails_at="insert")
+    assert [one.step for one in found.taken] == ["INSERT OVERWRITE"]
+    assert found.ended is not None
+    assert found.ended.failures == {OURS: "JudgeError: File already exists"}
