@@ -39,7 +39,8 @@ def stored(
 ) -> Column:
     """An expression, cast to a column's type as an assignment is; structs by the names of fields.
 
-    `from_text` lets texts be cast to anything, as the constants of a VALUES list are.
+    A text that is a constant is cast to anything; `from_text` lets every text be, as those of a
+    VALUES list are.
 
     Raises:
         TypeMismatchError: the value's type does not fit.
@@ -48,7 +49,7 @@ def stored(
     hive_type = {c.name: c.type for c in (*table.columns, *table.partition_columns)}[column]
     wanted = spark_type(parse_type(hive_type))
     found, ordered = _by_name(table, column, value.type, wanted)
-    is_text = from_text and isinstance(found, StringType)
+    is_text = isinstance(found, StringType) and (from_text or value.is_constant)
     is_same = found == wanted
     if not (is_same or isinstance(found, NullType) or is_text or fits(spark, found, wanted)):
         raise TypeMismatchError(

@@ -53,6 +53,7 @@ def query(text: str, **tables: str) -> SourceSpec:
 
 
 OVERWRITE = InsertMode.OVERWRITE
+NEITHER = ("false", "false")
 INSERTS: list[tuple[str, InsertSpec]] = [
     ("INSERT INTO db.t VALUES (1)", inserted(values((1,)))),
     ("insert into table `DB`.T values(1),(2)", inserted(values((1,), (2,)))),
@@ -105,7 +106,43 @@ INSERTS: list[tuple[str, InsertSpec]] = [
     ),
     (
         "INSERT INTO db.t VALUES (1, 'x'), (2, upper('y')), (3, NULL)",
-        inserted(query("SELECT 1, 'x' UNION ALL SELECT 2, upper('y') UNION ALL SELECT 3, NULL")),
+        inserted(
+            query("SELECT '1', 'x' UNION ALL SELECT '2', upper('y') UNION ALL SELECT '3', NULL"),
+            text_at=(0,),
+        ),
+    ),
+    (
+        "INSERT INTO db.t VALUES (1, DEFAULT), (DEFAULT, 'y'), (NULL, NULL)",
+        inserted(
+            values(
+                (1, None, "false", "true"), (None, "y", "true", "false"), (None, None, *NEITHER)
+            ),
+            default_where=(0, 1),
+        ),
+    ),
+    (
+        "INSERT INTO db.t (a, b, c) VALUES (DEFAULT, DEFAULT, 2.50), (DEFAULT, 1, default)",
+        inserted(
+            values(
+                (None, 2.5, "true", "false"),
+                (1, None, "false", "true"),
+                columns=("b", "c", "__hiveacid_default_1", "__hiveacid_default_2"),
+            ),
+            columns=("a", "b", "c"),
+            default_at=(0,),
+            default_where=(1, 2),
+        ),
+    ),
+    (
+        r"INSERT INTO db.t VALUES (upper('x'), DEFAULT, true), (DEFAULT, 'it\'s \\', NULL)",
+        inserted(
+            query(
+                r"SELECT upper('x'), NULL, 'TRUE', 'false', 'true' UNION ALL"
+                r" SELECT NULL, 'it\'s \\', NULL, 'true', 'false'"
+            ),
+            default_where=(0, 1),
+            text_at=(1, 2),
+        ),
     ),
     (
         "INSERT INTO db.t VALUES (DATE '2020-01-01', 1L), (DATE '2020-1-1', 2)",
@@ -113,7 +150,7 @@ INSERTS: list[tuple[str, InsertSpec]] = [
     ),
     (
         "INSERT INTO db.t VALUES (DATE '2020-1-1', TIMESTAMP '2020-01-01 00:00:00')",
-        inserted(query("SELECT DATE '2020-1-1', TIMESTAMP '2020-01-01 00:00:00'")),
+        inserted(query("SELECT DATE '2020-1-1', '2020-01-01 00:00:00'"), text_at=(1,)),
     ),
     (
         "INSERT INTO db.t VALUES (TIMESTAMP '2020-01-01 00:00:00.50')",
@@ -675,9 +712,9 @@ ERRORS: list[tuple[str, int, str]] = [
     ("INSERT INTO db.t (a, b) VALUES (1)", 32, "1 values, not 2"),
     ("INSERT INTO db.t (a, A) VALUES (1, 2)", 22, "named twice"),
     ("INSERT INTO db.t (a.b) VALUES (1)", 19, "no column of the table"),
-    ("INSERT INTO db.t VALUES (1, DEFAULT), (2, 3)", 29, "in some rows of a column"),
+    ("INSERT INTO db.t VALUES (1), (DEFAULT), (2.5)", 26, "a number beside DEFAULT"),
     ("INSERT INTO db.t VALUES (a)", 26, "no row here whose column"),
-    ("INSERT INTO db.t VALUES (upper('x'), 1, 3), ('y', NULL, '02')", 57, "write all of them as"),
+    ("INSERT INTO db.t VALUES (upper('x')), (1), ('02')", 45, "write all of them as"),
     ("INSERT INTO db.t VALUES (1) LIMIT 1", 29, "LIMIT"),
     ("INSERT INTO db.t VALUES ((SELECT 1))", 27, "a query within"),
     (r"INSERT INTO db.t VALUES ('\ud83d')", 26, "half a character"),
