@@ -35,7 +35,7 @@ DEFAULT: Final = "DEFAULT"
 """What stands in a statement for a column's default."""
 
 _TOKEN: Final = re.compile(
-    r"""\s*(?: (?P<string>'[^'\\]*'|"[^"\\]*") (?!['"])
+    r"""\s*(?: (?P<string>'(?:[^'\\]|\\['"\\nrt])*'|"(?:[^"\\]|\\['"\\nrt])*") (?!['"])
     | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:BD|[LSYD])?)(?![\w.])
     | (?P<name>[A-Za-z_]\w*) | (?P<quoted>`[^`]+`)
     | (?P<symbol><=>|<=|>=|<>|!=|==|[=<>+\-*(),]) )""",
@@ -180,7 +180,8 @@ def checks_of(table: TableInfo) -> tuple[Check, ...]:
 
 
 def _check(table: TableInfo, name: str, text: str) -> Check:
-    tokens = _tokens(text)
+    # A backslash in a pattern means something else to each of the two.
+    tokens = None if "\\" in text else _tokens(text)
     parts = None if tokens is None else _over_columns(table, tokens)
     if tokens is None or parts is None or not _is_plain(tokens):
         raise UnsupportedTableError(

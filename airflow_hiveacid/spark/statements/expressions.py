@@ -5,7 +5,7 @@ Takes checked expressions (`spark.checked`), one per column; gives the `row` str
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
@@ -17,6 +17,7 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
 )
 
 from airflow_hiveacid.format.errors import (
@@ -24,6 +25,7 @@ from airflow_hiveacid.format.errors import (
     TypeMismatchError,
 )
 from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.spark.failures import carried
 from airflow_hiveacid.spark.types import fits, spark_type
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column as TableColumn
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.spark.catalyst import Resolved
+
+_NANOSECONDS: Final = r"\.[0-9]{6}[0-9]*[1-9]"
 
 
 def stored(
@@ -58,10 +62,23 @@ def stored(
             column_type=hive_type,
             value_type=value.type.simpleString(),
         )
+    if is_text and isinstance(wanted, TimestampNTZType):
+        return _of_microseconds(table, column, value.column).cast(wanted)
     if found == value.type:
         return value.column if is_same else value.column.cast(wanted)
     # Putting fields in order names the value once for each of them; as a parameter it is made once.
     return F.transform(F.array(value.column), ordered).getItem(0).cast(wanted)
+
+
+def _of_microseconds(table: TableInfo, column: str, text: Column) -> Column:
+    """A text, which is an error if it is a time with digits that Spark would cut off."""
+    error = TypeMismatchError(
+        table=table.ref,
+        column=column,
+        column_type="timestamp",
+        value_type="a text with more than six digits of a second",
+    )
+    return F.when(text.rlike(_NANOSECONDS), F.raise_error(F.lit(carried(error)))).otherwise(text)
 
 
 def _by_name(
