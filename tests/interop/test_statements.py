@@ -12,6 +12,7 @@ from airflow_hiveacid.format.errors import ConstraintViolationError
 from airflow_hiveacid.sql.script import read_script
 from airflow_hiveacid.sql.text import statements_of
 from judges.line_process import JudgeError
+from query_cases import CASES, REFUSED, TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -209,3 +210,12 @@ def test_tables_without_transactions_as_sources(twins: Twins) -> None:
             )
         )
     )
+
+
+@pytest.mark.promise("W1")
+def test_hives_own_query_tests(twins: Twins) -> None:
+    twins.make(*TABLES)
+    for script in CASES.values():
+        twins.same(script)
+    for text in REFUSED:
+        twins.refused(text, ConstraintViolationError)
