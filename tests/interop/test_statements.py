@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from airflow_hiveacid.format.errors import ConstraintViolationError
+from airflow_hiveacid.format.errors import ConstraintViolationError, TypeMismatchError
 from airflow_hiveacid.sql.script import read_script
 from airflow_hiveacid.sql.text import statements_of
 from judges.line_process import JudgeError
@@ -219,3 +219,10 @@ def test_hives_own_query_tests(twins: Twins) -> None:
         twins.same(script)
     for text in REFUSED:
         twins.refused(text, ConstraintViolationError)
+    # Hive keeps nine digits of a second, Spark six: rather none than a time that nobody wrote.
+    for text in (
+        "INSERT INTO types (ts) VALUES ('2020-01-01 10:20:30.1234567')",
+        "UPDATE types SET ts = concat('2020-01-01 10:20:30.123456', '001')",
+    ):
+        with pytest.raises(TypeMismatchError, match="more than six digits of a second"):
+            twins.lab.script(text)

@@ -18,6 +18,7 @@ from pyspark.sql.types import (
     StructField,
     StructType,
     TimestampNTZType,
+    TimestampType,
 )
 
 from airflow_hiveacid.format.errors import (
@@ -53,7 +54,11 @@ def stored(
     hive_type = {c.name: c.type for c in (*table.columns, *table.partition_columns)}[column]
     wanted = spark_type(parse_type(hive_type))
     found, ordered = _by_name(table, column, value.type, wanted)
-    is_text = isinstance(found, StringType) and (from_text or value.is_constant)
+    is_text = (
+        isinstance(found, StringType)
+        and not isinstance(wanted, ArrayType | MapType | StructType)
+        and (from_text or value.is_constant)
+    )
     is_same = found == wanted
     if not (is_same or isinstance(found, NullType) or is_text or fits(spark, found, wanted)):
         raise TypeMismatchError(
@@ -62,7 +67,7 @@ def stored(
             column_type=hive_type,
             value_type=value.type.simpleString(),
         )
-    if is_text and isinstance(wanted, TimestampNTZType):
+    if is_text and isinstance(wanted, TimestampNTZType | TimestampType):
         return _of_microseconds(table, column, value.column).cast(wanted)
     if found == value.type:
         return value.column if is_same else value.column.cast(wanted)
