@@ -762,7 +762,7 @@ ERRORS: list[tuple[str, int, str]] = [
     ("INSERT INTO db.t SELECT * EXCEPT (a) FROM db.s", 35, "in STAR"),
     ("INSERT INTO db.t WITH RECURSIVE c AS (SELECT 1) SELECT * FROM c", 33, "RECURSIVE in WITH"),
     ("INSERT INTO db.t WITH c AS (SELECT * FROM c) SELECT * FROM c", 18, "names itself"),
-    ("INSERT INTO db.t WITH c AS (SELECT * FROM d), d AS (SELECT 1) SELECT 1", 43, "name a table"),
+    ("INSERT INTO db.t WITH c AS (SELECT * FROM d), d AS (SELECT 1) SELECT 1", 43, "comes later"),
     ("INSERT INTO db.t SELECT a FROM c.d.e", 32, "nothing more"),
     ("INSERT INTO db.t SELECT a FROM db.`x y`", 32, "not a valid table name"),
     ("INSERT INTO db.t SELECT a FROM db.s PIVOT (sum(a) FOR b IN (1))", 44, "PIVOT"),
