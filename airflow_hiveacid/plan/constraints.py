@@ -41,6 +41,7 @@ _TOKEN: Final = re.compile(
     | (?P<symbol><=>|<=|>=|<>|!=|==|[=<>+\-*(),]) )""",
     re.VERBOSE,
 )
+_NANOSECONDS: Final = re.compile(r":[0-9]{1,2}\.[0-9]{6}[0-9]*[1-9]")  # Spark cuts them off
 _LITERALS: Final = frozenset({"NULL", "TRUE", "FALSE"})
 _NOW: Final = (["CURRENT_DATE"], ["CURRENT_TIMESTAMP"])
 _TIMES: Final = (["DATE"], ["TIMESTAMP"])
@@ -89,7 +90,7 @@ def value_or_default(table: TableInfo, column: str, given: str | None) -> str:
     if text is None:
         return "NULL"
     tokens = _tokens(text)
-    if tokens is None or not _is_constant(tokens):
+    if tokens is None or not _is_constant(tokens) or _NANOSECONDS.search(text):
         raise UnsupportedTableError(
             table=table.ref,
             detail=f"has the default {text} for column {column}, which only Hive can evaluate; give"

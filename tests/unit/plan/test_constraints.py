@@ -83,6 +83,7 @@ def test_a_default_is_a_constant_or_the_time(default: str, of_int: str, of_text:
         "now()",
         "-'x'",
         "date x",
+        "TIMESTAMP'2020-01-01 10:00:00.000000001'",
         "cast('n' as boolean)",
         "cast(true as string)",
         "cast(1.50 as varchar(9))",
