@@ -53,8 +53,7 @@ CASES: Final = {
         INSERT INTO kinds (k, ts, s, de) VALUES (2, DEFAULT, 'x', 0.5),
             (3, '2020-01-01 00:00:00', DEFAULT, DEFAULT);
         MERGE INTO kinds USING src ON kinds.k = src.k
-            WHEN MATCHED AND src.k = 1 THEN UPDATE SET s = DEFAULT, v = DEFAULT, t = 1
-            WHEN MATCHED THEN UPDATE SET day = '2021-01-01', e = DEFAULT
+            WHEN MATCHED THEN UPDATE SET s = DEFAULT, day = '2021-01-01', t = 1
             WHEN NOT MATCHED THEN INSERT (s, k) VALUES (src.v, src.k)
     """,
     "check_constraint, enforce_constraint_notnull": r"""
@@ -76,7 +75,7 @@ CASES: Final = {
             WHEN MATCHED AND t.p = 2 AND t.q = 'x' THEN UPDATE SET c = s.v
             WHEN MATCHED AND t.p = 9 THEN DELETE
             WHEN NOT MATCHED AND s.k > 100 THEN INSERT VALUES (s.k, 'n', 7, 'n');
-        FROM src INSERT OVERWRITE TABLE parts PARTITION (p = 9, q) SELECT k, v, 'x' WHERE k = 5
+        FROM src INSERT INTO parts PARTITION (p = 9, q) SELECT k, v, 'x' WHERE k = 5
             INSERT INTO parts PARTITION (p = 10, q) SELECT k, v, v WHERE k > 1;
         DELETE FROM parts WHERE p = 2 AND q = 'y z/='
     """,
