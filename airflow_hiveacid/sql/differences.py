@@ -122,8 +122,8 @@ def _check_string(piece: Piece, index: int) -> None:
             "write the character itself",
             token,
         )
-    is_time = "TIMESTAMP" in {piece.word(index - 1), piece.word(index + 2)}
-    if is_time and _NANOSECONDS.search(text):
+    is_cast = (piece.word(index + 1), piece.word(index + 2)) == ("AS", "TIMESTAMP")
+    if (is_cast or piece.word(index - 1) == "TIMESTAMP") and _NANOSECONDS.search(text):
         piece.fail(
             "more than six digits of a second are kept in Hive, and cut in Spark",
             "write six digits, or the statement in Hive",
