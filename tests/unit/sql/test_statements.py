@@ -809,6 +809,7 @@ ERRORS: list[tuple[str, int, str]] = [
     (MERGE + "WHEN NOT MATCHED BY SOURCE THEN INSERT VALUES (1)", 75, "write UPDATE or DELETE"),
     (MERGE + "WHEN MATCHED THEN DO NOTHING", 61, "none of UPDATE, DELETE, INSERT"),
     (MERGE + "WHEN MATCHED OR s.a = 1 THEN DELETE", 59, "cannot be read"),
+    (MERGE + "WHEN MATCHED AND s.a = 1 OR s.a = 2 THEN DELETE", 68, "OR without parentheses"),
     (
         MERGE + "WHEN MATCHED THEN DELETE WHEN MATCHED AND s.a = 1 THEN DELETE",
         104,
