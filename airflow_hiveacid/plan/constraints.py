@@ -50,6 +50,8 @@ _TRUTHS: Final = ("true", "false")
 _SIZED: Final = 4  # tokens of a type with a length, such as char(2)
 _COMPARISONS: Final = frozenset({"=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">="})
 _WORDS: Final = frozenset({"IS", "IN", "LIKE", "BETWEEN"})
+_BETWEEN: Final = "BETWEEN"
+_BORDERS: Final = frozenset({"AND", "OR", "NOT"})
 _AS_DOUBLE: Final = "float"
 _ADDING: Final = frozenset({"+", "-", "*"})
 
@@ -198,7 +200,37 @@ def _check(table: TableInfo, name: str, text: str) -> Check:
                 detail=f"has the constraint {name} CHECK ({text}), and {column.name} is a float,"
                 " which Spark compares as a double; write with Hive, or drop the constraint",
             )
-    return Check(name=name, text=" ".join(parts), columns=columns)
+    return Check(name=name, text=" ".join(_without_between(parts)), columns=columns)
+
+
+def _without_between(parts: Sequence[str]) -> list[str]:
+    """The same with two comparisons in place of each BETWEEN, into which Spark puts no values."""
+    found = list(parts)
+    while _BETWEEN in found:
+        at = found.index(_BETWEEN)
+        is_not = found[at - 1 : at] == ["NOT"]
+        begin = at - is_not - _length(found[: at - is_not][::-1], closing="(")
+        middle = at + 1 + _length(found[at + 1 :], closing=")")
+        end = middle + 1 + _length(found[middle + 1 :], closing=")")
+        value, low, high = (
+            found[begin : at - is_not],
+            found[at + 1 : middle],
+            found[middle + 1 : end],
+        )
+        both = ["(", *value, ">=", *low, "AND", *value, "<=", *high, ")"]
+        found[begin:end] = ["NOT", *both] if is_not else both
+    return found
+
+
+def _length(parts: Sequence[str], closing: str) -> int:
+    """How many belong together, up to AND, OR or NOT or the end of their parentheses."""
+    nested = 0
+    for index, part in enumerate(parts):
+        is_closing = part == closing
+        if nested == 0 and (is_closing or part in _BORDERS):
+            return index
+        nested += (part in {"(", ")"}) - 2 * is_closing
+    return len(parts)
 
 
 def _over_columns(table: TableInfo, tokens: Sequence[_Token]) -> list[str] | None:

@@ -158,7 +158,24 @@ def test_texts_that_are_cast_to_anything_are_those_of_values_and_partitions() ->
             "`a` + `p` * 2 <= - 1 OR NOT ( `b` IS NULL )",
             "apb",
         ),
-        ("a BETWEEN -1 AND 2 AND s <> 'x'", "`a` BETWEEN - 1 AND 2 AND `s` <> 'x'", "as"),
+        (
+            "a BETWEEN -1 AND 2 AND s <> 'x'",
+            "( `a` >= - 1 AND `a` <= 2 ) AND `s` <> 'x'",
+            "as",
+        ),
+        (
+            "s = 'AND' OR NOT (a + (p)) not between (a) AND (p * (2)) or p BETWEEN 1 AND 2",
+            (
+                "`s` = 'AND' OR NOT NOT ( ( `a` + ( `p` ) ) >= ( `a` ) AND ( `a` + ( `p` ) ) <="
+                " ( `p` * ( 2 ) ) ) OR ( `p` >= 1 AND `p` <= 2 )"
+            ),
+            "asp",
+        ),
+        (
+            "(a > 0 AND (a BETWEEN p AND 9)) and not a BETWEEN 3 AND 4",
+            "( `a` > 0 AND ( ( `a` >= `p` AND `a` <= 9 ) ) ) AND NOT ( `a` >= 3 AND `a` <= 4 )",
+            "ap",
+        ),
         ("s not like 'x%' and b is not null", "`s` NOT LIKE 'x%' AND `b` IS NOT NULL", "sb"),
     ],
 )
