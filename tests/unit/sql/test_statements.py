@@ -217,6 +217,26 @@ INSERTS: list[tuple[str, InsertSpec]] = [
         ),
     ),
     (
+        "INSERT INTO db.t SELECT s.a AS a, count(*) AS b FROM db.s GROUP BY s.a HAVING b > a",
+        inserted(
+            query(
+                "SELECT s.a AS a, count(*) AS b FROM `__hiveacid_1` AS `s` GROUP BY s.a"
+                " HAVING b > a",
+                v1="db.s",
+            )
+        ),
+    ),
+    (
+        "INSERT INTO db.t SELECT s.a AS b, s.b AS c FROM db.s GROUP BY s.a, s.b HAVING s.b = 1",
+        inserted(
+            query(
+                "SELECT s.a AS b, s.b AS c FROM `__hiveacid_1` AS `s` GROUP BY s.a, s.b"
+                " HAVING s.b = 1",
+                v1="db.s",
+            )
+        ),
+    ),
+    (
         "INSERT INTO db.t (a) WITH s AS (SELECT 1 a) SELECT a FROM s",
         inserted(query("WITH s AS (SELECT 1 a) SELECT a FROM s"), columns=("a",)),
     ),
@@ -746,6 +766,8 @@ ERRORS: list[tuple[str, int, str]] = [
     ("INSERT INTO db.t SELECT a FROM range(3)", 32, "functions that make a table"),
     ("INSERT INTO db.t SELECT a FROM (VALUES (1)) v", 41, "VALUES as a table"),
     ("INSERT INTO db.t SELECT a FROM db.s ORDER BY a LIMIT 1", 46, "NULLS FIRST"),
+    ("INSERT INTO db.t SELECT a AS b, b AS c FROM db.s GROUP BY a, b HAVING b = 1", 71, "alias in"),
+    ("INSERT INTO db.t SELECT a + 1 AS A FROM db.s GROUP BY a HAVING a = 1", 64, "alias in Hive"),
     ("INSERT INTO db.t SELECT a FROM db.s ORDER BY a NULLS LAST, b LIMIT 1", 60, "NULLS FIRST"),
     ("INSERT INTO db.t SELECT max(a) OVER (ORDER BY b) FROM db.s", 47, "NULLS FIRST"),
     ("INSERT INTO db.t SELECT max(a) OVER w FROM db.s WINDOW w AS (ORDER BY b)", 71, "NULLS FIRST"),
