@@ -4,7 +4,7 @@ Takes dataclasses built of str, int, float, bool, None, enums, tuples, string-ke
 other such dataclasses; gives plain JSON values. Knows nothing of the jobs themselves.
 
 Example:
-    >>> read_object('{"version": 5, "kind": "clean"}', reader=Side.APPLICATION)
+    >>> read_object('{"version": 6, "kind": "clean"}', reader=Side.APPLICATION)
     {'kind': 'clean'}
 """
 
