@@ -61,10 +61,10 @@ CASES: Final = {
         UPDATE demands SET b = 5, j = NULL WHERE i = 1;
         MERGE INTO demands USING src ON demands.a = src.k
             WHEN MATCHED AND src.k = 1 THEN DELETE
-            WHEN MATCHED AND src.k < 1 THEN UPDATE SET b = 6
-            WHEN NOT MATCHED AND src.k < 3 THEN INSERT VALUES (0, 10, src.k, NULL);
-        FROM src INSERT INTO demands (a) SELECT k WHERE k = 1
-            INSERT INTO parts PARTITION (p = 9, q) (a, q) SELECT k, 'x' WHERE k > 1
+            WHEN MATCHED AND src.k > 1 THEN UPDATE SET b = 101
+            WHEN NOT MATCHED AND src.k < 3 THEN INSERT VALUES (0, 10, coalesce(src.k, 3), NULL);
+        FROM src INSERT INTO demands (a) SELECT coalesce(k, 3) WHERE k = 1
+            INSERT INTO parts PARTITION (p = 9, q) (a, q) SELECT coalesce(k, 3), 'x' WHERE k > 1
     """,
     "insert_into_with_schema, acid_multiinsert_dyn_part, acid_subquery": r"""
         INSERT INTO parts PARTITION (p, q) (a, q, p) VALUES (1, 'x', 2), (3, 'y z/=', 2);
