@@ -64,7 +64,7 @@ def check_queries(piece: Piece, tree: exp.Expr) -> None:
     """
     for select in tree.find_all(exp.Select):
         _check_joins(piece, select)
-        _check_having(piece, select)
+        _check_ordered(piece, select)
     _check_commas(piece)
     _check_orders(piece)
     for group in tree.find_all(exp.Group):
@@ -127,10 +127,14 @@ def _check_group(piece: Piece, group: exp.Group) -> None:
             )
 
 
-def _check_having(piece: Piece, select: exp.Select) -> None:
-    """Refuse a name in HAVING that is an alias to Hive, and to Spark a column of GROUP BY."""
-    having, group = select.args.get("having"), select.args.get("group")
-    if having is None or group is None:
+def _check_ordered(piece: Piece, select: exp.Select) -> None:
+    """Refuse a name before LIMIT that is a column of GROUP BY to Hive, and to Spark an alias."""
+    order, group = select.args.get("order"), select.args.get("group")
+    if (
+        order is None
+        or group is None
+        or not (select.args.get("limit") or select.args.get("offset"))
+    ):
         return
     grouped = {column.name.lower() for column in group.find_all(exp.Column)}
     aliases = {
@@ -138,10 +142,10 @@ def _check_having(piece: Piece, select: exp.Select) -> None:
         for one in select.expressions
         if isinstance(one, exp.Alias) and one.this.name.lower() != one.alias.lower()
     }
-    for column in having.find_all(exp.Column):
+    for column in order.find_all(exp.Column):
         if not column.table and column.name.lower() in grouped & aliases:
             piece.fail(
-                f"{column.name} in HAVING is the alias in Hive, and the column in Spark",
+                f"{column.name} in ORDER BY is the column of GROUP BY in Hive, in Spark the alias",
                 "write another alias",
                 position_of(piece, column),
             )
