@@ -74,9 +74,9 @@ CASES: Final = {
         MERGE INTO parts t USING src s ON t.a = s.k
             WHEN MATCHED AND t.p = 2 AND t.q = 'x' THEN UPDATE SET c = s.v
             WHEN MATCHED AND t.p = 9 THEN DELETE
-            WHEN NOT MATCHED AND s.k > 100 THEN INSERT VALUES (s.k, 'n', 7, 'n');
-        FROM src INSERT INTO parts PARTITION (p = 9, q) SELECT k, v, 'x' WHERE k = 5
-            INSERT INTO parts PARTITION (p = 10, q) SELECT k, v, v WHERE k > 1;
+            WHEN NOT MATCHED AND s.k > 100 THEN INSERT VALUES (coalesce(s.k, 3), 'n', 7, 'n');
+        FROM src INSERT INTO parts PARTITION (p = 9, q) SELECT coalesce(k, 3), v, 'x' WHERE k = 5
+            INSERT INTO parts PARTITION (p = 10, q) SELECT coalesce(k, 3), v, v WHERE k > 1;
         DELETE FROM parts WHERE p = 2 AND q = 'y z/='
     """,
     "update_after_multiple_inserts_special_characters": r"""
