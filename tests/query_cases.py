@@ -31,6 +31,11 @@ TABLES: Final = (
         f" CONSTRAINT c4 CHECK (i + NULL > 0)) {_ACID}"
     ),
     (
+        "CREATE TABLE parts (a int NOT NULL ENABLE, c string DEFAULT 'c')"
+        f" PARTITIONED BY (p int, q string) {_ACID}"
+    ),
+    f"CREATE TABLE `odd` (`a b` int, `select` string, `x-y` int) {_ACID}",
+    (
         "CREATE TABLE types (ti tinyint, si smallint, i int, bi bigint, f float, d double,"
         " de decimal(5,2), ts timestamp, day date, s string, vc varchar(20), ch char(8), b boolean)"
         f" {_ACID}"
@@ -53,7 +58,55 @@ CASES: Final = {
     """,
     "check_constraint, enforce_constraint_notnull": r"""
         INSERT INTO demands VALUES (1, 100, 5, 4), (NULL, NULL, 1, NULL), (-5, 5, 0, 101);
-        UPDATE demands SET b = 5, j = NULL WHERE i = 1
+        UPDATE demands SET b = 5, j = NULL WHERE i = 1;
+        MERGE INTO demands USING src ON demands.a = src.k
+            WHEN MATCHED AND src.k = 1 THEN DELETE
+            WHEN MATCHED AND src.k > 1 THEN UPDATE SET b = 101
+            WHEN NOT MATCHED AND src.k < 3 THEN INSERT VALUES (0, 10, coalesce(src.k, 3), NULL);
+        FROM src INSERT INTO demands (a) SELECT coalesce(k, 3) WHERE k = 1
+            INSERT INTO parts PARTITION (p = 9, q) (a, q) SELECT coalesce(k, 3), 'x' WHERE k > 1
+    """,
+    "insert_into_with_schema, acid_multiinsert_dyn_part, acid_subquery": r"""
+        INSERT INTO parts PARTITION (p, q) (a, q, p) VALUES (1, 'x', 2), (3, 'y z/=', 2);
+        INSERT INTO parts (q, p, a) SELECT m.v, 1, n.* FROM (SELECT k FROM src WHERE k < 3) n
+            CROSS JOIN (SELECT v FROM src WHERE k = 1) m;
+        UPDATE parts SET c = 'in' WHERE p IN (SELECT k FROM src WHERE v = 'two');
+        MERGE INTO parts t USING src s ON t.a = s.k
+            WHEN MATCHED AND t.p = 2 AND t.q = 'x' THEN UPDATE SET c = s.v
+            WHEN MATCHED AND t.p = 9 THEN DELETE
+            WHEN NOT MATCHED AND s.k > 100 THEN INSERT VALUES (coalesce(s.k, 3), 'n', 7, 'n');
+        FROM src INSERT INTO parts PARTITION (p = 9, q) SELECT coalesce(k, 3), v, 'x' WHERE k = 5
+            INSERT INTO parts PARTITION (p = 10, q) SELECT coalesce(k, 3), v, v WHERE k > 1;
+        DELETE FROM parts WHERE p = 2 AND q = 'y z/='
+    """,
+    "update_after_multiple_inserts_special_characters": r"""
+        INSERT INTO odd VALUES (1, 'it\'s "q" \\ ', 2), (3, 'ü\n\u00e4', NULL);
+        UPDATE `odd` SET `select` = concat(`select`, '`'), `x-y` = `a b` WHERE `a b` <> `x-y`
+            OR `x-y` IS NULL;
+        DELETE FROM odd WHERE `x-y` > 2 -- a comment; with a semicolon
+    """,
+    "update_all_types, insert_values_orc, acid_insert_overwrite_update": r"""
+        INSERT INTO types VALUES
+            (1, 2, 3, 4, 1.5, 2.5, 3.255, '2014-09-01 09:44:23.23', '2014-09-01', 's', 'v', 'c',
+                true),
+            ('5', '6', '7', 8, 9, '1e1', '11', '2014-09-02', DATE '2014-09-02', 1, 2, 3, 'false'),
+            (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+        UPDATE types SET ti = 1, si = 2, bi = 4, f = 3.14, d = 6.28, de = 5.995,
+            ts = '2015-01-01 09:44:23.5', day = '2015-01-01', s = 5, vc = 'b', ch = 'c', b = false
+            WHERE i = 7;
+        UPDATE types SET ti = ti * 2, si = cast(f AS int), d = floor(de), bi = d, de = f, s = ch,
+            vc = concat(ch, '|'), day = ts WHERE i IS NOT NULL;
+        INSERT OVERWRITE TABLE types SELECT * FROM types WHERE i > 3 OR i IS NULL;
+        DELETE FROM types WHERE NOT i = 3
     """,
 }
 """Scripts by the names of Hive's tests. Each statement changes one of its targets."""
+
+REFUSED: Final = (
+    "INSERT INTO demands VALUES (10, 100, 50, 4)",
+    "INSERT INTO demands SELECT k, 1, 2, 4 FROM src",
+    "INSERT INTO demands (i, j) VALUES (1, 2)",
+    "UPDATE demands SET b = 200 WHERE a = 2",
+    "FROM src INSERT INTO words SELECT * INSERT INTO parts PARTITION (p = 1, q = 'n') SELECT *",
+)
+"""What breaks a constraint: nothing of it is done."""
