@@ -85,28 +85,5 @@ CASES: Final = {
             OR `x-y` IS NULL;
         DELETE FROM odd WHERE `x-y` > 2 -- a comment; with a semicolon
     """,
-    "update_all_types, insert_values_orc, acid_insert_overwrite_update": r"""
-        INSERT INTO types VALUES
-            (1, 2, 3, 4, 1.5, 2.5, 3.255, '2014-09-01 09:44:23.23', '2014-09-01', 's', 'v', 'c',
-                true),
-            ('5', '6', '7', 8, 9, '1e1', '11', '2014-09-02', DATE '2014-09-02', 1, 2, 3, 'false'),
-            (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-        UPDATE types SET ti = 1, si = 2, bi = 4, f = 3.14, d = 6.28, de = 5.995,
-            ts = '2015-01-01 09:44:23.5', day = '2015-01-01', s = 5, vc = 'b', ch = 'c', b = false
-            WHERE i = 7;
-        UPDATE types SET ti = ti * 2, si = cast(f AS int), d = floor(de), bi = d, de = f, s = ch,
-            vc = concat(ch, '|'), day = ts WHERE i IS NOT NULL;
-        INSERT OVERWRITE TABLE types SELECT * FROM types WHERE i > 3 OR i IS NULL;
-        DELETE FROM types WHERE NOT i = 3
-    """,
 }
 """Scripts by the names of Hive's tests. Each statement changes one of its targets."""
-
-REFUSED: Final = (
-    "INSERT INTO demands VALUES (10, 100, 50, 4)",
-    "INSERT INTO demands SELECT k, 1, 2, 4 FROM src",
-    "INSERT INTO demands (i, j) VALUES (1, 2)",
-    "UPDATE demands SET b = 200 WHERE a = 2",
-    "FROM src INSERT INTO words SELECT * INSERT INTO parts PARTITION (p = 1, q = 'n') SELECT *",
-)
-"""What breaks a constraint: nothing of it is done."""
