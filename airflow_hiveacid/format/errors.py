@@ -251,7 +251,7 @@ class TypeMismatchError(_TableError):
         super().__init__(
             table=table,
             detail=f"column {column!r} is {column_type}, the value is {value_type}, which does not"
-            " fit; cast it in the source",
+            " fit; cast it",
         )
 
 

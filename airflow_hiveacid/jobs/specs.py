@@ -87,7 +87,10 @@ class InsertSpec:
     everything.
 
     Columns that get no value get their default, or NULL. `default_at` are more of those: places,
-    from 0, among the target columns in the source's order, for which the source has no column.
+    from 0, among the target columns in the source's order, for which the source has no column. Of
+    the columns at `default_where` some rows get their default: the source says which, in further
+    columns behind all others, in this order, of the texts `true` and `false`. Those at `text_at`
+    hold texts only, each of which is cast to whatever the column is.
     """
 
     target: str
@@ -98,6 +101,8 @@ class InsertSpec:
     match: ColumnMatch = ColumnMatch.NAME
     dynamic_partition: tuple[str, ...] = ()
     default_at: tuple[int, ...] = ()
+    default_where: tuple[int, ...] = ()
+    text_at: tuple[int, ...] = ()
 
 
 class MergeWhen(enum.Enum):

@@ -35,18 +35,23 @@ DEFAULT: Final = "DEFAULT"
 """What stands in a statement for a column's default."""
 
 _TOKEN: Final = re.compile(
-    r"""\s*(?: (?P<string>'[^'\\]*'|"[^"\\]*") (?!['"])
+    r"""\s*(?: (?P<string>'(?:[^'\\]|\\['"\\nrt])*'|"(?:[^"\\]|\\['"\\nrt])*") (?!['"])
     | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:BD|[LSYD])?)(?![\w.])
     | (?P<name>[A-Za-z_]\w*) | (?P<quoted>`[^`]+`)
     | (?P<symbol><=>|<=|>=|<>|!=|==|[=<>+\-*(),]) )""",
     re.VERBOSE,
 )
+_NANOSECONDS: Final = re.compile(r":[0-9]{1,2}\.[0-9]{6}[0-9]*[1-9]")  # Spark cuts them off
 _LITERALS: Final = frozenset({"NULL", "TRUE", "FALSE"})
 _NOW: Final = (["CURRENT_DATE"], ["CURRENT_TIMESTAMP"])
 _TIMES: Final = (["DATE"], ["TIMESTAMP"])
 _TEXTS: Final = ("string", "char", "varchar")
+_TRUTHS: Final = ("true", "false")
+_SIZED: Final = 4  # tokens of a type with a length, such as char(2)
 _COMPARISONS: Final = frozenset({"=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">="})
 _WORDS: Final = frozenset({"IS", "IN", "LIKE", "BETWEEN"})
+_BETWEEN: Final = "BETWEEN"
+_BORDERS: Final = frozenset({"AND", "OR", "NOT"})
 _AS_DOUBLE: Final = "float"
 _ADDING: Final = frozenset({"+", "-", "*"})
 
@@ -87,13 +92,27 @@ def value_or_default(table: TableInfo, column: str, given: str | None) -> str:
     if text is None:
         return "NULL"
     tokens = _tokens(text)
-    if tokens is None or not _is_constant(tokens):
+    if tokens is None or not _is_constant(tokens) or _NANOSECONDS.search(text):
         raise UnsupportedTableError(
             table=table.ref,
             detail=f"has the default {text} for column {column}, which only Hive can evaluate; give"
             " the column a value",
         )
-    return _cast(table, column, " ".join(token.text for token in tokens), tokens)
+    return _cast(table, column, _rendered(tokens), tokens)
+
+
+def default_where(table: TableInfo, column: str, flag: str, given: str, *, is_text: bool) -> str:
+    """An expression: the column's default where a flag is the text `true`, and else what is given.
+
+    `is_text` says that what is given is a text, whatever the column is.
+
+    Raises:
+        UnsupportedTableError: see `value_or_default`.
+    """
+    default = value_or_default(table, column, DEFAULT)
+    if is_text:
+        default = f"CAST({default} AS string)"
+    return f"CASE WHEN {flag} = 'true' THEN {default} ELSE {given} END"
 
 
 def _cast(table: TableInfo, column: str, text: str, tokens: Sequence[_Token]) -> str:
@@ -107,9 +126,8 @@ def _cast(table: TableInfo, column: str, text: str, tokens: Sequence[_Token]) ->
 def _is_constant(tokens: Sequence[_Token]) -> bool:
     words = [token.word for token in tokens]
     kinds = [token.kind for token in tokens]
-    if words[:2] == ["CAST", "("] and words[-1:] == [")"] and "AS" in words:
-        at = len(words) - 1 - words[::-1].index("AS")
-        return kinds[at + 1 : at + 2] == ["name"] and _is_constant(tokens[2:at])
+    if (cast := _cast_of(tokens)) is not None:
+        return _is_constant(cast.value) and _casts_alike(cast)
     if words[:1] == ["("] and words[-1:] == [")"]:
         return _is_constant(tokens[1:-1])
     is_signed = words[:1] in (["-"], ["+"]) and kinds[1:] == ["number"]
@@ -117,6 +135,42 @@ def _is_constant(tokens: Sequence[_Token]) -> bool:
     is_now = words[:1] in _NOW and words[1:] in ([], ["(", ")"])
     is_alone = len(tokens) == 1 and (kinds[0] in {"string", "number"} or words[0] in _LITERALS)
     return is_signed or is_time or is_now or is_alone
+
+
+class _Cast(NamedTuple):
+    value: Sequence[_Token]
+    type: Sequence[_Token]
+
+
+def _cast_of(tokens: Sequence[_Token]) -> _Cast | None:
+    """What is cast to what, where the whole is CAST(... AS ...)."""
+    words = [token.word for token in tokens]
+    if words[:2] != ["CAST", "("] or words[-1:] != [")"] or "AS" not in words:
+        return None
+    at = len(words) - 1 - words[::-1].index("AS")
+    found = _Cast(tokens[2:at], tokens[at + 1 : -1])
+    return found if found.type and found.type[0].kind == "name" else None
+
+
+def _casts_alike(cast: _Cast) -> bool:
+    """Whether Hive and Spark make the same of a constant: of truth as text they do not."""
+    (first, *more), name = cast.value, cast.type[0].text.lower()
+    if name == "boolean":
+        return not more and (first.kind != "string" or first.text[1:-1].lower() in _TRUTHS)
+    is_truth = first.word in {"TRUE", "FALSE"} and not more
+    has_zero = any(t.kind == "number" and "." in t.text and t.text[-1] in "0." for t in cast.value)
+    return not (name.startswith(_TEXTS) and (is_truth or has_zero))
+
+
+def _rendered(tokens: Sequence[_Token]) -> str:
+    """A constant as Spark SQL, which does not cut a text that is cast to char or varchar."""
+    cast = _cast_of(tokens)
+    if cast is None:
+        return " ".join(token.text for token in tokens)
+    value, words = _rendered(cast.value), [token.text for token in cast.type]
+    if words[0].lower() in {"char", "varchar"} and len(words) == _SIZED:
+        return f"substr(CAST({value} AS string), 1, {words[2]})"
+    return f"CAST({value} AS {' '.join(words)})"
 
 
 def checks_of(table: TableInfo) -> tuple[Check, ...]:
@@ -129,7 +183,8 @@ def checks_of(table: TableInfo) -> tuple[Check, ...]:
 
 
 def _check(table: TableInfo, name: str, text: str) -> Check:
-    tokens = _tokens(text)
+    # A backslash in a pattern means something else to each of the two.
+    tokens = None if "\\" in text else _tokens(text)
     parts = None if tokens is None else _over_columns(table, tokens)
     if tokens is None or parts is None or not _is_plain(tokens):
         raise UnsupportedTableError(
@@ -145,7 +200,37 @@ def _check(table: TableInfo, name: str, text: str) -> Check:
                 detail=f"has the constraint {name} CHECK ({text}), and {column.name} is a float,"
                 " which Spark compares as a double; write with Hive, or drop the constraint",
             )
-    return Check(name=name, text=" ".join(parts), columns=columns)
+    return Check(name=name, text=" ".join(_without_between(parts)), columns=columns)
+
+
+def _without_between(parts: Sequence[str]) -> list[str]:
+    """The same with two comparisons in place of each BETWEEN, into which Spark puts no values."""
+    found = list(parts)
+    while _BETWEEN in found:
+        at = found.index(_BETWEEN)
+        is_not = found[at - 1 : at] == ["NOT"]
+        begin = at - is_not - _length(found[: at - is_not][::-1], closing="(")
+        middle = at + 1 + _length(found[at + 1 :], closing=")")
+        end = middle + 1 + _length(found[middle + 1 :], closing=")")
+        value, low, high = (
+            found[begin : at - is_not],
+            found[at + 1 : middle],
+            found[middle + 1 : end],
+        )
+        both = ["(", *value, ">=", *low, "AND", *value, "<=", *high, ")"]
+        found[begin:end] = ["NOT", *both] if is_not else both
+    return found
+
+
+def _length(parts: Sequence[str], closing: str) -> int:
+    """How many belong together, up to AND, OR or NOT or the end of their parentheses."""
+    nested = 0
+    for index, part in enumerate(parts):
+        is_closing = part == closing
+        if nested == 0 and (is_closing or part in _BORDERS):
+            return index
+        nested += (part in {"(", ")"}) - 2 * is_closing
+    return len(parts)
 
 
 def _over_columns(table: TableInfo, tokens: Sequence[_Token]) -> list[str] | None:

@@ -38,7 +38,7 @@ from airflow_hiveacid.jobs.specs import (
     SourceSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.plan.constraints import value_or_default
+from airflow_hiveacid.plan.constraints import default_where, value_or_default
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -371,32 +371,49 @@ def resolve_insert(
             raise UnknownColumnError(
                 table=table.ref, column=name, known=tuple(sorted(partition_columns))
             )
-    targets = _targets(table, spec, fixed, source_columns)
-    if len(targets) != len(source_columns):
+    count = len(source_columns) - len(spec.default_where)
+    of_values, flags = source_columns[:count], source_columns[count:]
+    every = _targets(table, spec, fixed, of_values)
+    targets = [name for at, name in enumerate(every) if at not in spec.default_at]
+    if len(targets) != len(of_values):
         raise ConfigurationError(
-            f"INSERT into {table.ref} gives {len(targets)} columns,"
-            f" the source has {len(source_columns)}"
+            f"INSERT into {table.ref} gives {len(targets)} columns, the source has {len(of_values)}"
         )
     given: dict[str, str] = {}
-    for target, name in zip(targets, source_columns, strict=True):
+    for target, name in zip(targets, of_values, strict=True):
         if target in given or target in fixed:
             raise ConfigurationError(f"INSERT into {table.ref} gives column {target!r} twice")
         given[target] = quoted(name)
+    texts = columns_of_texts(table, spec, source_columns)
+    for at, flag in zip(spec.default_where, flags, strict=True):
+        name = every[at]
+        given[name] = default_where(table, name, quoted(flag), given[name], is_text=name in texts)
     for name, value in fixed.items():
         given[name] = "NULL" if value is None else sql_string(value)
     return {name: value_or_default(table, name, given.get(name)) for name in table.column_names}
 
 
+def columns_of_texts(
+    table: TableInfo, spec: InsertSpec, source_columns: Sequence[str]
+) -> frozenset[str]:
+    """The columns that an INSERT gives texts to which are cast to whatever the columns are."""
+    if spec.source.values is not None:
+        return frozenset(table.column_names)
+    fixed = frozenset(name.lower() for name in spec.partition)
+    every = _targets(table, spec, fixed, source_columns) if spec.text_at else []
+    return fixed | {name for at, name in enumerate(every) if at in spec.text_at}
+
+
 def _targets(
     table: TableInfo, spec: InsertSpec, fixed: Collection[str], source_columns: Sequence[str]
 ) -> list[str]:
-    """The target columns of the source's, in their order."""
+    """The target columns in the order of the source's, those of `default_at` among them."""
     targets = [c.lower() for c in (spec.columns or source_columns)]
     if not spec.columns and spec.match is ColumnMatch.POSITION:
         targets = _by_position(table, spec, fixed)
     for name in targets:
         require_column(table, name)
-    return [name for at, name in enumerate(targets) if at not in spec.default_at]
+    return targets
 
 
 def _by_position(table: TableInfo, spec: InsertSpec, fixed: Collection[str]) -> list[str]:

@@ -81,6 +81,11 @@ class Resolved:
         return bool(self._expression.deterministic())
 
     @cached_property
+    def is_constant(self) -> bool:
+        """Whether it is the same for every row, and known without one."""
+        return bool(self._expression.foldable())
+
+    @cached_property
     def has_subquery(self) -> bool:
         """Whether it asks another query."""
         expressions = self._seen.jvm.org.apache.spark.sql.catalyst.expressions

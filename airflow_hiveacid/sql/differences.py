@@ -38,6 +38,7 @@ _VIRTUAL: Final = frozenset(
     {"row__id", "row__is__deleted", "input__file__name", "block__offset__inside__file"}
 )
 _LONG_ESCAPE: Final = re.compile(r"\\U[0-9A-Fa-f]{8}")
+_NANOSECONDS: Final = re.compile(r":[0-9]{1,2}\.[0-9]{6}[0-9]*[1-9]")
 _UNITS: Final = frozenset(
     f"{unit}{s}" for unit in ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND") for s in ("", "S")
 )
@@ -119,6 +120,13 @@ def _check_string(piece: Piece, index: int) -> None:
         piece.fail(
             "\\U and eight digits is a character in Spark, and U in Hive",
             "write the character itself",
+            token,
+        )
+    is_cast = (piece.word(index + 1), piece.word(index + 2)) == ("AS", "TIMESTAMP")
+    if (is_cast or piece.word(index - 1) == "TIMESTAMP") and _NANOSECONDS.search(text):
+        piece.fail(
+            "more than six digits of a second are kept in Hive, and cut in Spark",
+            "write six digits, or the statement in Hive",
             token,
         )
     if not text and piece.word(index - 1) in {"RLIKE", "REGEXP"}:

@@ -24,7 +24,7 @@ from airflow_hiveacid.sql.names import column_list, table_name
 from airflow_hiveacid.sql.nodes import check_keys, check_table
 from airflow_hiveacid.sql.queries import QUERY_BEGINS, parsed_query, source_of_tree
 from airflow_hiveacid.sql.text import Piece
-from airflow_hiveacid.sql.values import values_of
+from airflow_hiveacid.sql.values import Places, values_of
 from airflow_hiveacid.sql.views import Views
 
 if TYPE_CHECKING:
@@ -59,12 +59,12 @@ def insert_of(piece: Piece, database: str | None, views: Views | None = None) ->
     if piece.tokens[at].word == "IF":
         piece.fail("IF NOT EXISTS is not supported", "write it without", piece.tokens[at])
     tree = _checked(piece, table, columns)
-    default_at: tuple[int, ...] = ()
+    places = Places()
     _check_partition_columns(piece, columns, partition, dynamic)
     if piece.tokens[at].word == "VALUES":
         if begin:
             piece.fail("WITH is of no use to VALUES", "remove it")
-        source, default_at = values_of(piece[at + 1 :], tree, columns)
+        source, places = values_of(piece[at + 1 :], tree, columns)
     elif piece.tokens[at].word in QUERY_BEGINS:
         source = _query(piece, begin, at, tree, views or Views(database))
     else:
@@ -77,7 +77,9 @@ def insert_of(piece: Piece, database: str | None, views: Views | None = None) ->
         partition=partition,
         match=ColumnMatch.POSITION,
         dynamic_partition=() if columns else dynamic,
-        default_at=default_at,
+        default_at=places.default_at,
+        default_where=places.default_where,
+        text_at=places.text_at,
     )
 
 

@@ -210,6 +210,13 @@ def _clause(clause: _When, names: Names) -> MergeClause:
     condition = None
     if clause.condition is not None:
         condition = agreed(clause.condition, node.args.get("condition"), names)
+        if (at := clause.condition.find("OR")) is not None:
+            clause.condition.fail(
+                "OR without parentheses acts on rows of other clauses in Hive, which writes ON and"
+                " AND before it",
+                "put parentheses around the condition of this clause",
+                clause.condition.tokens[at],
+            )
     elif node.args.get("condition") is not None:
         clause.rest.fail("the condition of this clause is not clear", "put parentheses around it")
     then = node.args["then"]

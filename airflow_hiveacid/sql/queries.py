@@ -64,6 +64,7 @@ def check_queries(piece: Piece, tree: exp.Expr) -> None:
     """
     for select in tree.find_all(exp.Select):
         _check_joins(piece, select)
+        _check_ordered(piece, select)
     _check_commas(piece)
     _check_orders(piece)
     for group in tree.find_all(exp.Group):
@@ -123,6 +124,30 @@ def _check_group(piece: Piece, group: exp.Group) -> None:
                 "a number in GROUP BY is a constant in Hive and the place of a column in Spark",
                 "write the expression again",
                 at,
+            )
+
+
+def _check_ordered(piece: Piece, select: exp.Select) -> None:
+    """Refuse a name before LIMIT that is a column of GROUP BY to Hive, and to Spark an alias."""
+    order, group = select.args.get("order"), select.args.get("group")
+    if (
+        order is None
+        or group is None
+        or not (select.args.get("limit") or select.args.get("offset"))
+    ):
+        return
+    grouped = {column.name.lower() for column in group.find_all(exp.Column)}
+    aliases = {
+        one.alias.lower()
+        for one in select.expressions
+        if isinstance(one, exp.Alias) and one.this.name.lower() != one.alias.lower()
+    }
+    for column in order.find_all(exp.Column):
+        if not column.table and column.name.lower() in grouped & aliases:
+            piece.fail(
+                f"{column.name} in ORDER BY is the column of GROUP BY in Hive, in Spark the alias",
+                "write another alias",
+                position_of(piece, column),
             )
 
 

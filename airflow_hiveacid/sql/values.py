@@ -9,11 +9,13 @@ Example:
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
 from airflow_hiveacid.jobs.specs import SourceSpec
+from airflow_hiveacid.plan.statements import sql_string
 from airflow_hiveacid.sql.changes import agreed, expect_end, is_default
 from airflow_hiveacid.sql.expressions import Names
 from airflow_hiveacid.sql.literals import ABSENT, Absent, constant
@@ -26,12 +28,23 @@ if TYPE_CHECKING:
 
 _NO_NAMES: Final = Names(qualifiers={}, sides=frozenset())
 _MOST_QUERIES: Final = 500
+_TRUTHS: Final = {True: "true", False: "false"}
+_IS_DEFAULT: Final = "__hiveacid_default_{}"
 _Value = str | int | float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """The places of columns, from 0: DEFAULT in all rows, in some, and those of texts only."""
+
+    default_at: tuple[int, ...] = ()
+    default_where: tuple[int, ...] = ()
+    text_at: tuple[int, ...] = ()
 
 
 def values_of(
     piece: Piece, tree: exp.Insert, columns: tuple[str, ...]
-) -> tuple[SourceSpec, tuple[int, ...]]:
+) -> tuple[SourceSpec, Places]:
     """The rows of VALUES: constants as they are; if a row holds an expression, all as a query.
 
     Args:
@@ -40,11 +53,45 @@ def values_of(
         columns: those that the statement lists, if it does.
 
     Returns:
-        The rows, without the columns that are DEFAULT in all of them, and the places of these.
+        The rows, without the columns that are DEFAULT in all of them, and the places of columns.
+        For each that is DEFAULT in some, there is one behind all others that says in which.
 
     Raises:
         SqlTextError: they are no rows of one length; or see `expressions.expression`.
     """
+    rows, nodes = _rows(piece, tree, columns)
+    width = len(rows[0])
+    places = _defaults(rows)
+    given = [at for at in range(width) if at not in places.default_at]
+    plain = [_constants([row[at] for row in rows]) for at in given]
+    if all(column is not None for column in plain):
+        names = [name for at, name in enumerate(columns) if at in given]
+        return _of_constants(rows, [c for c in plain if c is not None], names, places), places
+    if len(rows) > _MOST_QUERIES:
+        piece.fail(
+            f"more than {_MOST_QUERIES} rows of which one holds an expression are too much for"
+            " Spark, to which each row is a query then",
+            "write constants only, or put the rows into a table",
+        )
+    constants = dict(zip(given, plain, strict=True))
+    selects = []
+    for number, node in enumerate(nodes):
+        found = _cell_nodes(piece, node, width)
+        items = [_item(rows[number][at], found[at], constants[at], number) for at in given]
+        items += [_as_text(_TRUTHS[is_default(rows[number][at])]) for at in places.default_where]
+        selects.append(f"SELECT {', '.join(items)}")
+    for at in given:
+        if constants[at] is None:
+            _check_alike([row[at] for row in rows])
+    text_at = tuple(at for at in given if constants[at] is not None)
+    source = SourceSpec(tables={}, query=" UNION ALL ".join(selects))
+    return source, replace(places, text_at=text_at)
+
+
+def _rows(
+    piece: Piece, tree: exp.Insert, columns: tuple[str, ...]
+) -> tuple[list[tuple[Piece, ...]], list[exp.Expr]]:
+    """The rows, each as its cells, and as sqlglot read it."""
     rows = [_cells(row) for row in piece.split(",")]
     width = len(columns or rows[0])
     for row, cells in zip(piece.split(","), rows, strict=True):
@@ -53,49 +100,57 @@ def values_of(
     nodes = tree.expression.expressions if isinstance(tree.expression, exp.Values) else []
     if len(nodes) != len(rows):
         piece.fail("the rows cannot be told apart", "write VALUES (...), (...)")
-    default_at = _defaults(rows)
-    given = [at for at in range(width) if at not in default_at]
-    plain = [_constants([row[at] for row in rows]) for at in given]
-    known = [column for column in plain if column is not None]
-    if len(known) == len(given):
-        names = tuple(name for at, name in enumerate(columns) if at in given)
-        values = tuple(zip(*known, strict=True)) if known else ((),) * len(rows)
-        return SourceSpec(values=values, columns=names), default_at
-    if len(rows) > _MOST_QUERIES:
-        piece.fail(
-            f"more than {_MOST_QUERIES} rows of which one holds an expression are too much for"
-            " Spark, to which each row is a query then",
-            "write constants only, or put the rows into a table",
-        )
-    for at in given:
-        _check_alike([row[at] for row in rows])
-    texts = [
-        ", ".join(agreed(cells[at], values[at], _NO_NAMES) for at in given)
-        for cells, values in (
-            (row, _cell_nodes(piece, node, width)) for row, node in zip(rows, nodes, strict=True)
-        )
+    return rows, nodes
+
+
+def _of_constants(
+    rows: Sequence[Sequence[Piece]],
+    given: Sequence[list[_Value]],
+    names: Sequence[str],
+    places: Places,
+) -> SourceSpec:
+    """The rows of these columns, and whether each is DEFAULT of those that may be."""
+    flags: list[list[_Value]] = [
+        [_TRUTHS[is_default(row[at])] for row in rows] for at in places.default_where
     ]
-    query = " UNION ALL ".join(f"SELECT {text}" for text in texts)
-    return SourceSpec(tables={}, query=query), default_at
+    every = [*given, *flags]
+    return SourceSpec(
+        values=tuple(zip(*every, strict=True)) if every else ((),) * len(rows),
+        columns=(*names, *(_IS_DEFAULT.format(at) for at in places.default_where if names)),
+    )
 
 
-def _defaults(rows: Sequence[Sequence[Piece]]) -> tuple[int, ...]:
-    """The places of columns that are DEFAULT.
+def _item(cell: Piece, node: exp.Expr, column: list[_Value] | None, number: int) -> str:
+    """A cell of a row with a number, as Spark's SQL; its column's constants, where all are such."""
+    if column is not None:
+        return _as_text(column[number])
+    return "NULL" if is_default(cell) else agreed(cell, node, _NO_NAMES)
+
+
+def _as_text(value: _Value) -> str:
+    """A constant as Spark's SQL: the text that it is for a column of texts."""
+    return "NULL" if value is None else sql_string(str(value))
+
+
+def _defaults(rows: Sequence[Sequence[Piece]]) -> Places:
+    """The columns that are DEFAULT.
 
     Raises:
-        SqlTextError: one is in some rows only.
+        SqlTextError: one is so beside numbers that would be texts in Hive if the default is one.
     """
-    found = []
+    default_at, default_where = [], []
     for at, cells in enumerate(zip(*rows, strict=True)):
-        are = [is_default(cell) for cell in cells]
-        if any(are) and not all(are):
-            cells[are.index(True)].fail(
-                "DEFAULT is in some rows of a column and not in all of them",
-                "write two statements, or the value",
-            )
-        if all(are):
-            found.append(at)
-    return tuple(found)
+        others = [cell for cell in cells if not is_default(cell)]
+        if not others:
+            default_at.append(at)
+        elif len(others) < len(cells):
+            default_where.append(at)
+            if len(set(_fractions(others))) > 1:
+                others[0].fail(
+                    "how many digits a number beside DEFAULT has as a text depends on the default",
+                    "write all of them with as many digits, or two statements",
+                )
+    return Places(default_at=tuple(default_at), default_where=tuple(default_where))
 
 
 def _check_alike(cells: Sequence[Piece]) -> None:
@@ -121,19 +176,24 @@ def _constants(cells: Sequence[Piece]) -> list[_Value] | None:
     """
     values: list[_Value] = []
     for cell in cells:
-        value = constant(cell)
+        value = None if is_default(cell) else constant(cell)
         if isinstance(value, Absent):
             return None
         values.append(str(value).upper() if isinstance(value, bool) else value)
-    fractions = [
-        len(str(value).partition(".")[2])
-        for cell, value in zip(cells, values, strict=True)
-        if value is not None and any(token.kind is Kind.NUMBER for token in cell.tokens)
-    ]
+    fractions = _fractions(cells)
     are_numbers = len(fractions) == len(values) - values.count(None)
     if not are_numbers or len(set(fractions)) <= 1:
         return values
     return [None if value is None else _padded(str(value), max(fractions)) for value in values]
+
+
+def _fractions(cells: Sequence[Piece]) -> list[int]:
+    """How many digits each number has behind the point."""
+    return [
+        len(str(constant(cell)).partition(".")[2])
+        for cell in cells
+        if constant(cell) is not ABSENT and any(t.kind is Kind.NUMBER for t in cell.tokens)
+    ]
 
 
 def _padded(number: str, digits: int) -> str:

@@ -17,7 +17,7 @@ from airflow_hiveacid.sql.nodes import position_of
 from airflow_hiveacid.sql.text import Piece
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping, Sequence
 
 _VIEW: Final = "__hiveacid_{}"
 _SHARED: Final = "__hiveacid_shared_{}"
@@ -137,7 +137,7 @@ def _cte_of(piece: Piece, table: exp.Table) -> exp.CTE | None:
     """The query of a WITH clause around it that a name without a database is; None if it is none.
 
     Raises:
-        SqlTextError: it names the very clause that it is in.
+        SqlTextError: it names the very clause that it is in, or one that comes later.
     """
     name = table.name.lower()
     node: exp.Expr | None = table
@@ -145,16 +145,25 @@ def _cte_of(piece: Piece, table: exp.Table) -> exp.CTE | None:
         if isinstance(node, exp.CTE) and node.alias.lower() == name:
             piece.fail(f"{table.name!r} names itself", "write db.table for a table of that name")
         with_ = node.args.get("with_")
-        for cte in () if with_ is None else _seen_by(with_, table):
-            if cte.alias.lower() == name:
-                return cte
+        ctes: list[exp.CTE] = [] if with_ is None else with_.expressions
+        found = next((cte for cte in ctes if cte.alias.lower() == name), None)
+        if found is not None and _is_before(found, table, ctes):
+            return found
+        if found is not None:
+            piece.fail(
+                f"{table.name!r} is one of WITH that comes later: Hive takes that, Spark a table",
+                "put it before, or write db.table for a table of that name",
+                position_of(piece, table),
+            )
         node = node.parent
     return None
 
 
-def _seen_by(with_: exp.With, table: exp.Table) -> Iterator[exp.CTE]:
-    """The queries of a WITH clause that a table within or after it can see."""
-    for cte in with_.expressions:
-        if any(inner is table for inner in cte.find_all(exp.Table)):
-            return
-        yield cte
+def _is_before(cte: exp.CTE, table: exp.Table, ctes: Sequence[exp.CTE]) -> bool:
+    """Whether a query of a WITH clause comes before the one that a table is in, if it is in one."""
+    for one in ctes:
+        if one is cte:
+            return True
+        if any(inner is table for inner in one.find_all(exp.Table)):
+            return False
+    return True

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from airflow_hiveacid.format.errors import ConstraintViolationError
+from airflow_hiveacid.format.errors import ConstraintViolationError, TypeMismatchError
 from airflow_hiveacid.sql.script import read_script
 from airflow_hiveacid.sql.text import statements_of
 from judges.line_process import JudgeError
+from query_cases import CASES, TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -209,3 +210,13 @@ def test_tables_without_transactions_as_sources(twins: Twins) -> None:
             )
         )
     )
+
+
+@pytest.mark.promise("W1")
+def test_hives_own_query_tests(twins: Twins) -> None:
+    twins.make(*TABLES)
+    for script in CASES.values():
+        twins.same(script)
+    # Hive keeps nine digits of a second, Spark six: rather none than a time that nobody wrote.
+    with pytest.raises(TypeMismatchError, match="more than six digits of a second"):
+        twins.lab.script("INSERT INTO types (ts) VALUES ('2020-01-01 10:20:30.123456789')")

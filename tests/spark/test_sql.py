@@ -250,6 +250,10 @@ def test_columns_that_get_no_value_get_their_default(
         """
         INSERT INTO customers (id, country) VALUES (10, 'X'), (11, 'Y');
         INSERT INTO customers VALUES (12, DEFAULT, 2, 'X', DEFAULT);
+        INSERT INTO customers VALUES (13, 'n', DEFAULT, 'X', 4), (14, DEFAULT, 2.5, 'X', DEFAULT);
+        INSERT INTO customers VALUES (15, upper('n'), '3', DEFAULT, 4),
+            (16, DEFAULT, DEFAULT, concat('X'), DEFAULT);
+        UPDATE customers SET spent = '4.5' WHERE id = 3;
         INSERT INTO customers PARTITION (country = 'Z', day) (id, day) SELECT id, 3 FROM orders
             WHERE id = 100;
         UPDATE customers SET name = DEFAULT, spent = NULL WHERE id = 1;
@@ -269,10 +273,14 @@ def test_columns_that_get_no_value_get_their_default(
     assert customers(shop) == [
         (1, "none", None, "AT", 1),
         (2, "Bo;b", "1.50", "AT", 2),
-        (3, "C'é\n", None, "DE", 1),
+        (3, "C'é\n", "4.50", "DE", 1),
         (10, "none", "1.50", "X", 9),
         (11, "none", "1.50", "Y", 9),
         (12, "none", "2.00", "X", 9),
+        (13, "n", "1.50", "X", 4),
+        (14, "none", "2.50", "X", 9),
+        (15, "N", "3.00", None, 4),
+        (16, "none", "1.50", "X", 9),
         (20, "none", "1.50", None, 9),
         (30, "none", "1.50", None, 9),
         (31, "none", "1.50", None, 9),

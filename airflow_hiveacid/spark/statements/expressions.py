@@ -5,7 +5,7 @@ Takes checked expressions (`spark.checked`), one per column; gives the `row` str
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
@@ -17,6 +17,8 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
+    TimestampType,
 )
 
 from airflow_hiveacid.format.errors import (
@@ -24,6 +26,7 @@ from airflow_hiveacid.format.errors import (
     TypeMismatchError,
 )
 from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.spark.failures import carried
 from airflow_hiveacid.spark.types import fits, spark_type
 
 if TYPE_CHECKING:
@@ -33,13 +36,16 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.spark.catalyst import Resolved
 
+_NANOSECONDS: Final = r"\.[0-9]{6}[0-9]*[1-9]"
+
 
 def stored(
     spark: SparkSession, table: TableInfo, column: str, value: Resolved, *, from_text: bool = False
 ) -> Column:
     """An expression, cast to a column's type as an assignment is; structs by the names of fields.
 
-    `from_text` lets texts be cast to anything, as the constants of a VALUES list are.
+    A text that is a constant is cast to anything; `from_text` lets every text be, as those of a
+    VALUES list are.
 
     Raises:
         TypeMismatchError: the value's type does not fit.
@@ -48,7 +54,11 @@ def stored(
     hive_type = {c.name: c.type for c in (*table.columns, *table.partition_columns)}[column]
     wanted = spark_type(parse_type(hive_type))
     found, ordered = _by_name(table, column, value.type, wanted)
-    is_text = from_text and isinstance(found, StringType)
+    is_text = (
+        isinstance(found, StringType)
+        and not isinstance(wanted, ArrayType | MapType | StructType)
+        and (from_text or value.is_constant)
+    )
     is_same = found == wanted
     if not (is_same or isinstance(found, NullType) or is_text or fits(spark, found, wanted)):
         raise TypeMismatchError(
@@ -57,10 +67,23 @@ def stored(
             column_type=hive_type,
             value_type=value.type.simpleString(),
         )
+    if is_text and isinstance(wanted, TimestampNTZType | TimestampType):
+        return _of_microseconds(table, column, value.column).cast(wanted)
     if found == value.type:
         return value.column if is_same else value.column.cast(wanted)
     # Putting fields in order names the value once for each of them; as a parameter it is made once.
     return F.transform(F.array(value.column), ordered).getItem(0).cast(wanted)
+
+
+def _of_microseconds(table: TableInfo, column: str, text: Column) -> Column:
+    """A text, which is an error if it is a time with digits that Spark would cut off."""
+    error = TypeMismatchError(
+        table=table.ref,
+        column=column,
+        column_type="timestamp",
+        value_type="a text with more than six digits of a second",
+    )
+    return F.when(text.rlike(_NANOSECONDS), F.raise_error(F.lit(carried(error)))).otherwise(text)
 
 
 def _by_name(

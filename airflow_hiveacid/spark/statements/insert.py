@@ -27,7 +27,7 @@ from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.jobs.specs import ColumnMatch
-from airflow_hiveacid.plan.statements import quoted, resolve_insert
+from airflow_hiveacid.plan.statements import columns_of_texts, quoted, resolve_insert
 from airflow_hiveacid.spark.catalyst import Moment, expected_bytes, is_repeatable
 from airflow_hiveacid.spark.checked import resolved
 from airflow_hiveacid.spark.events import (
@@ -118,11 +118,10 @@ def plan_insert(
     Raises:
         InputError: see `plan.statements.resolve_insert` and `InsertProgram.values`.
     """
-    constants = frozenset(name.lower() for name in spec.partition)
     program = InsertProgram(
         table=table,
         expressions=resolve_insert(table, spec, source.columns),
-        from_text=constants if spec.source.values is None else frozenset(table.column_names),
+        from_text=columns_of_texts(table, spec, source.columns),
         moment=moment,
     )
     return replace(program, checked=(source, program.values(source)))

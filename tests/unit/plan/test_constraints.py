@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.table import Column, Constraints, TableInfo, TableRef
 from airflow_hiveacid.jobs.specs import InsertSpec, SourceSpec, UpdateSpec
 from airflow_hiveacid.plan.constraints import checks_of, value_or_default
-from airflow_hiveacid.plan.statements import resolve_insert, resolve_update
+from airflow_hiveacid.plan.statements import columns_of_texts, resolve_insert, resolve_update
 
 
 def table(default: str | None = None, check: str | None = None) -> TableInfo:
@@ -33,15 +35,24 @@ def table(default: str | None = None, check: str | None = None) -> TableInfo:
         ("7", "7", "7"),
         ("-1.5", "- 1.5", "- 1.5"),
         ("'7'", "CAST('7' AS int)", "'7'"),
+        (r"'it\'s\n'", r"CAST('it\'s\n' AS int)", r"'it\'s\n'"),
         ('"x y"', 'CAST("x y" AS int)', '"x y"'),
         ("NULL", "NULL", "NULL"),
         ("(TRUE)", "( TRUE )", "( TRUE )"),
-        ("cast(7 as bigint)", "cast ( 7 as bigint )", "cast ( 7 as bigint )"),
+        ("cast(7 as bigint)", "CAST(7 AS bigint)", "CAST(7 AS bigint)"),
         (
             "cast(cast('x' as string) as char(2))",
-            "cast ( cast ( 'x' as string ) as char ( 2 ) )",
-            "cast ( cast ( 'x' as string ) as char ( 2 ) )",
+            "substr(CAST(CAST('x' AS string) AS string), 1, 2)",
+            "substr(CAST(CAST('x' AS string) AS string), 1, 2)",
         ),
+        (
+            "cast(1.25 as decimal(5, 1))",
+            "CAST(1.25 AS decimal ( 5 , 1 ))",
+            "CAST(1.25 AS decimal ( 5 , 1 ))",
+        ),
+        ("cast('True' as boolean)", "CAST('True' AS boolean)", "CAST('True' AS boolean)"),
+        ("cast(0 as BOOLEAN)", "CAST(0 AS BOOLEAN)", "CAST(0 AS BOOLEAN)"),
+        ("cast(1.5 as string)", "CAST(1.5 AS string)", "CAST(1.5 AS string)"),
         ("DATE '2020-01-01'", "DATE '2020-01-01'", "DATE '2020-01-01'"),
         ("CURRENT_TIMESTAMP()", "CURRENT_TIMESTAMP ( )", "CURRENT_TIMESTAMP ( )"),
         ("current_date", "current_date", "current_date"),
@@ -61,7 +72,8 @@ def test_a_default_is_a_constant_or_the_time(default: str, of_int: str, of_text:
         "upper('x')",
         "current_user()",
         "1 + 1",
-        r"'a\'b'",
+        r"'a\%b'",
+        r"'a\'",
         "'a''b'",
         "",
         "()",
@@ -71,6 +83,10 @@ def test_a_default_is_a_constant_or_the_time(default: str, of_int: str, of_text:
         "now()",
         "-'x'",
         "date x",
+        "TIMESTAMP'2020-01-01 10:00:00.000000001'",
+        "cast('n' as boolean)",
+        "cast(true as string)",
+        "cast(1.50 as varchar(9))",
         "current_date(1)",
     ],
 )
@@ -99,6 +115,40 @@ def test_statements_put_defaults_where_they_give_no_value() -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "more", "a", "s"),
+    [
+        (SourceSpec(values=((1,),)), {}, "CAST(7 AS string)", "CAST(7 AS string)"),
+        (SourceSpec(tables={}, query="q"), {}, "7", "7"),
+        (SourceSpec(tables={}, query="q"), {"text_at": (1,)}, "7", "CAST(7 AS string)"),
+    ],
+)
+def test_a_source_says_in_which_rows_a_column_is_its_default(
+    source: SourceSpec, more: dict[str, tuple[int, ...]], a: str, s: str
+) -> None:
+    spec = InsertSpec(
+        target="d.t", source=source, columns=("a", "s", "f"), default_where=(0, 1), **more
+    )
+    found = resolve_insert(table("7"), spec, ["x", "y", "z", "in_a", "in_s"])
+    assert found == {
+        "a": f"CASE WHEN `in_a` = 'true' THEN {a} ELSE `x` END",
+        "s": f"CASE WHEN `in_s` = 'true' THEN {s} ELSE `y` END",
+        "f": "`z`",
+        "b": "NULL",
+        "p": "NULL",
+    }
+
+
+def test_texts_that_are_cast_to_anything_are_those_of_values_and_partitions() -> None:
+    rows = SourceSpec(values=((1,),))
+    query = SourceSpec(tables={}, query="q")
+    names = table().column_names
+    assert columns_of_texts(table(), InsertSpec(target="d.t", source=rows), ["a"]) == set(names)
+    by = InsertSpec(target="d.t", source=query, columns=("f", "b"), partition={"P": "1"})
+    assert columns_of_texts(table(), by, ["x", "y"]) == {"p"}
+    assert columns_of_texts(table(), replace(by, text_at=(1,)), ["x", "y"]) == {"p", "b"}
+
+
+@pytest.mark.parametrize(
     ("check", "text", "columns"),
     [
         ("a > 0", "`a` > 0", "a"),
@@ -108,7 +158,24 @@ def test_statements_put_defaults_where_they_give_no_value() -> None:
             "`a` + `p` * 2 <= - 1 OR NOT ( `b` IS NULL )",
             "apb",
         ),
-        ("a BETWEEN -1 AND 2 AND s <> 'x'", "`a` BETWEEN - 1 AND 2 AND `s` <> 'x'", "as"),
+        (
+            "a BETWEEN -1 AND 2 AND s <> 'x'",
+            "( `a` >= - 1 AND `a` <= 2 ) AND `s` <> 'x'",
+            "as",
+        ),
+        (
+            "s = 'AND' OR NOT (a + (p)) not between (a) AND (p * (2)) or p BETWEEN 1 AND 2",
+            (
+                "`s` = 'AND' OR NOT NOT ( ( `a` + ( `p` ) ) >= ( `a` ) AND ( `a` + ( `p` ) ) <="
+                " ( `p` * ( 2 ) ) ) OR ( `p` >= 1 AND `p` <= 2 )"
+            ),
+            "asp",
+        ),
+        (
+            "(a > 0 AND (a BETWEEN p AND 9)) and not a BETWEEN 3 AND 4",
+            "( `a` > 0 AND ( ( `a` >= `p` AND `a` <= 9 ) ) ) AND NOT ( `a` >= 3 AND `a` <= 4 )",
+            "ap",
+        ),
         ("s not like 'x%' and b is not null", "`s` NOT LIKE 'x%' AND `b` IS NOT NULL", "sb"),
     ],
 )
@@ -132,6 +199,7 @@ def test_a_check_is_comparisons_of_columns_and_constants(
         "(a > 0",
         "s RLIKE 'x'",
         r"s LIKE '\\%'",
+        r"s = 'it\'s'",
         "a > 0; b",
         "a || s = 'x'",
         "",

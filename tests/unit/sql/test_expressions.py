@@ -99,6 +99,18 @@ def test_names_of_the_target_become_ours(text: str, written: str) -> None:
     assert read(text) == written
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TIMESTAMP '2020-01-01 10:00:00.123456000' = a",
+        "cast('2020-01-01 10:00:00.5' AS timestamp) = a",
+        "a = '2020-01-01 10:00:00.1234567'",
+    ],
+)
+def test_a_time_of_six_digits_and_a_text_are_taken(text: str) -> None:
+    assert read(text) == text
+
+
 def test_swapped_names_are_swapped_at_once() -> None:
     assert read("t.a = s.t AND s.s = 't.a'", TWO) == "s.a = t.t AND t.s = 't.a'"
 
@@ -109,6 +121,8 @@ def test_swapped_names_are_swapped_at_once() -> None:
         ("a = DEFAULT", 5, "DEFAULT stands for"),
         ("DEFAULT", 1, "DEFAULT stands for"),
         ("c.* = 1", 1, "a star stands for no single value"),
+        ("a = TIMESTAMP '2020-01-01 10:00:00.1234567'", 15, "more than six digits"),
+        ("a > cast('2020-01-01 10:00:00.00000001' AS timestamp)", 10, "more than six digits"),
         ("a IN (SELECT b FROM db.x)", 7, "a query within"),
         ("a = (SELECT max(b) FROM db.x)", 6, "a query within"),
         ("EXISTS (SELECT 1)", 9, "a query within"),

@@ -53,6 +53,7 @@ def query(text: str, **tables: str) -> SourceSpec:
 
 
 OVERWRITE = InsertMode.OVERWRITE
+NEITHER = ("false", "false")
 INSERTS: list[tuple[str, InsertSpec]] = [
     ("INSERT INTO db.t VALUES (1)", inserted(values((1,)))),
     ("insert into table `DB`.T values(1),(2)", inserted(values((1,), (2,)))),
@@ -105,7 +106,43 @@ INSERTS: list[tuple[str, InsertSpec]] = [
     ),
     (
         "INSERT INTO db.t VALUES (1, 'x'), (2, upper('y')), (3, NULL)",
-        inserted(query("SELECT 1, 'x' UNION ALL SELECT 2, upper('y') UNION ALL SELECT 3, NULL")),
+        inserted(
+            query("SELECT '1', 'x' UNION ALL SELECT '2', upper('y') UNION ALL SELECT '3', NULL"),
+            text_at=(0,),
+        ),
+    ),
+    (
+        "INSERT INTO db.t VALUES (1, DEFAULT), (DEFAULT, 'y'), (NULL, NULL)",
+        inserted(
+            values(
+                (1, None, "false", "true"), (None, "y", "true", "false"), (None, None, *NEITHER)
+            ),
+            default_where=(0, 1),
+        ),
+    ),
+    (
+        "INSERT INTO db.t (a, b, c) VALUES (DEFAULT, DEFAULT, 2.50), (DEFAULT, 1, default)",
+        inserted(
+            values(
+                (None, 2.5, "true", "false"),
+                (1, None, "false", "true"),
+                columns=("b", "c", "__hiveacid_default_1", "__hiveacid_default_2"),
+            ),
+            columns=("a", "b", "c"),
+            default_at=(0,),
+            default_where=(1, 2),
+        ),
+    ),
+    (
+        r"INSERT INTO db.t VALUES (upper('x'), DEFAULT, true), (DEFAULT, 'it\'s \\', NULL)",
+        inserted(
+            query(
+                r"SELECT upper('x'), NULL, 'TRUE', 'false', 'true' UNION ALL"
+                r" SELECT NULL, 'it\'s \\', NULL, 'true', 'false'"
+            ),
+            default_where=(0, 1),
+            text_at=(1, 2),
+        ),
     ),
     (
         "INSERT INTO db.t VALUES (DATE '2020-01-01', 1L), (DATE '2020-1-1', 2)",
@@ -113,7 +150,7 @@ INSERTS: list[tuple[str, InsertSpec]] = [
     ),
     (
         "INSERT INTO db.t VALUES (DATE '2020-1-1', TIMESTAMP '2020-01-01 00:00:00')",
-        inserted(query("SELECT DATE '2020-1-1', TIMESTAMP '2020-01-01 00:00:00'")),
+        inserted(query("SELECT DATE '2020-1-1', '2020-01-01 00:00:00'"), text_at=(1,)),
     ),
     (
         "INSERT INTO db.t VALUES (TIMESTAMP '2020-01-01 00:00:00.50')",
@@ -176,6 +213,25 @@ INSERTS: list[tuple[str, InsertSpec]] = [
                 "WITH s AS (SELECT a FROM `__hiveacid_1` AS `s`), r AS (SELECT a FROM s)"
                 " SELECT * FROM r JOIN S ON r.a = s.a",
                 _1="db.s",
+            )
+        ),
+    ),
+    (
+        "INSERT INTO db.t SELECT s.a AS a, 1 c FROM db.s GROUP BY a ORDER BY a NULLS LAST LIMIT 1",
+        inserted(
+            query(
+                "SELECT s.a AS a, 1 c FROM `__hiveacid_1` AS `s` GROUP BY a"
+                " ORDER BY a NULLS LAST LIMIT 1",
+                v1="db.s",
+            )
+        ),
+    ),
+    (
+        "INSERT INTO db.t SELECT s.a AS b, s.b AS c FROM db.s GROUP BY s.a, s.b ORDER BY b",
+        inserted(
+            query(
+                "SELECT s.a AS b, s.b AS c FROM `__hiveacid_1` AS `s` GROUP BY s.a, s.b ORDER BY b",
+                v1="db.s",
             )
         ),
     ),
@@ -675,9 +731,9 @@ ERRORS: list[tuple[str, int, str]] = [
     ("INSERT INTO db.t (a, b) VALUES (1)", 32, "1 values, not 2"),
     ("INSERT INTO db.t (a, A) VALUES (1, 2)", 22, "named twice"),
     ("INSERT INTO db.t (a.b) VALUES (1)", 19, "no column of the table"),
-    ("INSERT INTO db.t VALUES (1, DEFAULT), (2, 3)", 29, "in some rows of a column"),
+    ("INSERT INTO db.t VALUES (1), (DEFAULT), (2.5)", 26, "a number beside DEFAULT"),
     ("INSERT INTO db.t VALUES (a)", 26, "no row here whose column"),
-    ("INSERT INTO db.t VALUES (upper('x'), 1, 3), ('y', NULL, '02')", 57, "write all of them as"),
+    ("INSERT INTO db.t VALUES (upper('x')), (1), ('02')", 45, "write all of them as"),
     ("INSERT INTO db.t VALUES (1) LIMIT 1", 29, "LIMIT"),
     ("INSERT INTO db.t VALUES ((SELECT 1))", 27, "a query within"),
     (r"INSERT INTO db.t VALUES ('\ud83d')", 26, "half a character"),
@@ -709,6 +765,11 @@ ERRORS: list[tuple[str, int, str]] = [
     ("INSERT INTO db.t SELECT a FROM range(3)", 32, "functions that make a table"),
     ("INSERT INTO db.t SELECT a FROM (VALUES (1)) v", 41, "VALUES as a table"),
     ("INSERT INTO db.t SELECT a FROM db.s ORDER BY a LIMIT 1", 46, "NULLS FIRST"),
+    (
+        "INSERT INTO db.t SELECT 1 AS A, sum(b) FROM db.s GROUP BY a ORDER BY a NULLS LAST LIMIT 1",
+        70,
+        "the column of GROUP BY in Hive",
+    ),
     ("INSERT INTO db.t SELECT a FROM db.s ORDER BY a NULLS LAST, b LIMIT 1", 60, "NULLS FIRST"),
     ("INSERT INTO db.t SELECT max(a) OVER (ORDER BY b) FROM db.s", 47, "NULLS FIRST"),
     ("INSERT INTO db.t SELECT max(a) OVER w FROM db.s WINDOW w AS (ORDER BY b)", 71, "NULLS FIRST"),
@@ -725,7 +786,7 @@ ERRORS: list[tuple[str, int, str]] = [
     ("INSERT INTO db.t SELECT * EXCEPT (a) FROM db.s", 35, "in STAR"),
     ("INSERT INTO db.t WITH RECURSIVE c AS (SELECT 1) SELECT * FROM c", 33, "RECURSIVE in WITH"),
     ("INSERT INTO db.t WITH c AS (SELECT * FROM c) SELECT * FROM c", 18, "names itself"),
-    ("INSERT INTO db.t WITH c AS (SELECT * FROM d), d AS (SELECT 1) SELECT 1", 43, "name a table"),
+    ("INSERT INTO db.t WITH c AS (SELECT * FROM d), d AS (SELECT 1) SELECT 1", 43, "comes later"),
     ("INSERT INTO db.t SELECT a FROM c.d.e", 32, "nothing more"),
     ("INSERT INTO db.t SELECT a FROM db.`x y`", 32, "not a valid table name"),
     ("INSERT INTO db.t SELECT a FROM db.s PIVOT (sum(a) FOR b IN (1))", 44, "PIVOT"),
@@ -772,6 +833,7 @@ ERRORS: list[tuple[str, int, str]] = [
     (MERGE + "WHEN NOT MATCHED BY SOURCE THEN INSERT VALUES (1)", 75, "write UPDATE or DELETE"),
     (MERGE + "WHEN MATCHED THEN DO NOTHING", 61, "none of UPDATE, DELETE, INSERT"),
     (MERGE + "WHEN MATCHED OR s.a = 1 THEN DELETE", 59, "cannot be read"),
+    (MERGE + "WHEN MATCHED AND s.a = 1 OR s.a = 2 THEN DELETE", 68, "OR without parentheses"),
     (
         MERGE + "WHEN MATCHED THEN DELETE WHEN MATCHED AND s.a = 1 THEN DELETE",
         104,
