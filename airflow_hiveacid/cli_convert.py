@@ -99,11 +99,14 @@ def _converted(client: MetastoreClient, ref: TableRef, to: ConversionTarget) -> 
             " HiveAcidConvertOperator, or give --plan-only"
         )
     from airflow_hiveacid.format.attempts import AttemptId  # noqa: PLC0415 - costs nothing then
-    from airflow_hiveacid.spark.maintenance.convert import Converter  # noqa: PLC0415 - PySpark
+    from airflow_hiveacid.spark.maintenance.conversion_rows import (  # noqa: PLC0415 - PySpark
+        SparkRows,
+    )
+    from airflow_hiveacid.spark.maintenance.convert import Converter  # noqa: PLC0415 - as above
     from airflow_hiveacid.spark.session import open_session  # noqa: PLC0415 - as above
 
     return Converter(
-        spark=open_session("hiveacid-convert"),
+        rows=SparkRows(spark=open_session("hiveacid-convert"), client=client),
         client=client,
         ref=ref,
         to=to,

@@ -9,6 +9,7 @@ from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.conversion import ConvertSpec
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
+from airflow_hiveacid.spark.maintenance.conversion_rows import SparkRows
 from airflow_hiveacid.spark.maintenance.conversion_survey import ConversionSurvey
 from airflow_hiveacid.spark.maintenance.convert import Converter
 from airflow_hiveacid.spark.runtime import main
@@ -22,7 +23,7 @@ def convert(job: JobContext) -> JobResult:
     spec = job.job_of(ConvertSpec)
     ref = TableRef.parse(spec.target)
     converter = Converter(
-        spark=job.spark,
+        rows=SparkRows(spark=job.spark, client=job.client),
         client=job.client,
         ref=ref,
         to=spec.to,

@@ -229,6 +229,11 @@ def emptied_by(moves: Iterable[Move]) -> list[Move]:
     ]
 
 
+def moved_to(moves: Iterable[Move]) -> set[tuple[str, str]]:
+    """Where files are once they have been moved: location, and path below it."""
+    return {(move.location, move.target) for move in moves}
+
+
 def _name(number: int) -> str:
     return data_file(BucketId(number), TransactionalKind.INSERT_ONLY)
 

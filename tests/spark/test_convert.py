@@ -11,7 +11,8 @@ from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.conversion import ConversionTarget, ConvertSpec
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs import CompactionChoice
-from airflow_hiveacid.spark.maintenance import convert as convert_module
+from airflow_hiveacid.spark.maintenance import conversion_rows
+from airflow_hiveacid.spark.maintenance.conversion_undo import WayBack
 from airflow_hiveacid.spark.reading.tables import read_snapshot
 from unit.storage.orc_tables import write_plain
 
@@ -145,9 +146,9 @@ def test_what_cannot_be_converted_stays_what_it_is(
     # Rows that would be others: nothing of it stays.
     digests = iter(range(9))
     monkeypatch.setattr(
-        convert_module,
+        conversion_rows,
         "row_digest",
-        lambda _rows: convert_module.RowDigest(rows=2, hashes=next(digests)),
+        lambda _rows: conversion_rows.RowDigest(rows=2, hashes=next(digests)),
     )
     with pytest.raises(ConversionRefusedError, match="have other values"):
         convert(lab4, ONLY)
@@ -202,7 +203,7 @@ def test_what_a_killed_conversion_has_left_is_undone_or_finished_by_the_next_one
             raise AbortedError
 
     with monkeypatch.context() as dead:
-        dead.setattr(convert_module.Converter, "_undo", lambda *_: None)
+        dead.setattr(WayBack, "undo", lambda *_: None)
         with pytest.raises(AbortedError):
             convert(lab4, ONLY, on_step=stop)
     assert (root / "_hiveacid/_conversion.json").exists()
@@ -210,7 +211,7 @@ def test_what_a_killed_conversion_has_left_is_undone_or_finished_by_the_next_one
     assert lab4.rows("t") == rows(1, 2)
     assert not (root / "_hiveacid/_conversion.json").exists()
     with monkeypatch.context() as dead:
-        dead.setattr(convert_module.Converter, "_undo", lambda *_: None)
+        dead.setattr(WayBack, "undo", lambda *_: None)
         with pytest.raises(AbortedError):
             convert(lab4, FLAT, on_step=stop)
     convert(lab4, FLAT)
