@@ -14,10 +14,13 @@ from airflow_hiveacid.jobs.specs import CompactionChoice
 from airflow_hiveacid.spark.maintenance import conversion_rows
 from airflow_hiveacid.spark.maintenance.conversion_undo import WayBack
 from airflow_hiveacid.spark.reading.tables import read_snapshot
+from airflow_hiveacid.spark.row_hash import row_digest
 from unit.storage.orc_tables import write_plain
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
     from airflow_hiveacid.jobs.results import JobResult
     from spark_lab import Lab, Row
@@ -217,3 +220,9 @@ def test_what_a_killed_conversion_has_left_is_undone_or_finished_by_the_next_one
     convert(lab4, FLAT)
     assert lab4.info("t").kind is NONE
     assert visible(root) == ["000000_0"]
+
+
+def test_two_rows_whose_nulls_have_changed_places_have_another_digest(spark: SparkSession) -> None:
+    one = spark.createDataFrame([(1, None)], "a int, b int")
+    other = spark.createDataFrame([(None, 1)], "a int, b int")
+    assert row_digest(one) != row_digest(other)

@@ -122,7 +122,8 @@ class Converter:
         way_back.recover()
         table = self.client.get_table(self.ref)
         if table.kind is KINDS[self.to]:
-            return outcome_of(table, self.to, steps=("what was begun before is finished",))
+            steps = ("what was begun before is finished",)
+            return outcome_of(table, self.to, steps=steps, done=True, txn_id=txn.txn_id)
         self._survey.check(table)
         if self.to is ConversionTarget.FULL_ACID:
             return self._set_parameters_alone(table, txn)
@@ -179,8 +180,11 @@ class Converter:
         txn.confirm_alive()
         self.client.set_table_parameters(self.ref, parameters_of(table, self.to))
         txn.step("switched")
-        # There is no way back, but somebody has to hear of it.
-        self._require_files(table, files)
+        try:
+            self._require_files(table, files)
+        except TableChangedError as error:
+            error.add_note("The table is full ACID by now: see whether such files are rows of it")
+            raise
         steps = steps_of(table, self.to, len(files))
         return outcome_of(
             table, self.to, steps=steps, done=True, rows=before.rows, txn_id=txn.txn_id

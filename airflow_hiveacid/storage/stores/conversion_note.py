@@ -112,9 +112,9 @@ class ConversionNote:
     def move_back(self, guard: Callable[[], None]) -> None:
         """Move everything that is in its new place to its old one.
 
-        Nobody needs a directory that held no rows any more, should it be gone: so are cleaners. Into
-        a flat table somebody may have written since, who took no notice: a file that was overwritten
-        stays gone, and one whose name was taken gets another, as Hive names a copy.
+        A cleaner may have removed directories without rows, which nobody needs. Somebody may have
+        written a flat table meanwhile: a file that he has overwritten stays gone, and one whose
+        name he has taken gets another, as Hive names a copy.
 
         Raises:
             DirectoryExistsError, StorageError: as `move_all`.

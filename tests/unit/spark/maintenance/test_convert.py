@@ -6,14 +6,11 @@ Lines of text stand for rows: what a reader of the table sees are the lines of i
 from __future__ import annotations
 
 import shutil
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
     ConversionRefusedError,
@@ -25,7 +22,7 @@ from airflow_hiveacid.format.errors import (
     TableChangedError,
     TransactionAbortedError,
 )
-from airflow_hiveacid.format.flat_state import flat_state
+from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.conversion import ConversionTarget
 from airflow_hiveacid.jobs.specs import CleanSpec
@@ -33,18 +30,21 @@ from airflow_hiveacid.metastore.catalog import STATISTICS_FLAG, NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.plan.conversion import KINDS
 from airflow_hiveacid.spark.maintenance.clean import Cleaner
+from airflow_hiveacid.spark.maintenance.conversion_survey import ConversionSurvey
 from airflow_hiveacid.spark.maintenance.conversion_undo import WayBack
 from airflow_hiveacid.spark.maintenance.convert import Converter
 from airflow_hiveacid.spark.row_hash import RowDigest
-from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.conversion_note import ConversionNote
 from contract.fake_client import FakeClient
+from unit.spark.maintenance.lines import Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
+    from airflow_hiveacid.format.ids import WriteId
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.plan.conversion import ConversionOutcome
 
 FULL, ONLY, FLAT = ConversionTarget
@@ -58,36 +58,6 @@ class KilledError(BaseException):
 
 def nothing(_: str) -> None:
     pass
-
-
-@dataclass(frozen=True)
-class Lines:
-    """The rows of a table whose files are text."""
-
-    client: MetastorePort
-
-    @contextmanager
-    def group(self, _: str) -> Iterator[Callable[[], None]]:
-        yield lambda: None
-
-    def digest(self, table: TableInfo, write_ids: ValidWriteIdList) -> RowDigest:
-        rows = self.of(table, write_ids)
-        return RowDigest(rows=len(rows), hashes=hash(tuple(rows)))
-
-    def of(self, table: TableInfo, write_ids: ValidWriteIdList) -> list[str]:
-        found: list[str] = []
-        for place in self.client.list_partitions(table):
-            listing = list_table(place.location)
-            if table.kind is TransactionalKind.NONE:
-                files = flat_state(listing).originals
-            else:
-                state = resolve(listing, write_ids, self.client.valid_txns(), table.kind)
-                files = (*state.originals, *(f for d in state.live for f in d.files))
-                if table.kind is TransactionalKind.INSERT_ONLY:
-                    files = tuple(f for f in files if "/" in f.path)
-            root = Path(place.location.removeprefix("file:"))
-            found += (line for f in files for line in (root / f.path).read_text().split())
-        return sorted(found)
 
 
 @dataclass(frozen=True)
@@ -132,9 +102,10 @@ class World:
             if reached == step:
                 raise KilledError
 
-        with pytest.MonkeyPatch.context() as dead, pytest.raises(KilledError):
+        with pytest.MonkeyPatch.context() as dead:
             dead.setattr(WayBack, "undo", lambda *_: None)
-            self.convert(to, on_step=die, **options)
+            with pytest.raises(KilledError):
+                self.convert(to, on_step=die, **options)
         self.client.server.forget_empty_transactions()
 
     def abort_all(self) -> None:
@@ -193,8 +164,9 @@ OLD = ["r0", "r1", "r2"]
 def test_a_killed_conversion_loses_nothing_to_who_tries_again(world: World, step: str) -> None:
     for to in (ONLY, FLAT):
         world.kill(to, step)
-        world.convert(to, SECOND)
+        assert world.convert(to, SECOND).done
         assert (world.kind, world.rows, world.has_note) == (to.value, OLD, False)
+        assert not world.convert(to, SECOND).done
 
 
 def test_cleaning_behind_a_killed_conversion_leaves_the_rows(world: World) -> None:
@@ -208,7 +180,9 @@ def test_cleaning_behind_a_killed_conversion_leaves_the_rows(world: World) -> No
 def test_nothing_is_undone_beside_what_was_written_meanwhile(world: World) -> None:
     world.kill(ONLY, "switched")
     world.insert("new")
-    with pytest.raises(ConversionRefusedError, match="delta_0000002.* was written after an"):
+    with pytest.raises(
+        ConversionRefusedError, match="delta_0000002_0000002_0000 was written after an"
+    ):
         world.convert(FLAT, SECOND)
     assert (world.kind, world.rows) == ("insert_only", ["new", *OLD])
 
@@ -295,6 +269,65 @@ def test_an_undo_is_not_begun_without_the_lock(world: World, step: str) -> None:
     assert (world.kind, world.rows) == ("insert_only", OLD)
 
 
+@pytest.mark.parametrize("step", ["noted", "moved", "switched"])
+@pytest.mark.parametrize("to", [ONLY, FLAT])
+def test_nothing_more_is_done_once_the_lock_is_lost(
+    world: World, to: ConversionTarget, step: str
+) -> None:
+    if to is FLAT:
+        world.convert(ONLY)
+    before = world.kind
+    after = {"noted": before, "moved": before, "switched": to.value}
+
+    def lost(reached: str) -> None:
+        if reached == step:
+            world.abort_all()
+
+    with pytest.raises(TransactionAbortedError):
+        world.convert(to, FIRST, lost)
+    assert world.kind == after[step]
+    note = ConversionNote.read(f"file:{world.root}")
+    assert note is not None
+    assert not note.is_verified
+
+
+def test_nothing_is_noted_once_the_lock_is_lost(world: World) -> None:
+    """In the place of its note there may be another's by then."""
+    allocate = FakeClient.allocate_write_id
+
+    def lost(client: FakeClient, txn_id: TxnId, ref: TableRef) -> WriteId:
+        write_id = allocate(client, txn_id, ref)
+        for other in world.client.valid_txns().open:
+            if other != txn_id:
+                world.client.abort_txn(other)
+        return write_id
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FakeClient, "allocate_write_id", lost)
+        with pytest.raises(TransactionAbortedError):
+            world.convert(ONLY)
+    assert not world.has_note
+
+
+@pytest.mark.parametrize("to", [FULL, ONLY, FLAT])
+def test_rows_that_would_be_others_end_it(world: World, to: ConversionTarget) -> None:
+    if to is FLAT:
+        world.convert(ONLY)
+    before = world.kind
+    digest = Lines.digest
+
+    def other(lines: Lines, table: TableInfo, write_ids: ValidWriteIdList) -> RowDigest:
+        found = digest(lines, table, write_ids)
+        is_before = next(t.value for t, kind in KINDS.items() if kind is table.kind) == before
+        return found if is_before else RowDigest(rows=found.rows, hashes=found.hashes + 1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Lines, "digest", other)
+        with pytest.raises(ConversionRefusedError, match="have other values"):
+            world.convert(to)
+    assert (world.kind, world.rows, world.has_note) == (before, OLD, False)
+
+
 def test_a_newer_copy_finds_the_older_one_out_before_it_waits(world: World) -> None:
     def second(reached: str) -> None:
         if reached == "excluded":
@@ -318,9 +351,10 @@ def test_moves_end_when_the_lock_is_lost_among_them(world: World) -> None:
             world.abort_all()
         heartbeat(client, txn_id)  # type: ignore[arg-type]
 
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(TransactionAbortedError):
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FakeClient, "heartbeat", beat)
-        world.convert(ONLY)
+        with pytest.raises(TransactionAbortedError):
+            world.convert(ONLY)
     assert beats
     assert 0 < len(list(world.root.glob("delta_*/*"))) < 40
     world.convert(ONLY, SECOND)
@@ -332,11 +366,13 @@ def test_a_directory_is_not_removed_as_long_as_a_file_is_in_it(
 ) -> None:
     """One whose move was on its way when its process was taken for dead."""
     world.kill(ONLY, "moved")
-    monkeypatch.setattr(
-        "airflow_hiveacid.storage.stores.conversion_note.ConversionNote.not_back",
-        lambda _: [] if world.put(f"{delta.name}/late", "late") is None else [],
-    )
     delta = next(world.root.glob("delta_*"))
+
+    def late(_: object) -> list[str]:
+        world.put(f"{delta.name}/late", "late")
+        return []
+
+    monkeypatch.setattr(ConversionNote, "not_back", late)
     with pytest.raises(StorageError, match="late is there still"):
         world.convert(ONLY, SECOND)
     assert (delta / "late").exists()
@@ -425,6 +461,22 @@ def test_files_that_come_before_the_switch_to_full_acid_end_it(world: World) -> 
     assert world.convert(FULL).rows == 4
 
 
+def test_files_that_come_with_the_switch_to_full_acid_are_told_of(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switch = FakeClient.set_table_parameters
+
+    def late(client: FakeClient, ref: TableRef, parameters: Mapping[str, str | None]) -> None:
+        world.put("000009_0", "late")
+        switch(client, ref, parameters)
+
+    monkeypatch.setattr(FakeClient, "set_table_parameters", late)
+    with pytest.raises(TableChangedError) as caught:
+        world.convert(FULL)
+    assert caught.value.__notes__
+    assert world.kind == "full_acid"
+
+
 def test_who_lost_the_lock_makes_nothing_full_acid(world: World) -> None:
     def lost(reached: str) -> None:
         if reached == "verified":
@@ -444,6 +496,17 @@ def test_a_compaction_that_is_queued_is_waited_for(world: World) -> None:
     assert (world.kind, world.rows) == ("insert_only", OLD)
 
 
+def test_rows_of_an_aborted_write_do_not_come_to_count(world: World) -> None:
+    world.convert(ONLY)
+    txn_id = world.client.open_txn()
+    write_id = world.client.allocate_write_id(txn_id, REF)
+    world.put(f"delta_{write_id:07d}_{write_id:07d}_0000/000000_0", "aborted")
+    world.client.abort_txn(txn_id)
+    with pytest.raises(ConversionRefusedError, match="compact and clean the table first"):
+        world.convert(FLAT)
+    assert (world.kind, world.rows, world.has_note) == ("insert_only", OLD, False)
+
+
 def test_a_flat_table_has_no_statistics_of_writes_that_did_not_count(world: World) -> None:
     world.convert(ONLY)
     world.client.set_table_parameters(REF, {STATISTICS_FLAG: "all", "numRows": "9"})
@@ -452,9 +515,58 @@ def test_a_flat_table_has_no_statistics_of_writes_that_did_not_count(world: Worl
 
 
 def test_the_note_of_a_table_that_is_gone_is_nobodys(world: World) -> None:
-    world.kill(ONLY, "noted")
+    world.kill(ONLY, "moved")
     world.client.drop_table(REF)
     world.make()
-    (world.root / "000000_0").rename(world.root / "000007_0")
-    world.convert(ONLY, SECOND)
-    assert (world.kind, world.rows, world.has_note) == ("insert_only", OLD, False)
+    tables = world.client.server.tables
+    tables[REF] = replace(tables[REF], table_id="another")  # 3.1 has only the second of its making
+    world.put("000007_0", "new")
+    with pytest.raises(ConversionRefusedError, match="is named like one of a transactional table"):
+        world.convert(ONLY, SECOND)
+    assert [p.name for p in world.root.glob("0*")] == ["000007_0"]
+    assert not world.has_note
+
+
+def way_back(world: World, beats: int) -> WayBack:
+    """A way back whose lock is lost after some questions."""
+    left = [None] * beats
+
+    def guard() -> None:
+        if not left:
+            raise TransactionAbortedError(txn_id=TxnId(1), reason="gone")
+        left.pop()
+
+    survey = ConversionSurvey(client=world.client, ref=REF, to=ONLY)
+    return WayBack(survey=survey, guard=guard)
+
+
+@pytest.mark.parametrize("beats", [0, 1])
+def test_an_undo_ends_when_the_lock_is_lost(world: World, beats: int) -> None:
+    world.kill(ONLY, "switched")
+    with pytest.raises(TransactionAbortedError):
+        way_back(world, beats).recover()
+    assert world.kind == ("flat" if beats else "insert_only")
+    assert len(list(world.root.glob("delta_*/*"))) == 3
+    assert world.has_note
+    way_back(world, 9).recover()
+    assert (world.kind, world.rows, world.has_note) == ("flat", OLD, False)
+
+
+def test_who_has_lost_the_lock_removes_no_note(world: World) -> None:
+    world.kill(ONLY, "done")
+    way_back(world, 0).recover()
+    assert world.has_note
+    way_back(world, 1).recover()
+    assert not world.has_note
+
+
+def test_only_what_is_not_done_is_undone_and_only_ones_own(world: World) -> None:
+    place = f"file:{world.root}"
+    world.kill(ONLY, "switched")
+    way_back(world, 9).undo_own(place, AttemptId.parse(SECOND))
+    assert (world.kind, world.has_note) == ("insert_only", True)
+    way_back(world, 9).undo_own(place, AttemptId.parse(FIRST))
+    assert (world.kind, world.rows, world.has_note) == ("flat", OLD, False)
+    world.kill(ONLY, "done")
+    way_back(world, 9).undo_own(place, AttemptId.parse(FIRST))
+    assert (world.kind, world.rows, world.has_note) == ("insert_only", OLD, True)
