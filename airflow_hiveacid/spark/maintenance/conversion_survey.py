@@ -91,6 +91,8 @@ class ConversionSurvey:
             why = next((reason for reason in found if reason is not None), None)
         if why is None and self.to is ConversionTarget.FLAT:
             why = self._why_not_queue()
+        if why is None and self.to is ConversionTarget.FULL_ACID:
+            why = self._why_not_numbers()
         if why is not None:
             raise self.refused(why)
 
@@ -104,6 +106,16 @@ class ConversionSurvey:
             found = wanted if partition.storage is None else partition.storage.format
             if found is not wanted:
                 return f"it is stored as {table.storage}, and its partition {partition.name} not"
+        return None
+
+    def _why_not_numbers(self) -> str | None:
+        # It gives a new full-ACID table its first write ID, and fails where there is one
+        # (TxnHandler.seedWriteId).
+        if self.write_ids().high_watermark:
+            return (
+                "it was insert-only once, or a table of its name, and the metastore refuses a table"
+                " whose write IDs it remembers; CREATE TABLE ... AS SELECT makes a new one"
+            )
         return None
 
     def _why_not_queue(self) -> str | None:

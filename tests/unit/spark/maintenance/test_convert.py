@@ -477,6 +477,15 @@ def test_files_that_come_with_the_switch_to_full_acid_are_told_of(
     assert world.kind == "full_acid"
 
 
+def test_a_table_that_was_insert_only_once_cannot_become_full_acid(world: World) -> None:
+    """The metastore fails where it finds a write ID; its message helps nobody."""
+    world.convert(ONLY)
+    world.convert(FLAT)
+    with pytest.raises(ConversionRefusedError, match="write IDs it remembers"):
+        world.convert(FULL)
+    assert (world.kind, world.rows) == ("flat", OLD)
+
+
 def test_who_lost_the_lock_makes_nothing_full_acid(world: World) -> None:
     def lost(reached: str) -> None:
         if reached == "verified":
