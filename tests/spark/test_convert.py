@@ -86,8 +86,6 @@ def test_a_flat_table_becomes_full_acid_where_its_files_are(lab: Lab) -> None:
     lab.clean("t")
     assert lab.rows("t") == [(1, "n1"), (2, "n2"), (5, "new"), (6, "n6")]
     assert all(name.startswith("base_") for name in visible(root))
-    with pytest.raises(ConversionRefusedError, match="INSERT its rows into a flat table"):
-        convert(lab, FLAT)
 
 
 def test_a_flat_table_becomes_insert_only_and_flat_again(lab: Lab) -> None:
@@ -219,6 +217,29 @@ def test_what_a_killed_conversion_has_left_is_undone_or_finished_by_the_next_one
     convert(lab4, FLAT)
     assert lab4.info("t").kind is NONE
     assert visible(root) == ["000000_0"]
+
+
+def test_a_full_acid_table_becomes_flat_and_comes_back_as_it_was(lab: Lab) -> None:
+    lab.table("t", COLUMNS, partition={"p": "int"}, buckets=("id", 2))
+    lab.insert("t", [(1, "n1", 1), (2, "n2", 1), (3, "n3", 2)], [*COLUMNS, "p"])
+    lab.delete("t", "id = 2")
+    lab.update("t", {"name": "'new'"}, "id = 3")
+    expected = [(1, "n1", 1), (3, "new", 2)]
+    before, acid = lab.info("t"), visible(lab.root("t"))
+    result = convert(lab, FLAT)
+    assert (result.status, result.details["conversion"]["rows"]) == (JobStatus.COMMITTED, 2)
+    flat = lab.info("t")
+    assert (flat.kind, lab.info("t__acid").table_id) == (NONE, before.table_id)
+    assert lab.rows("t") == lab.rows("t__acid") == expected
+    assert convert(lab, FLAT).status is JobStatus.NOTHING_TO_DO
+    assert convert(lab, FULL).status is JobStatus.COMMITTED
+    after = lab.info("t")
+    assert (after.kind, after.table_id, after.location) == (ACID, before.table_id, before.location)
+    assert (visible(lab.root("t")), lab.rows("t")) == (acid, expected)
+    assert set(lab.client.list_tables(lab.db)) == {"t"}
+    lab.insert("t", [(4, "n4", 2)], [*COLUMNS, "p"])
+    convert(lab, FLAT)
+    assert lab.rows("t") == [*expected, (4, "n4", 2)]
 
 
 def test_two_rows_whose_nulls_have_changed_places_have_another_digest(spark: SparkSession) -> None:

@@ -13,6 +13,7 @@ from airflow_hiveacid.format.errors import ConversionRefusedError
 from airflow_hiveacid.format.ids import LONG_MAX, StatementId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.conversion import ConversionTarget
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.plan.conversion import (
@@ -66,10 +67,12 @@ class ConversionSurvey:
         if table.kind is KINDS[self.to]:
             return self.nothing(table)
         self.check(table)
-        if self.to is ConversionTarget.FLAT:
-            count = len(self.moves(table, self.write_ids(), None))
-        else:
+        if self.to is not ConversionTarget.FLAT:
             count = len(self.files(table))
+        elif table.kind is TransactionalKind.FULL_ACID:
+            count = 0
+        else:
+            count = len(self.moves(table, self.write_ids(), None))
         return outcome_of(table, self.to, steps=steps_of(table, self.to, count))
 
     def nothing(self, table: TableInfo) -> ConversionOutcome:
@@ -89,7 +92,7 @@ class ConversionSurvey:
         if why is None and self.to is not ConversionTarget.FLAT:
             found = (why_not_files(listing, self.to) for listing in self.listings(table))
             why = next((reason for reason in found if reason is not None), None)
-        if why is None and self.to is ConversionTarget.FLAT:
+        if why is None and table.kind is TransactionalKind.INSERT_ONLY:
             why = self._why_not_queue()
         if why is None and self.to is ConversionTarget.FULL_ACID:
             why = self._why_not_numbers()
