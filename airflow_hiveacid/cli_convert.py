@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.metastore.client import MetastoreClient
     from airflow_hiveacid.plan.conversion import ConversionOutcome
 
@@ -35,9 +36,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     """Add `convert` to a parser."""
     convert = commands.add_parser(
         "convert",
-        help="make a flat table transactional, or an insert-only one flat",
+        help="make a flat table transactional, or the other way round",
         description=(
-            "Make a flat table full ACID or insert-only, or an insert-only one flat, with everybody"
+            "Make a flat table full ACID or insert-only, or one of these flat, with everybody"
             " locked out and the rows compared. Needs PySpark, except with --plan-only."
         ),
     )
@@ -70,8 +71,12 @@ def convert_lines(options: argparse.Namespace) -> Iterator[str]:
     from airflow_hiveacid.metastore.client import connect  # noqa: PLC0415 - as above
 
     ref, to = TableRef.parse(options.table), ConversionTarget(options.to)
-    with connect(MetastoreEndpoint(uris=cli_view.metastore_uris(options.metastore))) as client:
-        outcome = _planned(client, ref, to) if options.plan_only else _converted(client, ref, to)
+    endpoint = MetastoreEndpoint(uris=cli_view.metastore_uris(options.metastore))
+    with connect(endpoint) as client:
+        if options.plan_only:
+            outcome = _planned(client, ref, to)
+        else:
+            outcome = _converted(client, endpoint, ref, to)
     yield told(str(ref), outcome)
 
 
@@ -91,25 +96,27 @@ def _planned(client: MetastoreClient, ref: TableRef, to: ConversionTarget) -> Co
     return ConversionSurvey(client=client, ref=ref, to=to).plan()
 
 
-def _converted(client: MetastoreClient, ref: TableRef, to: ConversionTarget) -> ConversionOutcome:
+def _converted(
+    client: MetastoreClient, endpoint: MetastoreEndpoint, ref: TableRef, to: ConversionTarget
+) -> ConversionOutcome:
     # Airflow's environment holds pyspark-client, which has the same modules and cannot do it.
     if not any(importlib.metadata.distributions(name="pyspark")):
         raise ConfigurationError(
             "there is no PySpark here, with which rows are compared: run this where it is, use"
             " HiveAcidConvertOperator, or give --plan-only"
         )
-    from airflow_hiveacid.format.attempts import AttemptId  # noqa: PLC0415 - costs nothing then
-    from airflow_hiveacid.spark.maintenance.convert import Converter  # noqa: PLC0415 - PySpark
+    from airflow_hiveacid.jobs.conversion import ConvertSpec  # noqa: PLC0415 - costs nothing then
+    from airflow_hiveacid.jobs.specs import JobSpec  # noqa: PLC0415 - as above
+    from airflow_hiveacid.spark.conversions import convert_table  # noqa: PLC0415 - PySpark
     from airflow_hiveacid.spark.session import open_session  # noqa: PLC0415 - as above
+    from airflow_hiveacid.spark.writing.context import JobContext  # noqa: PLC0415 - as above
 
-    return Converter(
-        spark=open_session("hiveacid-convert"),
-        client=client,
-        ref=ref,
-        to=to,
+    spec = JobSpec(
         job_key=f"command line/convert/{ref}",
-        attempt=AttemptId.new(),
+        metastore=endpoint,
+        job=ConvertSpec(target=str(ref), to=to),
         lock_timeout_s=_LOCK_TIMEOUT_S,
-        heartbeat_s=None,
-        on_step=lambda _: None,
-    ).convert()
+    )
+    spark = open_session("hiveacid-convert")
+    job = JobContext(spark=spark, spec=spec, client=client, on_step=lambda _: None)
+    return convert_table(job, ref, to)

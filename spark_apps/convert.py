@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.conversion import ConvertSpec
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
+from airflow_hiveacid.spark.conversions import convert_table
 from airflow_hiveacid.spark.maintenance.conversion_survey import ConversionSurvey
-from airflow_hiveacid.spark.maintenance.convert import Converter
 from airflow_hiveacid.spark.runtime import main
 
 if TYPE_CHECKING:
@@ -21,19 +20,10 @@ def convert(job: JobContext) -> JobResult:
     """Convert one table, or say what would be done."""
     spec = job.job_of(ConvertSpec)
     ref = TableRef.parse(spec.target)
-    converter = Converter(
-        spark=job.spark,
-        client=job.client,
-        ref=ref,
-        to=spec.to,
-        job_key=job.spec.job_key,
-        attempt=AttemptId.parse(job.spec.attempt),
-        lock_timeout_s=job.spec.lock_timeout_s,
-        heartbeat_s=job.spec.heartbeat_s,
-        on_step=job.on_step,
-    )
-    survey = ConversionSurvey(client=job.client, ref=ref, to=spec.to)
-    outcome = survey.plan() if spec.plan_only else converter.convert()
+    if spec.plan_only:
+        outcome = ConversionSurvey(client=job.client, ref=ref, to=spec.to).plan()
+    else:
+        outcome = convert_table(job, ref, spec.to)
     if outcome.done:
         status = JobStatus.COMMITTED
     elif spec.plan_only and outcome.before != outcome.after:

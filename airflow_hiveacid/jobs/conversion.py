@@ -16,7 +16,7 @@ class ConversionTarget(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertSpec:
-    """Make a flat table transactional, or an insert-only one flat, with the rows that it has."""
+    """Make a flat table transactional, or the other way round, with the rows that it has."""
 
     target: str
     to: ConversionTarget

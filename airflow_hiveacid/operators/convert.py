@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 
 class HiveAcidConvertOperator(HiveAcidSparkOperator):
-    """Make a flat table transactional, or an insert-only one flat, with the rows that it has.
+    """Make a flat table transactional, or the other way round, with the rows that it has.
 
     Everybody is locked out meanwhile, and the rows are counted and hashed before and after: if they
     are not the same, the table is what it was. A table that is what it is asked to be is left
-    alone.
+    alone. Of a full-ACID table a flat copy takes the place; the table stays as `<name>__acid`, and
+    gets its name back by `full_acid`, if both have the same rows.
 
     Args:
         table: `db.table`.
-        to: `full_acid` (of a flat ORC table; there is no way back), `insert_only` (of a flat table)
-            or `flat` (of an insert-only one).
+        to: `full_acid` (of a flat ORC table), `insert_only` (of a flat table) or `flat`.
         plan_only: say what would be done, or why it cannot be, and do nothing.
     """
 

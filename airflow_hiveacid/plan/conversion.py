@@ -5,8 +5,9 @@ parameters that change, and the files that move.
 
 A flat table becomes full ACID by its parameters alone: its files stay where they are, and count as
 original files (OrcRawRecordMerger of Hive). It becomes insert-only by its files being moved into
-the delta of one write; and back by all live files being moved out. A full-ACID table cannot become
-flat: its files hold identities around the rows, and the metastore takes its parameters for good.
+the delta of one write; and back by all live files being moved out. For a full-ACID table to become
+flat a copy takes its place: its files hold identities around the rows, and the metastore lets
+nobody take its parameters away.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.directories import FileEntry, Listing
     from airflow_hiveacid.format.names import DeltaName
-    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.format.table import TableInfo, TableRef
 
 KINDS: Final = {
     ConversionTarget.FULL_ACID: TransactionalKind.FULL_ACID,
@@ -43,6 +44,10 @@ KINDS: Final = {
 }
 """The kind of a table that is converted."""
 
+COPY_OF: Final = "hiveacid.copy.of"
+"""Table parameter of a flat copy: which table it is a copy of, by name and ID."""
+
+_NEW_TABLE: Final = "CREATE TABLE ... AS SELECT makes a new one of its rows"
 _UNION_DIRECTORY: Final = re.compile(r"HIVE_UNION_SUBDIR_[0-9]+\Z")
 _EXTERNAL: Final = "EXTERNAL"
 # Hive 4 makes an external table of one that was asked for as managed and is not transactional.
@@ -82,25 +87,17 @@ def why_not_table(table: TableInfo, to: ConversionTarget) -> str | None:
     """Why a table cannot become this, by its definition; None if it can."""
     match to:
         case ConversionTarget.FLAT:
-            return _why_not_out(table)
+            return None
         case ConversionTarget.FULL_ACID | ConversionTarget.INSERT_ONLY:
             return _why_not_in(table, to)
         case _:
             assert_never(to)
 
 
-def _why_not_out(table: TableInfo) -> str | None:
-    if table.kind is TransactionalKind.FULL_ACID:
-        return (
-            "it is full ACID, its files hold more than rows, and the metastore lets nobody take"
-            " 'transactional' from it; INSERT its rows into a flat table"
-        )
-    return None
-
-
 def _why_not_in(table: TableInfo, to: ConversionTarget) -> str | None:
     if table.kind is not TransactionalKind.NONE:
-        return f"it is {table.kind.value}; only an insert-only table can be made flat first"
+        remedy = "make it flat first" if to is ConversionTarget.INSERT_ONLY else _NEW_TABLE
+        return f"it is {table.kind.value}; {remedy}"
     given = {name: value.lower() for name, value in table.parameters.items()}
     if given.get(_EXTERNAL) == "true" and given.get(_TRANSLATED) != "true":
         return (
@@ -135,6 +132,8 @@ def parameters_of(table: TableInfo, to: ConversionTarget) -> dict[str, str | Non
         _TRANSACTIONAL: "true",
         _PROPERTIES: "default" if is_full else "insert_only",
     }
+    if COPY_OF in table.parameters:
+        found[COPY_OF] = None
     if _EXTERNAL in table.parameters:
         found |= {_EXTERNAL: "FALSE", _TRANSLATED: None, _PURGED: None}
     return found
@@ -229,6 +228,11 @@ def emptied_by(moves: Iterable[Move]) -> list[Move]:
     ]
 
 
+def moved_to(moves: Iterable[Move]) -> set[tuple[str, str]]:
+    """Where files are once they have been moved: location, and path below it."""
+    return {(move.location, move.target) for move in moves}
+
+
 def _name(number: int) -> str:
     return data_file(BucketId(number), TransactionalKind.INSERT_ONLY)
 
@@ -252,12 +256,30 @@ def steps_of(table: TableInfo, to: ConversionTarget, files: int) -> tuple[str, .
             f"parameters: {switched}",
             f"{files} files stay where they are; a major compaction makes bucket files of them",
         )
+    if table.kind is TransactionalKind.FULL_ACID:
+        return (
+            "its rows are copied to another table, while others read and write",
+            "buckets, constraints, comments of columns and empty partitions are not copied",
+            "everybody else is locked out",
+            f"{verified}, as the full-ACID table's and as the copy's",
+            f"it is called {table.ref}__acid from now on, and the copy gets its name",
+            "converted to full_acid again it is what it was, as long as both have the same rows",
+        )
     where = "out of base and deltas" if to is ConversionTarget.FLAT else "into one delta"
     return (
         "everybody else is locked out",
         f"{files} files are moved {where}, by renames",
         f"parameters: {switched}",
         f"{verified}; if they differ, all is undone",
+    )
+
+
+def steps_back(kept: TableRef) -> tuple[str, ...]:
+    """What is done to put a full-ACID table in its place again that a flat copy has taken."""
+    return (
+        "everybody else is locked out",
+        f"count and hashes of the rows are compared with those of {kept}",
+        f"{kept} gets its name back, and the copy is dropped",
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StructType
 
 from airflow_hiveacid.plan.statements import quoted
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _SUM: Final = "decimal(38,0)"
+_BOOLEAN: Final = BooleanType()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,9 @@ def hash_of(values: Sequence[tuple[DataType, Column]]) -> Column:
 def row_digest(rows: DataFrame) -> RowDigest:
     """The digest of a frame's rows."""
     fields = [(field.dataType, F.col(quoted(field.name))) for field in rows.schema.fields]
-    hashes = F.sum(hash_of(fields).cast(_SUM))
+    # Spark's hash passes over NULL: that of (1, NULL) is that of (NULL, 1).
+    lacks = [(_BOOLEAN, F.col(quoted(field.name)).isNull()) for field in rows.schema.fields]
+    hashes = F.sum(hash_of([*fields, *lacks]).cast(_SUM))
     count, total = rows.select(F.count(F.lit(1)), hashes).collect()[0]
     return RowDigest(rows=count, hashes=int(total or 0))
 

@@ -26,6 +26,8 @@ from airflow_hiveacid.format.errors import (
     WriteConflictError,
 )
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.metastore.catalog import transactional_kind
 from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
 
 if TYPE_CHECKING:
@@ -314,7 +316,11 @@ class FakeMetastore:
         }
 
     def set_parameters(self, ref: TableRef, parameters: dict[str, str]) -> None:
-        self.tables[ref] = replace(self.tables[ref], parameters=parameters)
+        kind, found = transactional_kind(parameters), self.tables[ref]
+        if found.kind is TransactionalKind.FULL_ACID is not kind:
+            reason = "TBLPROPERTIES with 'transactional'='true' cannot be unset"
+            raise MetastoreCallError(method="alter_table", reason=reason)
+        self.tables[ref] = replace(found, kind=kind, parameters=parameters)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

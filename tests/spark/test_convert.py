@@ -11,12 +11,16 @@ from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.conversion import ConversionTarget, ConvertSpec
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs import CompactionChoice
-from airflow_hiveacid.spark.maintenance import convert as convert_module
+from airflow_hiveacid.spark.maintenance import conversion_rows
+from airflow_hiveacid.spark.maintenance.conversion_undo import WayBack
 from airflow_hiveacid.spark.reading.tables import read_snapshot
+from airflow_hiveacid.spark.row_hash import row_digest
 from unit.storage.orc_tables import write_plain
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
     from airflow_hiveacid.jobs.results import JobResult
     from spark_lab import Lab, Row
@@ -82,8 +86,6 @@ def test_a_flat_table_becomes_full_acid_where_its_files_are(lab: Lab) -> None:
     lab.clean("t")
     assert lab.rows("t") == [(1, "n1"), (2, "n2"), (5, "new"), (6, "n6")]
     assert all(name.startswith("base_") for name in visible(root))
-    with pytest.raises(ConversionRefusedError, match="INSERT its rows into a flat table"):
-        convert(lab, FLAT)
 
 
 def test_a_flat_table_becomes_insert_only_and_flat_again(lab: Lab) -> None:
@@ -145,15 +147,14 @@ def test_what_cannot_be_converted_stays_what_it_is(
     # Rows that would be others: nothing of it stays.
     digests = iter(range(9))
     monkeypatch.setattr(
-        convert_module,
+        conversion_rows,
         "row_digest",
-        lambda _rows: convert_module.RowDigest(rows=2, hashes=next(digests)),
+        lambda _rows: conversion_rows.RowDigest(rows=2, hashes=next(digests)),
     )
-    with pytest.raises(ConversionRefusedError, match="have other values"):
-        convert(lab4, ONLY)
     (root / "part_0").rename(root / "000000_0")
-    with pytest.raises(ConversionRefusedError, match="have other values"):
-        convert(lab4, FULL)
+    for to in (FULL, ONLY):
+        with pytest.raises(ConversionRefusedError, match="have other values"):
+            convert(lab4, to)
     assert lab4.info("t").kind is NONE
     assert visible(root) == ["000000_0"]
     assert [p.name for p in root.iterdir() if p.name.startswith("delta")] == []
@@ -202,7 +203,7 @@ def test_what_a_killed_conversion_has_left_is_undone_or_finished_by_the_next_one
             raise AbortedError
 
     with monkeypatch.context() as dead:
-        dead.setattr(convert_module.Converter, "_undo", lambda *_: None)
+        dead.setattr(WayBack, "undo", lambda *_: None)
         with pytest.raises(AbortedError):
             convert(lab4, ONLY, on_step=stop)
     assert (root / "_hiveacid/_conversion.json").exists()
@@ -210,9 +211,38 @@ def test_what_a_killed_conversion_has_left_is_undone_or_finished_by_the_next_one
     assert lab4.rows("t") == rows(1, 2)
     assert not (root / "_hiveacid/_conversion.json").exists()
     with monkeypatch.context() as dead:
-        dead.setattr(convert_module.Converter, "_undo", lambda *_: None)
+        dead.setattr(WayBack, "undo", lambda *_: None)
         with pytest.raises(AbortedError):
             convert(lab4, FLAT, on_step=stop)
     convert(lab4, FLAT)
     assert lab4.info("t").kind is NONE
     assert visible(root) == ["000000_0"]
+
+
+def test_a_full_acid_table_becomes_flat_and_comes_back_as_it_was(lab: Lab) -> None:
+    lab.table("t", COLUMNS, partition={"p": "int"}, buckets=("id", 2))
+    lab.insert("t", [(1, "n1", 1), (2, "n2", 1), (3, "n3", 2)], [*COLUMNS, "p"])
+    lab.delete("t", "id = 2")
+    lab.update("t", {"name": "'new'"}, "id = 3")
+    expected = [(1, "n1", 1), (3, "new", 2)]
+    before, acid = lab.info("t"), visible(lab.root("t"))
+    result = convert(lab, FLAT)
+    assert (result.status, result.details["conversion"]["rows"]) == (JobStatus.COMMITTED, 2)
+    flat = lab.info("t")
+    assert (flat.kind, lab.info("t__acid").table_id) == (NONE, before.table_id)
+    assert lab.rows("t") == lab.rows("t__acid") == expected
+    assert convert(lab, FLAT).status is JobStatus.NOTHING_TO_DO
+    assert convert(lab, FULL).status is JobStatus.COMMITTED
+    after = lab.info("t")
+    assert (after.kind, after.table_id, after.location) == (ACID, before.table_id, before.location)
+    assert (visible(lab.root("t")), lab.rows("t")) == (acid, expected)
+    assert set(lab.client.list_tables(lab.db)) == {"t"}
+    lab.insert("t", [(4, "n4", 2)], [*COLUMNS, "p"])
+    convert(lab, FLAT)
+    assert lab.rows("t") == [*expected, (4, "n4", 2)]
+
+
+def test_two_rows_whose_nulls_have_changed_places_have_another_digest(spark: SparkSession) -> None:
+    one = spark.createDataFrame([(1, None)], "a int, b int")
+    other = spark.createDataFrame([(None, 1)], "a int, b int")
+    assert row_digest(one) != row_digest(other)

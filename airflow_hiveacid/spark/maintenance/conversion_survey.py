@@ -6,14 +6,16 @@ Takes a metastore and a table's name; changes nothing. Must not know Spark: a pl
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import ConversionRefusedError
 from airflow_hiveacid.format.ids import LONG_MAX, StatementId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.conversion import ConversionTarget
+from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.plan.conversion import (
     KINDS,
     ConversionOutcome,
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
     from airflow_hiveacid.plan.conversion import Move
 
 
+_AT_WORK: Final = frozenset({CompactionState.INITIATED, CompactionState.WORKING})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversionSurvey:
     """A look at one table that is to be converted."""
@@ -47,6 +52,10 @@ class ConversionSurvey:
     ref: TableRef
     to: ConversionTarget
 
+    def table(self) -> TableInfo:
+        """The table as it is now."""
+        return self.client.get_table(self.ref)
+
     def plan(self) -> ConversionOutcome:
         """What would be done now.
 
@@ -54,14 +63,16 @@ class ConversionSurvey:
             ConversionRefusedError: it cannot be.
             StorageError: the table's directories cannot be read.
         """
-        table = self.client.get_table(self.ref)
+        table = self.table()
         if table.kind is KINDS[self.to]:
             return self.nothing(table)
         self.check(table)
-        if self.to is ConversionTarget.FLAT:
-            count = len(self.moves(table, self.write_ids(), None))
-        else:
+        if self.to is not ConversionTarget.FLAT:
             count = len(self.files(table))
+        elif table.kind is TransactionalKind.FULL_ACID:
+            count = 0
+        else:
+            count = len(self.moves(table, self.write_ids(), None))
         return outcome_of(table, self.to, steps=steps_of(table, self.to, count))
 
     def nothing(self, table: TableInfo) -> ConversionOutcome:
@@ -81,6 +92,10 @@ class ConversionSurvey:
         if why is None and self.to is not ConversionTarget.FLAT:
             found = (why_not_files(listing, self.to) for listing in self.listings(table))
             why = next((reason for reason in found if reason is not None), None)
+        if why is None and table.kind is TransactionalKind.INSERT_ONLY:
+            why = self._why_not_queue()
+        if why is None and self.to is ConversionTarget.FULL_ACID:
+            why = self._why_not_numbers()
         if why is not None:
             raise self.refused(why)
 
@@ -94,6 +109,23 @@ class ConversionSurvey:
             found = wanted if partition.storage is None else partition.storage.format
             if found is not wanted:
                 return f"it is stored as {table.storage}, and its partition {partition.name} not"
+        return None
+
+    def _why_not_numbers(self) -> str | None:
+        # It gives a new full-ACID table its first write ID, and fails where there is one
+        # (TxnHandler.seedWriteId).
+        if self.write_ids().high_watermark:
+            return (
+                "it was insert-only once, or a table of its name, and the metastore refuses a table"
+                " whose write IDs it remembers; CREATE TABLE ... AS SELECT makes a new one"
+            )
+        return None
+
+    def _why_not_queue(self) -> str | None:
+        # Hive's compactors do not all ask for locks, and would write a base beside the flat files.
+        queue = self.client.show_compactions(self.ref)
+        if any(entry.state in _AT_WORK for entry in queue):
+            return "a compaction of it is queued or at work; try again when that is over"
         return None
 
     def partitions(self, table: TableInfo) -> tuple[PartitionInfo, ...]:
@@ -112,6 +144,10 @@ class ConversionSurvey:
             for listing in self.listings(table)
             for file in visible_files(listing)
         ]
+
+    def places(self, table: TableInfo) -> list[tuple[str, str]]:
+        """Where each of `files` is."""
+        return [(location, path) for location, path, _ in self.files(table)]
 
     def write_ids(self) -> ValidWriteIdList:
         """The table's write IDs that count now."""

@@ -17,6 +17,7 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.jobs.conversion import ConversionTarget
 from airflow_hiveacid.plan.conversion import (
+    COPY_OF,
     Move,
     emptied_by,
     moves_in,
@@ -56,9 +57,9 @@ TRANSLATED = {"EXTERNAL": "TRUE", "TRANSLATED_TO_EXTERNAL": "TRUE", "external.ta
         ({"storage": Storage(format=FileFormat.AVRO)}, ONLY, "nothing is read here"),
         ({"sort_columns": ("id",)}, FULL, "SORTED BY"),
         ({"num_buckets": 2}, ONLY, "CLUSTERED BY"),
-        ({"kind": INSERT_ONLY}, FULL, "made flat first"),
+        ({"kind": INSERT_ONLY}, FULL, "makes a new one of its rows"),
+        ({"kind": ACID}, ONLY, "make it flat first"),
         ({"kind": ACID}, ONLY, "it is full_acid"),
-        ({"kind": ACID}, FLAT, "INSERT its rows into a flat table"),
     ],
 )
 def test_a_definition_says_whether_a_table_can_be_converted(
@@ -81,6 +82,7 @@ def test_parameters_change_as_hive_changes_them() -> None:
         "TRANSLATED_TO_EXTERNAL": None,
         "external.table.purge": None,
     }
+    assert parameters_of(replace(TABLE, parameters={COPY_OF: "db.u#1"}), ONLY)[COPY_OF] is None
     assert parameters_of(TABLE, FLAT) == {"transactional": None, "transactional_properties": None}
 
 

@@ -204,6 +204,14 @@ def test_old_times_count_only_if_their_writer_says_how_it_counts_them(
             found(tmp_path, into)
 
 
+def test_times_of_which_a_file_says_nothing_may_be_old(tmp_path: Path) -> None:
+    day = pa.struct([("c", pa.date32())])
+    stripe = [{"c": dt.date(2020, 1, 1)}]
+    write_plain(tmp_path / "f", stripe, stripe, row=day)  # its footer holds no statistics
+    with pytest.raises(SourceUnreadableError, match="how it counts old times"):
+        found(tmp_path, table({"c": "date"}))
+
+
 def test_an_old_hive_is_not_given_what_it_cannot_unpack(tmp_path: Path) -> None:
     write_plain(tmp_path / "f", ROWS, compression="zstd")
     assert found(tmp_path) == [("f", 2)]

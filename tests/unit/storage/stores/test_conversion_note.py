@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def unguarded() -> None:
+    pass
+
+
 def note_of(root: Path) -> ConversionNote:
     moves = (
         Move(location=str(root), source="base_5/a", target="000000_0"),
@@ -64,16 +68,16 @@ def test_a_damaged_note_is_an_error(root: Path) -> None:
 def test_what_is_noted_is_done_and_undone_from_wherever_it_broke_off(root: Path) -> None:
     note, before = note_of(root), files(root)
     done = {"000000_0": "a", "000001_0": "b", "_emptied/_metadata_acid": "_metadata_acid"}
-    note.move_back()
+    note.move_back(unguarded)
     assert files(root) == before
-    note.move_all()
-    note.move_all()
+    note.move_all(unguarded)
+    note.move_all(unguarded)
     assert files(root) == done
-    note.move_back()
-    note.move_back()
+    note.move_back(unguarded)
+    note.move_back(unguarded)
     assert files(root) == before
     (root / "base_5/a").rename(root / "000000_0")  # one of two
-    note.move_back()
+    note.move_back(unguarded)
     assert files(root) == before
 
 
@@ -81,9 +85,9 @@ def test_nothing_that_is_there_is_replaced(root: Path) -> None:
     note = note_of(root)
     (root / "000001_0").write_text("somebody's")
     with pytest.raises(DirectoryExistsError, match="000001_0"):
-        note.move_all()
+        note.move_all(unguarded)
     assert files(root)["000001_0"] == "somebody's"
     (root / "000001_0").unlink()
     (root / "base_5/b").unlink()
     with pytest.raises(StorageError, match="it is not there"):
-        note.move_all()
+        note.move_all(unguarded)

@@ -1,0 +1,91 @@
+"""A table becomes what it is asked to be: where its files are, by moving them, or by a copy.
+
+Out of full ACID there is a copy alone: it is made as CREATE TABLE AS SELECT makes one, insert-only,
+while others read and write; made flat; compared; and takes the table's place (`exchange`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.table import TableRef, TransactionalKind
+from airflow_hiveacid.jobs.conversion import ConversionTarget
+from airflow_hiveacid.jobs.specs import CreateAsSpec, SourceSpec
+from airflow_hiveacid.metastore.definition_lock import LockTerms
+from airflow_hiveacid.plan.conversion import COPY_OF, outcome_of, steps_back, steps_of
+from airflow_hiveacid.spark.maintenance.conversion_rows import SparkRows
+from airflow_hiveacid.spark.maintenance.convert import Converter
+from airflow_hiveacid.spark.maintenance.exchange import Exchange, copy_mark
+from airflow_hiveacid.spark.statements.creation import create_and_fill
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.plan.conversion import ConversionOutcome
+    from airflow_hiveacid.spark.writing.context import JobContext
+
+
+def convert_table(job: JobContext, ref: TableRef, to: ConversionTarget) -> ConversionOutcome:
+    """Convert a table, unless it is what it is asked to be.
+
+    Raises:
+        HiveAcidError: as `Converter.convert` and `Exchange`.
+    """
+    exchange = _exchange(job, ref)
+    exchange.recover()
+    table = job.client.get_table(ref)
+    if to is ConversionTarget.FLAT and table.kind is TransactionalKind.FULL_ACID:
+        return _leave(job, table, exchange)
+    is_back = to is ConversionTarget.FULL_ACID and table.kind is TransactionalKind.NONE
+    kept = exchange.way_back(table) if is_back else None
+    if kept is not None:
+        rows = exchange.come_back(kept)
+        steps = steps_back(exchange.kept)
+        return outcome_of(table, to, steps=steps, done=True, rows=rows)
+    return _converter(job, ref, to).convert()
+
+
+def _leave(job: JobContext, table: TableInfo, exchange: Exchange) -> ConversionOutcome:
+    exchange.make_room()
+    copy = CreateAsSpec(
+        target=str(exchange.copy),
+        source=SourceSpec(table=str(table.ref)),
+        partition_columns=tuple(column.name for column in table.partition_columns),
+        insert_only=True,
+        comment=table.parameters.get("comment"),
+        properties={COPY_OF: copy_mark(table.ref, table)},
+    )
+    create_and_fill(dataclasses.replace(job, spec=dataclasses.replace(job.spec, job=copy)))
+    _converter(job, exchange.copy, ConversionTarget.FLAT).convert()
+    rows = exchange.leave()
+    steps = steps_of(table, ConversionTarget.FLAT, 0)
+    return outcome_of(table, ConversionTarget.FLAT, steps=steps, done=True, rows=rows)
+
+
+def _converter(job: JobContext, ref: TableRef, to: ConversionTarget) -> Converter:
+    return Converter(
+        rows=SparkRows(spark=job.spark, client=job.client),
+        client=job.client,
+        ref=ref,
+        to=to,
+        job_key=job.spec.job_key,
+        attempt=AttemptId.parse(job.spec.attempt),
+        lock_timeout_s=job.spec.lock_timeout_s,
+        heartbeat_s=job.spec.heartbeat_s,
+        on_step=job.on_step,
+    )
+
+
+def _exchange(job: JobContext, ref: TableRef) -> Exchange:
+    return Exchange(
+        client=job.client,
+        rows=SparkRows(spark=job.spark, client=job.client),
+        ref=ref,
+        terms=LockTerms(
+            job_key=job.spec.job_key,
+            attempt=AttemptId.parse(job.spec.attempt),
+            lock_timeout_s=job.spec.lock_timeout_s,
+        ),
+        on_step=job.on_step,
+    )

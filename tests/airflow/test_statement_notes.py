@@ -1,0 +1,81 @@
+"""What a note of an earlier try says to a later one, and to another run of the task."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from airflow_hiveacid.format.errors import RerunRefusedError, StatementChangedError
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs import DeleteSpec, OnRerun
+from airflow_hiveacid.metastore.definition_work import Before
+from airflow_hiveacid.operators.statement_notes import Order, StatementNote
+from airflow_hiveacid.plan.metastore_statements import DropTable
+from airflow_support import StateStore
+
+DROP = DropTable(target="d.t")
+BEFORE = Before(table_id="7.1")
+DONE = JobResult(kind="drop_table", job_key="job", status=JobStatus.COMMITTED, table="d.t")
+
+
+def note(store: StateStore, job: Any = DROP, **order: Any) -> StatementNote:  # noqa: ANN401
+    terms: dict[str, Any] = {
+        "job_key": "job",
+        "generation": 0,
+        "attempt": "1-00c0ffee0001",
+        "on_rerun": OnRerun.APPLY,
+        "metastore": MetastoreEndpoint(uris=("thrift://hms:9083",)),
+        "lock_timeout_s": 1.0,
+        "targets": ("d.t",),
+    }
+    return StatementNote(store=store, number=1, job=job, order=Order(**{**terms, **order}))
+
+
+def test_what_was_about_to_be_done_is_known_to_a_retry_alone() -> None:
+    """A run that was cleared finds another table, and another statement another thing to do."""
+    store = StateStore()
+    note(store).begin(BEFORE)
+    assert note(store).before() == BEFORE
+    assert note(store, generation=1).before() is None
+    assert note(store, DropTable(target="d.u")).before() is None
+    assert replace(note(store), number=2).before() is None
+    assert note(store).already() is None
+
+
+@pytest.mark.parametrize(
+    ("job", "on_rerun", "expected"),
+    [
+        (DROP, OnRerun.APPLY, None),
+        (DROP, OnRerun.SKIP, JobStatus.ALREADY_DONE),
+        (DROP, OnRerun.FAIL, RerunRefusedError),
+        (DropTable(target="d.u"), OnRerun.APPLY, None),
+        (DropTable(target="d.u"), OnRerun.SKIP, StatementChangedError),
+        (DeleteSpec(target="d.t"), OnRerun.SKIP, None),
+    ],
+)
+def test_what_is_done_is_done_again_by_a_cleared_run_if_it_shall(
+    job: Any,  # noqa: ANN401
+    on_rerun: OnRerun,
+    expected: object,
+) -> None:
+    store = StateStore()
+    note(store).end(DONE)
+    later = note(store, job, on_rerun=on_rerun, generation=1)
+    if isinstance(expected, type):
+        with pytest.raises(expected):  # type: ignore[call-overload]
+            later.already()
+        return
+    found = later.already()
+    assert (found.status if found else None) is expected
+    assert note(store).before() is None
+
+
+def test_a_note_of_another_release_says_nothing() -> None:
+    store = StateStore()
+    note(store).end(DONE)
+    (key,) = store
+    store[key]["result"] = "{}"
+    assert note(store).already() is None

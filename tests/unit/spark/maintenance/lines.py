@@ -1,0 +1,51 @@
+"""Tables whose files are text, for tests of what happens to names and files."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.flat_state import flat_state
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.spark.row_hash import RowDigest
+from airflow_hiveacid.storage.stores.listing import list_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The rows of a table whose files are text."""
+
+    client: MetastorePort
+
+    @contextmanager
+    def group(self, _: str) -> Iterator[Callable[[], None]]:
+        yield lambda: None
+
+    def digest(self, table: TableInfo, write_ids: ValidWriteIdList) -> RowDigest:
+        rows = self.of(table, write_ids)
+        return RowDigest(rows=len(rows), hashes=hash(tuple(rows)))
+
+    def of(self, table: TableInfo, write_ids: ValidWriteIdList) -> list[str]:
+        found: list[str] = []
+        for place in self.client.list_partitions(table):
+            listing = list_table(place.location)
+            if table.kind is TransactionalKind.NONE:
+                files = flat_state(listing).originals
+            else:
+                state = resolve(listing, write_ids, self.client.valid_txns(), table.kind)
+                files = (*state.originals, *(f for d in state.live for f in d.files))
+                if table.kind is TransactionalKind.INSERT_ONLY:
+                    files = tuple(f for f in files if "/" in f.path)
+            root = Path(place.location.removeprefix("file:"))
+            found += (line for f in files for line in (root / f.path).read_text().split())
+        return sorted(found)

@@ -1,0 +1,581 @@
+"""Conversions that are killed, overtaken or disturbed, over a fake metastore and real files.
+
+Lines of text stand for rows: what a reader of the table sees are the lines of its live files.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.errors import (
+    ConversionRefusedError,
+    FencedError,
+    HiveAcidError,
+    LockNotAcquiredError,
+    MetastoreUnavailableError,
+    StorageError,
+    TableChangedError,
+    TransactionAbortedError,
+)
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
+from airflow_hiveacid.jobs.conversion import ConversionTarget
+from airflow_hiveacid.jobs.specs import CleanSpec
+from airflow_hiveacid.metastore.catalog import STATISTICS_FLAG, NewTable
+from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.plan.conversion import KINDS
+from airflow_hiveacid.spark.maintenance.clean import Cleaner
+from airflow_hiveacid.spark.maintenance.conversion_survey import ConversionSurvey
+from airflow_hiveacid.spark.maintenance.conversion_undo import WayBack
+from airflow_hiveacid.spark.maintenance.convert import Converter
+from airflow_hiveacid.spark.row_hash import RowDigest
+from airflow_hiveacid.storage.stores.conversion_note import ConversionNote
+from contract.fake_client import FakeClient
+from unit.spark.maintenance.lines import Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from airflow_hiveacid.format.ids import WriteId
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.plan.conversion import ConversionOutcome
+
+FULL, ONLY, FLAT = ConversionTarget
+REF = TableRef("default", "t")
+FIRST, SECOND = "1-00c0ffee0001", "2-00c0ffee0002"
+
+
+class KilledError(BaseException):
+    """The end of a process."""
+
+
+def nothing(_: str) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class World:
+    """A flat table of three files, and who may come across it."""
+
+    client: FakeClient
+    root: Path
+
+    def make(self) -> None:
+        columns = (Column(name="id", type="int"),)
+        kind = TransactionalKind.NONE
+        self.client.create_table(
+            NewTable(ref=REF, columns=columns, location=f"file:{self.root}", kind=kind)
+        )
+        self.client.set_table_parameters(REF, {"EXTERNAL": None})
+
+    def convert(
+        self,
+        to: ConversionTarget,
+        attempt: str = FIRST,
+        on_step: Callable[[str], None] = nothing,
+        job: str = "job",
+    ) -> ConversionOutcome:
+        client = self.client.clone()
+        return Converter(
+            rows=Lines(client),
+            client=client,
+            ref=REF,
+            to=to,
+            job_key=job,
+            attempt=AttemptId.parse(attempt),
+            lock_timeout_s=0.2,
+            heartbeat_s=None,
+            on_step=on_step,
+        ).convert()
+
+    def kill(self, to: ConversionTarget, step: str, **options: str) -> None:
+        """Convert, and die at a step: nothing is undone, and the metastore gives up the rest."""
+
+        def die(reached: str) -> None:
+            if reached == step:
+                raise KilledError
+
+        with pytest.MonkeyPatch.context() as dead:
+            dead.setattr(WayBack, "undo", lambda *_: None)
+            with pytest.raises(KilledError):
+                self.convert(to, on_step=die, **options)
+        self.client.server.forget_empty_transactions()
+
+    def abort_all(self) -> None:
+        for txn_id in self.client.valid_txns().open:
+            self.client.abort_txn(txn_id)
+
+    def insert(self, row: str) -> str:
+        txn_id = self.client.open_txn()
+        write_id = self.client.allocate_write_id(txn_id, REF)
+        name = f"delta_{write_id:07d}_{write_id:07d}_0000"
+        self.put(f"{name}/000000_0", row)
+        self.client.commit_txn(txn_id)
+        return name
+
+    def put(self, path: str, row: str) -> None:
+        (self.root / path).parent.mkdir(exist_ok=True)
+        (self.root / path).write_text(f"{row}\n")
+
+    def clean(self) -> None:
+        table = self.client.get_table(REF)
+        (whole,) = self.client.list_partitions(table)
+        spec = CleanSpec(target=str(REF), retention_s=0.0, orphan_age_s=0.0)
+        Cleaner(client=self.client, table=table, spec=spec, on_step=nothing).clean(whole)
+
+    @property
+    def rows(self) -> list[str]:
+        table = self.client.get_table(REF)
+        write_ids = self.client.valid_write_ids([REF], self.client.valid_txns())[REF]
+        return Lines(self.client).of(table, write_ids)
+
+    @property
+    def kind(self) -> str:
+        kind = self.client.get_table(REF).kind
+        return next(to.value for to, made in KINDS.items() if made is kind)
+
+    @property
+    def has_note(self) -> bool:
+        return (self.root / "_hiveacid/_conversion.json").exists()
+
+
+@pytest.fixture
+def world(client: FakeClient, tmp_path: Path) -> World:
+    root = tmp_path / "t"
+    root.mkdir()
+    world = World(client, root)
+    world.make()
+    for number in range(3):
+        world.put(f"00000{number}_0", f"r{number}")
+    return world
+
+
+OLD = ["r0", "r1", "r2"]
+
+
+@pytest.mark.parametrize("step", ["noted", "moved", "switched", "verified", "done"])
+def test_a_killed_conversion_loses_nothing_to_who_tries_again(world: World, step: str) -> None:
+    for to in (ONLY, FLAT):
+        world.kill(to, step)
+        assert world.convert(to, SECOND).done
+        assert (world.kind, world.rows, world.has_note) == (to.value, OLD, False)
+        assert not world.convert(to, SECOND).done
+
+
+def test_cleaning_behind_a_killed_conversion_leaves_the_rows(world: World) -> None:
+    """Its transaction is aborted, but not the write ID of the delta that holds them."""
+    world.kill(ONLY, "switched")
+    world.insert("new")
+    world.clean()
+    assert world.rows == ["new", *OLD]
+
+
+def test_nothing_is_undone_beside_what_was_written_meanwhile(world: World) -> None:
+    world.kill(ONLY, "switched")
+    world.insert("new")
+    with pytest.raises(
+        ConversionRefusedError, match="delta_0000002_0000002_0000 was written after an"
+    ):
+        world.convert(FLAT, SECOND)
+    assert (world.kind, world.rows) == ("insert_only", ["new", *OLD])
+
+
+def test_flat_files_that_came_after_a_killed_conversion_are_not_hidden(world: World) -> None:
+    world.convert(ONLY)
+    world.kill(FLAT, "switched")
+    world.put("000000_0_copy_1", "new")
+    with pytest.raises(ConversionRefusedError, match="000000_0_copy_1 was written or removed"):
+        world.convert(ONLY, SECOND)
+    assert (world.kind, world.rows) == ("flat", ["new", *OLD])
+
+
+def test_a_base_that_came_after_a_killed_conversion_hides_nothing(world: World) -> None:
+    """A compaction that did not find the old rows would be taken for one that holds them."""
+    world.convert(ONLY)
+    world.kill(FLAT, "moved")
+    shutil.rmtree(world.root / world.insert("new"))
+    world.put("base_0000009/000000_0", "new")
+    with pytest.raises(ConversionRefusedError, match="base_0000009 was written after"):
+        world.convert(FLAT, SECOND)
+    assert sorted(p.name for p in world.root.glob("0*")) == ["000000_0", "000001_0", "000002_0"]
+
+
+def test_cleaning_behind_a_conversion_killed_on_its_way_out_keeps_nobody_from_undoing_it(
+    world: World,
+) -> None:
+    world.convert(ONLY)
+    world.kill(FLAT, "moved")
+    world.insert("new")
+    world.clean()
+    world.convert(FLAT, SECOND)
+    assert (world.kind, world.rows) == ("flat", ["new", *OLD])
+
+
+def test_what_was_put_into_a_flat_table_after_a_killed_conversion_stays(world: World) -> None:
+    world.kill(ONLY, "moved")
+    world.put("000000_0", "new")
+    world.convert(ONLY, SECOND)
+    assert world.rows == ["new", *OLD]
+
+
+def test_what_was_overwritten_after_a_killed_conversion_does_not_come_back(world: World) -> None:
+    world.kill(ONLY, "moved")
+    shutil.rmtree(next(world.root.glob("delta_*")))
+    world.put("part-0", "new")
+    world.convert(ONLY, SECOND)
+    assert world.rows == ["new"]
+
+
+@pytest.mark.parametrize("to", [ONLY, FLAT])
+@pytest.mark.parametrize("step", ["noted", "moved", "switched", "verified"])
+def test_who_has_lost_the_lock_leaves_all_to_the_next_one(
+    world: World, to: ConversionTarget, step: str
+) -> None:
+    """As a frozen process does that wakes up: between them a newer copy has done the work."""
+    if to is FLAT:
+        world.convert(ONLY, job="other")
+
+    def overtaken(reached: str) -> None:
+        if reached == step:
+            world.convert(to, SECOND)
+            assert (world.kind, world.rows, world.has_note) == (to.value, OLD, False)
+
+    with pytest.raises(HiveAcidError):
+        world.convert(to, FIRST, overtaken)
+    assert (world.kind, world.rows, world.has_note) == (to.value, OLD, False)
+
+
+@pytest.mark.parametrize("step", ["noted", "moved", "switched", "verified"])
+def test_an_undo_is_not_begun_without_the_lock(world: World, step: str) -> None:
+    """Its own note is still there: a newer one that undoes it too may be in the middle of it."""
+
+    def lost(reached: str) -> None:
+        if reached == step:
+            world.abort_all()
+            raise StorageError("the disk is gone")
+
+    with pytest.raises(StorageError) as caught:
+        world.convert(ONLY, FIRST, lost)
+    assert "The next conversion does it" in caught.value.__notes__[0]
+    assert world.has_note
+    world.convert(ONLY, SECOND)
+    assert (world.kind, world.rows) == ("insert_only", OLD)
+
+
+@pytest.mark.parametrize("step", ["noted", "moved", "switched"])
+@pytest.mark.parametrize("to", [ONLY, FLAT])
+def test_nothing_more_is_done_once_the_lock_is_lost(
+    world: World, to: ConversionTarget, step: str
+) -> None:
+    if to is FLAT:
+        world.convert(ONLY)
+    before = world.kind
+    after = {"noted": before, "moved": before, "switched": to.value}
+
+    def lost(reached: str) -> None:
+        if reached == step:
+            world.abort_all()
+
+    with pytest.raises(TransactionAbortedError):
+        world.convert(to, FIRST, lost)
+    assert world.kind == after[step]
+    note = ConversionNote.read(f"file:{world.root}")
+    assert note is not None
+    assert not note.is_verified
+
+
+def test_nothing_is_noted_once_the_lock_is_lost(world: World) -> None:
+    """In the place of its note there may be another's by then."""
+    allocate = FakeClient.allocate_write_id
+
+    def lost(client: FakeClient, txn_id: TxnId, ref: TableRef) -> WriteId:
+        write_id = allocate(client, txn_id, ref)
+        for other in world.client.valid_txns().open:
+            if other != txn_id:
+                world.client.abort_txn(other)
+        return write_id
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FakeClient, "allocate_write_id", lost)
+        with pytest.raises(TransactionAbortedError):
+            world.convert(ONLY)
+    assert not world.has_note
+
+
+@pytest.mark.parametrize("to", [FULL, ONLY, FLAT])
+def test_rows_that_would_be_others_end_it(world: World, to: ConversionTarget) -> None:
+    if to is FLAT:
+        world.convert(ONLY)
+    before = world.kind
+    digest = Lines.digest
+
+    def other(lines: Lines, table: TableInfo, write_ids: ValidWriteIdList) -> RowDigest:
+        found = digest(lines, table, write_ids)
+        is_before = next(t.value for t, kind in KINDS.items() if kind is table.kind) == before
+        return found if is_before else RowDigest(rows=found.rows, hashes=found.hashes + 1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Lines, "digest", other)
+        with pytest.raises(ConversionRefusedError, match="have other values"):
+            world.convert(to)
+    assert (world.kind, world.rows, world.has_note) == (before, OLD, False)
+
+
+def test_a_newer_copy_finds_the_older_one_out_before_it_waits(world: World) -> None:
+    def second(reached: str) -> None:
+        if reached == "excluded":
+            with pytest.raises(FencedError):
+                world.convert(ONLY, FIRST, job="job")
+
+    world.convert(ONLY, SECOND, second)
+    assert (world.kind, world.rows) == ("insert_only", OLD)
+
+
+def test_moves_end_when_the_lock_is_lost_among_them(world: World) -> None:
+    for number in range(3, 40):
+        world.put(f"{number:06d}_0", f"r{number}")
+    beats = 0
+    heartbeat = FakeClient.heartbeat
+
+    def beat(client: FakeClient, txn_id: object) -> None:
+        nonlocal beats
+        if list(world.root.glob("delta_*/*")):
+            beats += 1
+            world.abort_all()
+        heartbeat(client, txn_id)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FakeClient, "heartbeat", beat)
+        with pytest.raises(TransactionAbortedError):
+            world.convert(ONLY)
+    assert beats
+    assert 0 < len(list(world.root.glob("delta_*/*"))) < 40
+    world.convert(ONLY, SECOND)
+    assert len(world.rows) == 40
+
+
+def test_a_directory_is_not_removed_as_long_as_a_file_is_in_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One whose move was on its way when its process was taken for dead."""
+    world.kill(ONLY, "moved")
+    delta = next(world.root.glob("delta_*"))
+
+    def late(_: object) -> list[str]:
+        world.put(f"{delta.name}/late", "late")
+        return []
+
+    monkeypatch.setattr(ConversionNote, "not_back", late)
+    with pytest.raises(StorageError, match="late is there still"):
+        world.convert(ONLY, SECOND)
+    assert (delta / "late").exists()
+
+
+def test_a_file_that_is_moved_again_is_noticed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.convert(ONLY)
+    world.kill(FLAT, "moved")
+    with monkeypatch.context() as patch:
+        patch.setattr("airflow_hiveacid.storage.stores.conversion_note._each", lambda *_: None)
+        with pytest.raises(StorageError, match="was moved again"):
+            world.convert(FLAT, SECOND)
+    assert world.has_note
+    world.convert(FLAT, SECOND)
+    assert (world.kind, world.rows) == ("flat", OLD)
+
+
+def test_the_next_note_is_not_removed_by_who_tidies_up(world: World) -> None:
+    """It is removed before the lock is given back."""
+    world.convert(ONLY)
+
+    def next_one(reached: str) -> None:
+        if reached == "done":
+            with pytest.raises(LockNotAcquiredError):
+                world.convert(ONLY, FIRST, job="another")
+        if reached == "committed":
+            world.kill(ONLY, "moved", job="another")
+
+    world.convert(FLAT, FIRST, next_one)
+    assert world.has_note
+    world.convert(ONLY, SECOND)
+    assert world.rows == OLD
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+@pytest.mark.parametrize("to", [ONLY, FLAT])
+def test_a_lost_answer_undoes_it_or_leaves_it_done(
+    world: World, to: ConversionTarget, is_done: bool
+) -> None:
+    if to is FLAT:
+        world.convert(ONLY)
+    before = world.kind
+    lost = MetastoreUnavailableError(uris=(), method="alter_table", reason="cut off")
+    world.client.server.break_next("set_table_parameters", lost, is_done=is_done)
+    with pytest.raises(MetastoreUnavailableError):
+        world.convert(to)
+    assert (world.kind, world.rows, world.has_note) == (before, OLD, False)
+    world.convert(to)
+    assert (world.kind, world.rows) == (to.value, OLD)
+
+
+def test_a_conversion_that_is_verified_is_done_whatever_becomes_of_its_transaction(
+    world: World,
+) -> None:
+    def lost(reached: str) -> None:
+        if reached == "done":
+            world.abort_all()
+
+    assert world.convert(ONLY, FIRST, lost).done
+    assert (world.kind, world.rows) == ("insert_only", OLD)
+    assert world.convert(FLAT, SECOND).done
+    assert (world.rows, world.has_note) == (OLD, False)
+
+
+@pytest.mark.parametrize("step", ["noted", "moved", "switched"])
+def test_files_of_who_takes_no_lock_are_not_hidden(world: World, step: str) -> None:
+    def late(reached: str) -> None:
+        if reached == step:
+            world.put("000009_0", "late")
+
+    with pytest.raises((TableChangedError, ConversionRefusedError)):
+        world.convert(ONLY, FIRST, late)
+    assert (world.kind, world.rows) == ("flat", ["late", *OLD])
+
+
+def test_files_that_come_before_the_switch_to_full_acid_end_it(world: World) -> None:
+    def late(reached: str) -> None:
+        if reached == "verified":
+            world.put("000009_0", "late")
+
+    with pytest.raises(TableChangedError):
+        world.convert(FULL, FIRST, late)
+    assert world.kind == "flat"
+    assert world.convert(FULL).rows == 4
+
+
+def test_files_that_come_with_the_switch_to_full_acid_are_told_of(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switch = FakeClient.set_table_parameters
+
+    def late(client: FakeClient, ref: TableRef, parameters: Mapping[str, str | None]) -> None:
+        world.put("000009_0", "late")
+        switch(client, ref, parameters)
+
+    monkeypatch.setattr(FakeClient, "set_table_parameters", late)
+    with pytest.raises(TableChangedError) as caught:
+        world.convert(FULL)
+    assert caught.value.__notes__
+    assert world.kind == "full_acid"
+
+
+def test_a_table_that_was_insert_only_once_cannot_become_full_acid(world: World) -> None:
+    """The metastore fails where it finds a write ID; its message helps nobody."""
+    world.convert(ONLY)
+    world.convert(FLAT)
+    with pytest.raises(ConversionRefusedError, match="write IDs it remembers"):
+        world.convert(FULL)
+    assert (world.kind, world.rows) == ("flat", OLD)
+
+
+def test_who_lost_the_lock_makes_nothing_full_acid(world: World) -> None:
+    def lost(reached: str) -> None:
+        if reached == "verified":
+            world.abort_all()
+
+    with pytest.raises(TransactionAbortedError):
+        world.convert(FULL, FIRST, lost)
+    assert world.kind == "flat"
+
+
+def test_a_compaction_that_is_queued_is_waited_for(world: World) -> None:
+    """Its base would be rows of the flat table once more."""
+    world.convert(ONLY)
+    world.client.request_compaction(REF, None, CompactionType.MAJOR)
+    with pytest.raises(ConversionRefusedError, match="queued or at work"):
+        world.convert(FLAT)
+    assert (world.kind, world.rows) == ("insert_only", OLD)
+
+
+def test_rows_of_an_aborted_write_do_not_come_to_count(world: World) -> None:
+    world.convert(ONLY)
+    txn_id = world.client.open_txn()
+    write_id = world.client.allocate_write_id(txn_id, REF)
+    world.put(f"delta_{write_id:07d}_{write_id:07d}_0000/000000_0", "aborted")
+    world.client.abort_txn(txn_id)
+    with pytest.raises(ConversionRefusedError, match="compact and clean the table first"):
+        world.convert(FLAT)
+    assert (world.kind, world.rows, world.has_note) == ("insert_only", OLD, False)
+
+
+def test_a_flat_table_has_no_statistics_of_writes_that_did_not_count(world: World) -> None:
+    world.convert(ONLY)
+    world.client.set_table_parameters(REF, {STATISTICS_FLAG: "all", "numRows": "9"})
+    world.convert(FLAT)
+    assert STATISTICS_FLAG not in world.client.get_table(REF).parameters
+
+
+def test_the_note_of_a_table_that_is_gone_is_nobodys(world: World) -> None:
+    world.kill(ONLY, "moved")
+    world.client.drop_table(REF)
+    world.make()
+    tables = world.client.server.tables
+    tables[REF] = replace(tables[REF], table_id="another")  # 3.1 has only the second of its making
+    world.put("000007_0", "new")
+    with pytest.raises(ConversionRefusedError, match="is named like one of a transactional table"):
+        world.convert(ONLY, SECOND)
+    assert [p.name for p in world.root.glob("0*")] == ["000007_0"]
+    assert not world.has_note
+
+
+def way_back(world: World, beats: int) -> WayBack:
+    """A way back whose lock is lost after some questions."""
+    left = [None] * beats
+
+    def guard() -> None:
+        if not left:
+            raise TransactionAbortedError(txn_id=TxnId(1), reason="gone")
+        left.pop()
+
+    survey = ConversionSurvey(client=world.client, ref=REF, to=ONLY)
+    return WayBack(survey=survey, guard=guard)
+
+
+@pytest.mark.parametrize("beats", [0, 1])
+def test_an_undo_ends_when_the_lock_is_lost(world: World, beats: int) -> None:
+    world.kill(ONLY, "switched")
+    with pytest.raises(TransactionAbortedError):
+        way_back(world, beats).recover()
+    assert world.kind == ("flat" if beats else "insert_only")
+    assert len(list(world.root.glob("delta_*/*"))) == 3
+    assert world.has_note
+    way_back(world, 9).recover()
+    assert (world.kind, world.rows, world.has_note) == ("flat", OLD, False)
+
+
+def test_who_has_lost_the_lock_removes_no_note(world: World) -> None:
+    world.kill(ONLY, "done")
+    way_back(world, 0).recover()
+    assert world.has_note
+    way_back(world, 1).recover()
+    assert not world.has_note
+
+
+def test_only_what_is_not_done_is_undone_and_only_ones_own(world: World) -> None:
+    place = f"file:{world.root}"
+    world.kill(ONLY, "switched")
+    way_back(world, 9).undo_own(place, AttemptId.parse(SECOND))
+    assert (world.kind, world.has_note) == ("insert_only", True)
+    way_back(world, 9).undo_own(place, AttemptId.parse(FIRST))
+    assert (world.kind, world.rows, world.has_note) == ("flat", OLD, False)
+    world.kill(ONLY, "done")
+    way_back(world, 9).undo_own(place, AttemptId.parse(FIRST))
+    assert (world.kind, world.rows, world.has_note) == ("insert_only", OLD, True)

@@ -1,0 +1,288 @@
+"""A full-ACID table and its flat copy change places, over a fake metastore and real files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.errors import (
+    ConversionRefusedError,
+    HiveAcidError,
+    LockNotAcquiredError,
+    MetastoreCallError,
+    MetastoreUnavailableError,
+    TableChangedError,
+    TransactionAbortedError,
+)
+from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.definition_lock import LockTerms
+from airflow_hiveacid.plan.conversion import COPY_OF
+from airflow_hiveacid.spark.maintenance.exchange import Exchange, copy_mark
+from unit.spark.maintenance.lines import Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from contract.fake_client import FakeClient
+
+NONCE = "00c0ffee0001"
+NAME = f"t__flat_{NONCE}"
+REF, COPY, KEPT = (TableRef("default", name) for name in ("t", NAME, "t__acid"))
+ROWS = ["r0", "r1"]
+NONE, ACID, _ = TransactionalKind
+
+
+class KilledError(BaseException):
+    """The end of a process."""
+
+
+def nothing(_: str) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class World:
+    """A table and its copy."""
+
+    client: FakeClient
+    home: Path
+
+    def make(
+        self, ref: TableRef, kind: TransactionalKind, parameters: Mapping[str, str], path: str
+    ) -> None:
+        columns, place = (Column(name="id", type="int"),), f"file:{self.home}/{ref.name}"
+        self.client.create_table(
+            NewTable(ref=ref, columns=columns, location=place, kind=kind, parameters=parameters)
+        )
+        if kind is NONE:
+            self.client.set_table_parameters(ref, {"EXTERNAL": None})
+        self.put(f"{ref.name}/{path}", " ".join(ROWS))
+
+    def copy(self) -> None:
+        mark = copy_mark(REF, self.client.get_table(REF))
+        self.make(COPY, NONE, {COPY_OF: mark}, "000000_0")
+
+    def put(self, path: str, row: str) -> None:
+        (self.home / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.home / path).write_text(f"{row}\n")
+
+    def exchange(self, on_step: Callable[[str], None] = nothing) -> Exchange:
+        client = self.client.clone()
+        attempt = AttemptId.parse(f"1-{NONCE}")
+        terms = LockTerms(job_key="job", attempt=attempt, lock_timeout_s=0.2)
+        return Exchange(client=client, rows=Lines(client), ref=REF, terms=terms, on_step=on_step)
+
+    def come_back(self, on_step: Callable[[str], None] = nothing) -> int:
+        exchange = self.exchange(on_step)
+        kept = exchange.way_back(self.client.get_table(REF))
+        assert kept is not None
+        return exchange.come_back(kept)
+
+    @property
+    def kinds(self) -> dict[str, TransactionalKind]:
+        refs = [TableRef("default", name) for name in self.client.list_tables("default")]
+        return {ref.name: self.client.get_table(ref).kind for ref in refs}
+
+    def rows(self, ref: TableRef = REF) -> list[str]:
+        table = self.client.get_table(ref)
+        write_ids = self.client.valid_write_ids([ref], self.client.valid_txns())[ref]
+        return Lines(self.client).of(table, write_ids)
+
+
+@pytest.fixture
+def world(client: FakeClient, tmp_path: Path) -> World:
+    world = World(client, tmp_path)
+    world.make(REF, ACID, {}, "delta_0000001_0000001_0000/bucket_00000")
+    txn_id = client.open_txn()
+    client.allocate_write_id(txn_id, REF)
+    client.commit_txn(txn_id)
+    return world
+
+
+def test_they_change_places_and_back(world: World) -> None:
+    before = world.client.get_table(REF)
+    world.exchange().make_room()
+    world.copy()
+    assert world.exchange().leave() == 2
+    assert world.kinds == {"t": NONE, "t__acid": ACID}
+    assert world.rows() == world.rows(KEPT) == ROWS
+    assert world.come_back() == 2
+    assert world.client.get_table(REF) == before
+    assert (world.kinds, world.rows()) == ({"t": ACID}, ROWS)
+
+
+@pytest.mark.parametrize("step", ["compared", "away", "exchanged"])
+def test_who_dies_between_the_renames_leaves_the_rows_to_the_next_one(
+    world: World, step: str
+) -> None:
+    def die(reached: str) -> None:
+        if reached == step:
+            raise KilledError
+
+    world.copy()
+    with pytest.raises(KilledError):
+        world.exchange(die).leave()
+    world.exchange().recover()
+    expected = {"t": ACID, NAME: NONE} if step == "compared" else {"t": NONE, "t__acid": ACID}
+    assert (world.kinds, world.rows()) == (expected, ROWS)
+    if step == "compared":
+        world.exchange().leave()
+    with pytest.raises(KilledError):
+        world.come_back(die)
+    world.exchange().recover()
+    assert world.rows() == ROWS
+    if step != "exchanged":
+        world.come_back()
+    assert world.kinds["t"] is ACID
+    assert world.rows() == ROWS
+
+
+def test_rows_that_were_written_since_the_copy_was_made_are_not_left_behind(world: World) -> None:
+    world.copy()
+    txn_id = world.client.open_txn()
+    world.client.allocate_write_id(txn_id, REF)
+    world.put("t/delta_0000002_0000002_0000/bucket_00000", "r2")
+    world.client.commit_txn(txn_id)
+    with pytest.raises(TableChangedError):
+        world.exchange().leave()
+    assert world.kinds == {"t": ACID, NAME: NONE}
+    world.exchange().make_room()
+    assert world.kinds == {"t": ACID}
+
+
+def test_rows_that_were_written_since_are_not_taken_back(world: World) -> None:
+    world.copy()
+    world.exchange().leave()
+    world.put(f"{NAME}/000000_0_copy_1", "new")
+    with pytest.raises(ConversionRefusedError, match="has other rows by now"):
+        world.come_back()
+    assert (world.kinds["t"], world.rows()) == (NONE, ["new", *ROWS])
+
+
+def test_tables_of_others_are_not_touched(world: World) -> None:
+    world.make(COPY, NONE, {COPY_OF: "default.t#another"}, "000000_0")
+    with pytest.raises(ConversionRefusedError, match="no flat copy of it"):
+        world.exchange().leave()
+    world.exchange().make_room()
+    world.make(KEPT, ACID, {}, "delta_0000001_0000001_0000/bucket_00000")
+    with pytest.raises(ConversionRefusedError, match=r"there is a table default[.]t__acid already"):
+        world.exchange().make_room()
+    assert world.kinds == {"t": ACID, NAME: NONE, "t__acid": ACID}
+    world.client.drop_table(REF)
+    world.exchange().recover()
+    assert world.kinds == {NAME: NONE, "t__acid": ACID}
+
+
+def test_what_was_about_to_become_a_copy_is_removed_and_never_gets_the_name(world: World) -> None:
+    half = TableRef("default", f"{NAME}__ctas_0123456789_{NONCE}")
+    mark = copy_mark(REF, world.client.get_table(REF))
+    world.make(half, TransactionalKind.INSERT_ONLY, {COPY_OF: mark}, "delta_1_1_0/000000_0")
+    world.client.server.rename(REF, KEPT)
+    world.exchange().recover()
+    assert world.kinds == {half.name: TransactionalKind.INSERT_ONLY, "t__acid": ACID}
+    world.client.server.rename(KEPT, REF)
+    world.exchange().make_room()
+    assert world.kinds == {"t": ACID}
+
+
+def test_a_copy_that_somebody_has_given_a_name_is_not_dropped(world: World) -> None:
+    world.copy()
+    world.client.server.rename(COPY, TableRef("default", "t__flat_yesterday"))
+    world.exchange().make_room()
+    world.client.server.rename(REF, KEPT)
+    world.exchange().recover()
+    assert world.kinds == {"t__flat_yesterday": NONE, "t__acid": ACID}
+
+
+def test_a_copy_that_is_no_copy_any_more_has_no_way_back(world: World) -> None:
+    world.copy()
+    world.exchange().leave()
+    world.client.set_table_parameters(REF, {COPY_OF: None})
+    assert world.exchange().way_back(world.client.get_table(REF)) is None
+
+
+def test_names_are_exchanged_under_a_lock_that_is_held(world: World) -> None:
+    world.copy()
+
+    def lost(reached: str) -> None:
+        if reached == "compared":
+            for txn_id in world.client.valid_txns().open:
+                world.client.abort_txn(txn_id)
+
+    with pytest.raises(TransactionAbortedError):
+        world.exchange(lost).leave()
+    assert world.kinds == {"t": ACID, NAME: NONE}
+
+    def second(reached: str) -> None:
+        if reached == "compared":
+            other = Exchange(
+                client=world.client.clone(),
+                rows=Lines(world.client),
+                ref=REF,
+                terms=LockTerms(job_key="another", lock_timeout_s=0.2),
+                on_step=nothing,
+            )
+            with pytest.raises(LockNotAcquiredError):
+                other.leave()
+
+    world.exchange(second).leave()
+    assert world.kinds == {"t": NONE, "t__acid": ACID}
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_rename_that_fails_leaves_a_table_with_the_name(
+    world: World, number: int, is_done: bool
+) -> None:
+    world.copy()
+    server = world.client.server
+    errors: list[HiveAcidError] = [
+        MetastoreUnavailableError(uris=(), method="alter_table", reason="cut off"),
+        MetastoreCallError(method="alter_table", reason="no"),
+    ]
+    error = errors[0] if is_done else errors[1]
+
+    def plant(reached: str) -> None:
+        if reached == ("compared" if number == 1 else "away"):
+            server.break_next("change_table", error, is_done=is_done)
+
+    if (number, is_done) == (2, True):
+        assert world.exchange(plant).leave() == 2
+    else:
+        with pytest.raises(type(error)):
+            world.exchange(plant).leave()
+    if not is_done:
+        assert world.kinds == {"t": ACID, NAME: NONE}
+    world.exchange().recover()
+    assert world.rows() == ROWS
+    assert len(world.kinds) == 2
+
+
+def test_a_table_that_somebody_makes_between_the_renames_stays(world: World) -> None:
+    world.copy()
+    other = TableRef("default", "other")
+
+    def made(reached: str) -> None:
+        if reached == "away":
+            world.make(other, ACID, {}, "another")
+            world.client.server.rename(other, REF)
+
+    with pytest.raises(MetastoreCallError):
+        world.exchange(made).leave()
+    world.exchange().recover()
+    assert world.kinds == {"t": ACID, "t__acid": ACID, NAME: NONE}
+    assert world.rows(KEPT) == world.rows(COPY) == ROWS
+
+
+def test_a_copy_that_is_not_flat_yet_does_not_take_the_place(world: World) -> None:
+    mark = copy_mark(REF, world.client.get_table(REF))
+    only = TransactionalKind.INSERT_ONLY
+    world.make(COPY, only, {COPY_OF: mark}, "delta_0000001_0000001_0000/000000_0")
+    with pytest.raises(ConversionRefusedError, match="no flat copy of it"):
+        world.exchange().leave()
+    assert world.kinds == {"t": ACID, NAME: only}
