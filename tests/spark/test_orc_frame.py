@@ -131,11 +131,16 @@ COLUMNS = {
     "ar": "array<int>",
     "ma": "map<string,array<bigint>>",
     "sr": "struct<x:int,y:struct<z:string>>",
+    "dk": "map<int,array<struct<v:double,d:date,t:timestamp>>>",
+    "al": "array<map<date,struct<v:decimal(20,3),f:float>>>",
 }
 SCHEMA = ", ".join(
     f"{n} {'string' if 'char' in t else t.replace('timestamp', 'timestamp_ntz')}"
     for n, t in COLUMNS.items()
 )
+
+
+DAY = dt.date(1969, 12, 31)
 
 
 def clock(*parts: int) -> dt.datetime:
@@ -165,6 +170,11 @@ def row(i: int) -> tuple[object, ...]:
         [None, i, *range(i % 3)],
         {"k": [i, None], "": []},
         (i, (str(i),)),
+        {
+            i: [([math.nan, math.inf, -0.0][i % 3], DAY, clock(2000, 1, 1)), None, (None,) * 3],
+            -1: None,
+        },
+        [None, {}, {DAY: (Decimal(i) / 8, [math.nan, -0.0][i % 2]), dt.date(9999, 12, 31): None}],
     )
 
 

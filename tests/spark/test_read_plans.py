@@ -6,14 +6,14 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.errors import PySparkException
+from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.jobs.specs import CompactionChoice, InsertSpec, SourceSpec
 from airflow_hiveacid.spark.reading import arrow_scan, orc_frame
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.storage.acid.read.acid_file import FileKind
+from airflow_hiveacid.storage.orc.tail import read_tail
 from spark_lab import native_files
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def test_rows_and_delete_events_are_read_in_vectors(lab4: Lab) -> None:
     assert all("Batched: true" in scan for scan in found), found
     arrow = target(lab4).read_with_arrow(["id", "deep"])
     assert arrow.count() == 90
-    assert "MapInArrow" in nodes(arrow)
+    assert [node for node in nodes(arrow) if "MapInArrow" in node]
     assert not {"BatchEvalPython", "ArrowEvalPython"}.intersection(nodes(arrow))
 
 
@@ -97,8 +97,8 @@ def test_a_compacted_table_is_read_as_a_flat_one_is(lab4: Lab) -> None:
     assert {"Scan", "FileScan"}.intersection(nodes(rows))
     (scan,) = scans(rows)
     assert "Batched: true" in scan
-    others = {"Exchange", "BroadcastExchange", "BroadcastHashJoin", "SortMergeJoin", "MapInArrow"}
-    assert not others.intersection(nodes(rows))
+    others = ("Exchange", "Join", "MapInArrow")
+    assert not [node for node in nodes(rows) if node.endswith(others)]
     assert "row:struct<v:int,__absent:int>>" in scans(rows.select("v"))[0]
 
 
@@ -165,7 +165,7 @@ def test_delete_events_are_not_loaded_for_files_and_partitions_that_a_filter_rej
         for place in ("p=1/delete_delta_0000002*", "p=2/delete_delta_0000006*"):
             (file,) = lab4.root("t").glob(f"{place}/bucket_*")
             damage(file)
-        with pytest.raises((PySparkException, HiveAcidError)):
+        with pytest.raises(Exception, match="delete_delta_000000[26]"):
             read("id >= 0").collect()
         for where, rows, opened in (
             ("id < 0", 0, 0),
@@ -175,17 +175,16 @@ def test_delete_events_are_not_loaded_for_files_and_partitions_that_a_filter_rej
         ):
             found = read(where)
             assert (len(found.collect()), len(delete_files(found))) == (rows, opened), where
-        narrow = target(lab4)
-        (first, *_) = [f for f in narrow.files if "p=1" in f.data.path]
-        arrow = narrow._acid.with_arrow(["id"], "place", [f for f in narrow.files if f != first])
-        with pytest.raises((PySparkException, HiveAcidError)):
-            arrow.collect()
+    found = target(lab4)
+    (second,) = [file for file in found.files if "/delta_0000003" in file.data.path]
+    assert found._acid.with_arrow(["id"], "place", [second]).count() == 9
 
 
 def damage(file: Path) -> None:
     """Spoil what a file holds, not what its end says of it."""
+    (stripe,) = read_tail(LocalFileSystem(), str(file)).stripes
     content = bytearray(file.read_bytes())
-    content[3:60] = b"\xff" * 57
+    content[stripe.offset : stripe.offset + stripe.length] = b"\xff" * stripe.length
     file.write_bytes(bytes(content))
 
 
