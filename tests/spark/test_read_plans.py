@@ -165,7 +165,7 @@ def test_delete_events_are_not_loaded_for_files_and_partitions_that_a_filter_rej
         for place in ("p=1/delete_delta_0000002*", "p=2/delete_delta_0000006*"):
             (file,) = lab4.root("t").glob(f"{place}/bucket_*")
             damage(file)
-        with pytest.raises(Exception, match="delete_delta_000000[26]"):
+        with pytest.raises(Exception, match=r"delete_delta_000000[26]"):
             read("id >= 0").collect()
         for where, rows, opened in (
             ("id < 0", 0, 0),
