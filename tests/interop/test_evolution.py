@@ -52,13 +52,13 @@ LIFE: Final = (
     (inserted([20, 21], 1, is_new=True), {0, 1, 2, 10, 11, 12, 20, 21}),
     (inserted([30, 31], 3, is_new=True), {0, 1, 2, 10, 11, 12, 20, 21, 30, 31}),
     (
-        "UPDATE {t} SET more = concat('u', id), c2 = 5000000000 WHERE id IN (1, 10, 20)",
+        "UPDATE {t} SET extra = concat('u', id), c2 = 5000000000 WHERE id IN (1, 10, 20)",
         {0, 1, 2, 10, 11, 12, 20, 21, 30, 31},
     ),
     ("DELETE FROM {t} WHERE id IN (11, 21)", {0, 1, 2, 10, 12, 20, 30, 31}),
     (_MERGE, {0, 1, 2, 10, 12, 20, 30, 31, 40}),
     ("minor", {0, 1, 2, 10, 12, 20, 30, 31, 40}),
-    ("UPDATE {t} SET more = 'again' WHERE id IN (2, 12, 40)", {0, 1, 2, 10, 12, 20, 30, 31, 40}),
+    ("UPDATE {t} SET extra = 'again' WHERE id IN (2, 12, 40)", {0, 1, 2, 10, 12, 20, 30, 31, 40}),
     ("major", {0, 1, 2, 10, 12, 20, 30, 31, 40}),
     ("DELETE FROM {t} WHERE id = 0", {1, 2, 10, 12, 20, 30, 31, 40}),
 )

@@ -31,7 +31,13 @@ class Change:
 
 
 def texts(type_: str, *values: str) -> tuple[str, ...]:
+    if _is_text(type_):  # to cut a text in a cast is something else to Spark
+        return tuple(f"'{value}'" for value in values)
     return tuple(f"cast('{value}' as {type_})" for value in values)
+
+
+def _is_text(type_: str) -> bool:
+    return type_.partition("(")[0] in ("string", "varchar", "char")
 
 
 def primitive(old: str, new: str, before: Sequence[str], after: Sequence[str]) -> Change:
@@ -79,7 +85,7 @@ CHANGES: Final = (
     ),
 )
 ADDED: Final = (
-    ("more", "string", "'new'"),
+    ("extra", "string", "'new'"),
     ("moment", "timestamp", texts("timestamp", "2021-01-01")[0]),
 )
 
@@ -102,7 +108,8 @@ def row(number: int, *, is_new: bool) -> Iterator[tuple[str, str]]:
     for at, change in enumerate(CHANGES):
         values, type_ = (change.after, change.new) if is_new else (change.before, change.old)
         value = values[number % len(values)]
-        null = f"if(false, {value}, null)" if "<" in type_ else f"cast(null as {type_})"
+        plain = "string" if _is_text(type_) else type_
+        null = f"if(false, {value}, null)" if "<" in type_ else f"cast(null as {plain})"
         yield f"c{at}", null if number % 3 == 2 else value
     if is_new:
         yield from ((name, value) for name, _, value in ADDED)
@@ -135,7 +142,7 @@ def _life(*, parts: bool) -> tuple[str, ...]:
         *evolved(cascade=False),
         f"insert into {{t}} {into(1)} {selected([20, 21], is_new=True)}",
         f"insert into {{t}} {into(3)} {selected([30], is_new=True)}",
-        "update {t} set more = concat('u', id), c2 = 5000000000 where id in (1, 10, 20)",
+        "update {t} set extra = concat('u', id), c2 = 5000000000 where id in (1, 10, 20)",
         "delete from {t} where id in (11, 21)",
     )
 
