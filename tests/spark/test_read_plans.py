@@ -1,4 +1,4 @@
-"""How a full-ACID table is read: in vectors, by many tasks, and delete events where they count."""
+"""How a full-ACID table is read: in vectors, and delete events only where they count."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ import pytest
 from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.jobs.specs import CompactionChoice, InsertSpec, SourceSpec
-from airflow_hiveacid.spark.reading import arrow_scan, orc_frame
+from airflow_hiveacid.spark.reading import orc_frame
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
-from airflow_hiveacid.storage.acid.read.acid_file import FileKind
 from airflow_hiveacid.storage.orc.tail import read_tail
-from spark_lab import native_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -185,28 +183,3 @@ def damage(file: Path) -> None:
     content = bytearray(file.read_bytes())
     content[stripe.offset : stripe.offset + stripe.length] = b"\xff" * stripe.length
     file.write_bytes(bytes(content))
-
-
-@pytest.mark.promise("R3")
-def test_one_file_is_read_by_many_tasks_each_with_its_rows_and_their_delete_events(
-    lab4: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lab4.table("t", COLUMNS, parameters={"orc.stripe.size": "65536"})
-    fill(lab4, 0, ROWS)
-    lab4.delete("t", "id % 3 = 0")
-    found = target(lab4)
-    assert {file.data.kind for file in found.files} == {FileKind.DATA}
-    assert all(len(file.data.tail().stripes) > 3 for file in found.files)
-    expected = sum(i for i in range(ROWS) if i % 3)
-    key = "spark.sql.files.maxPartitionBytes"
-    lab4.spark.conf.set(key, str(found.files[0].data.length // 4))
-    try:
-        rows = found.rows(["id"])
-        assert native_files(rows)
-        assert rows.rdd.getNumPartitions() > 2 * len(found.files)
-        assert rows.agg({"id": "sum"}).first()[0] == expected
-    finally:
-        lab4.spark.conf.unset(key)
-    monkeypatch.setattr(arrow_scan, "_SPLIT_BYTES", 1)
-    arrow = found.read_with_arrow(["id"])
-    assert arrow.agg({"id": "sum"}).first()[0] == expected
