@@ -20,6 +20,7 @@ from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.plain.avro_schema import check_avro
 from airflow_hiveacid.storage.plain.scan import scan_plain
 from airflow_hiveacid.storage.plain.text_form import text_form
+from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
@@ -79,6 +80,7 @@ def _rows(view: View, place: Place, *, with_identity: bool) -> Iterator[pa.Recor
             view.txns,
             with_identity=with_identity,
             timestamps=TimestampForm.PAIR,
+            matching=Matching.UNAMBIGUOUS,
         )
     if with_identity:
         raise ConfigurationError("rows of an insert-only table have no identity; drop --row-ids")

@@ -101,7 +101,7 @@ def _printed_float(value: float, type_text: str) -> object:
 
 
 def _printed_map(value: Sequence[tuple[object, object]], type_text: str) -> object:
-    key, _, item = type_text[4:-1].partition(",")
+    key, item = _split(type_text[4:-1])
     pairs = [[_printed(k, key), _printed(v, item)] for k, v in value]
     return sorted(pairs, key=lambda pair: json.dumps(pair, separators=(",", ":")))
 
@@ -465,6 +465,56 @@ NESTED_EARLY_FRACTIONS: Final = case_of(
     ),
 )
 
+_DEEP_VALUES: Final[Mapping[str, tuple[Any, Any]]] = {
+    "boolean": (True, False),
+    "tinyint": (-128, 127),
+    "smallint": (-32768, 32767),
+    "int": (-(2**31), 2**31 - 1),
+    "bigint": (-(2**63), 2**63 - 1),
+    "float": (math.nan, -0.0),
+    "double": (math.nan, -0.0),
+    "decimal(38,18)": (D("99999999999999999999.999999999999999999"), D("-0.000000000000000001")),
+    "decimal(5,2)": (D("-999.99"), D("0.10")),
+    "string": ("", "äöü €𝄞 "),
+    "varchar(5)": ("äöü€𝄞", "ab "),
+    "char(5)": ("äöü€𝄞", "ab"),
+    "binary": (b"\x00\xff\x80", b""),
+    "date": (dt.date(1, 1, 1), dt.date(9999, 12, 31)),
+}
+"""Values that get lost, of each type that can be a key and three levels down."""
+
+
+def _deep(name: str, *moments: str) -> WriterCase:
+    """Each type within arrays of maps of structs, and as a key; NULL at every level."""
+    values = {**_DEEP_VALUES, "timestamp": tuple(map(nanoseconds, moments))}
+    columns: list[tuple[str, str, tuple[Any, ...]]] = []
+    for at, (type_, (first, other)) in enumerate(values.items()):
+        rows: tuple[Any, ...] = (
+            [[("k", {"v": first})], [("l", {"v": other})]],
+            [None, [("k", None)], [("k", {"v": None})]],
+            None,
+            [],
+            [[]],
+        )
+        keys: tuple[Any, ...] = (
+            [(first, [{"v": other}])],
+            [(other, [None, {"v": None}])],
+            None,
+            [],
+            [(first, None)],
+        )
+        columns.append((f"a{at}", f"array<map<string,struct<v:{type_}>>>", rows))
+        columns.append((f"k{at}", f"map<{type_},array<struct<v:{type_}>>>", keys))
+    return case_of(name, *columns)
+
+
+DEEP: Final = _deep(
+    "three levels", "1970-01-01 00:00:00.000000001", "2262-04-11 23:47:16.854775807"
+)
+DEEP_EARLY: Final = _deep(
+    "three levels, before 1970", "1969-12-31 23:59:58.999999999", "1677-09-21 00:12:44.1"
+)
+
 CASES: Final = (
     NUMBERS,
     TEXT,
@@ -477,6 +527,8 @@ CASES: Final = (
     NEAR_PAIRS,
     NESTED,
     NESTED_EARLY_FRACTIONS,
+    DEEP,
+    DEEP_EARLY,
 )
 
 

@@ -21,7 +21,6 @@ LIFE = """
         (2, 'Grace', 9999.99, 0.25, DATE '2020-01-02');
     ALTER TABLE orders CHANGE COLUMN id id bigint;
     ALTER TABLE orders CHANGE price price decimal(10,4) CASCADE;
-    ALTER TABLE orders CHANGE weight weight double;
     ALTER TABLE orders ADD COLUMNS (note string COMMENT 'free', tags array<string>);
     INSERT INTO orders VALUES
         (3000000000, 'Alan', 123456.1234, 0.125, 'x', array('a', 'b'),

@@ -25,6 +25,7 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.jobs.specs import CompactionChoice, InsertSpec, SourceSpec
 from airflow_hiveacid.spark.catalyst import Moment
+from airflow_hiveacid.spark.reading import arrow_scan
 from airflow_hiveacid.spark.reading.key_ranges import KeyRange
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.spark.reading.target import PLACE, Target, resolve_target
@@ -112,6 +113,24 @@ def test_what_sparks_reader_would_read_wrong_is_left_to_ours(
         assert fitting(target) < len(target.files), case.id
 
 
+@pytest.mark.promise("R3")
+def test_one_file_is_read_by_many_tasks_and_each_leaves_its_deleted_rows_out(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (case,) = [case for case in GOLDEN if case.id == "4.0.1/many_stripes"]
+    target = golden_target(spark, case, tmp_path)
+    (large,) = [f for f in target.files if len(f.data.tail().stripes) > 3]
+    monkeypatch.setattr(arrow_scan, "_SPLIT_BYTES", 1)
+    key = "spark.sql.files.maxPartitionBytes"
+    spark.conf.set(key, str(large.data.length // 4))
+    try:
+        assert fitting(target)
+        assert target.rows().rdd.getNumPartitions() >= 4
+        assert agree(target) == len(case.rows)
+    finally:
+        spark.conf.unset(key)
+
+
 COLUMNS = {
     "id": "bigint",
     "bo": "boolean",
@@ -131,11 +150,16 @@ COLUMNS = {
     "ar": "array<int>",
     "ma": "map<string,array<bigint>>",
     "sr": "struct<x:int,y:struct<z:string>>",
+    "dk": "map<int,array<struct<v:double,d:date,t:timestamp>>>",
+    "al": "array<map<date,struct<v:decimal(20,3),f:float>>>",
 }
 SCHEMA = ", ".join(
     f"{n} {'string' if 'char' in t else t.replace('timestamp', 'timestamp_ntz')}"
     for n, t in COLUMNS.items()
 )
+
+
+DAY = dt.date(1969, 12, 31)
 
 
 def clock(*parts: int) -> dt.datetime:
@@ -165,6 +189,11 @@ def row(i: int) -> tuple[object, ...]:
         [None, i, *range(i % 3)],
         {"k": [i, None], "": []},
         (i, (str(i),)),
+        {
+            i: [([math.nan, math.inf, -0.0][i % 3], DAY, clock(2000, 1, 1)), None, (None,) * 3],
+            -1: None,
+        },
+        [None, {}, {DAY: (Decimal(i) / 8, [math.nan, -0.0][i % 2]), dt.date(9999, 12, 31): None}],
     )
 
 

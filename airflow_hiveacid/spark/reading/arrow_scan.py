@@ -18,14 +18,15 @@ from airflow_hiveacid.spark.events import IDENTITY
 from airflow_hiveacid.spark.pieces import into_tasks, work_of, work_of_file
 from airflow_hiveacid.spark.reading.file_numbers import NUMBER
 from airflow_hiveacid.storage.acid.read.live import live_in
-from airflow_hiveacid.storage.acid.read.reader import read_events
+from airflow_hiveacid.storage.acid.read.reader import read_events, read_identity
+from airflow_hiveacid.storage.acid.read.stripe_bounds import bounds_of, meeting
 from airflow_hiveacid.storage.values.column_types import arrow_type
 from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.timestamp_forms import with_microseconds
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import Column
@@ -150,7 +151,22 @@ def live_events(piece: ScanPiece) -> Iterator[pa.RecordBatch]:
                 [*events.columns, number], names=[*events.schema.names, NUMBER]
             )
 
-    return live_in(piece.data, piece.deletes, piece.write_ids, read)
+    return live_in(piece.data, piece.deletes, piece.write_ids, read, _reading_deletes(piece))
+
+
+def _reading_deletes(piece: ScanPiece) -> Callable[[AcidFile], Iterator[pa.RecordBatch]]:
+    """How a piece reads delete files: of a part of a file, only what may be for its rows."""
+    if piece.stripes is None:
+        return read_identity
+    (data,) = piece.data
+    bounds = bounds_of(data, data.tail())
+    own = [bounds[stripe] for stripe in piece.stripes]
+
+    def read(file: AcidFile) -> Iterator[pa.RecordBatch]:
+        tail = file.tail()
+        yield from read_identity(file, stripes=meeting(bounds_of(file, tail), own), tail=tail)
+
+    return read
 
 
 def _in_range(events: pa.RecordBatch, ranges: Mapping[str, KeyRange]) -> pa.RecordBatch:

@@ -65,9 +65,11 @@ class Matching(enum.Enum):
     was renamed or moved: by name a renamed one is NULL in older files, by position a moved one is
     another's. Fields of nested structs go by name in both.
 
-    UNAMBIGUOUS is by name too, but refuses a file in which a column of the table is missing while
-    one of its own has no place in the table: that column may have been renamed, and whoever writes
-    what was read would make the guess permanent.
+    UNAMBIGUOUS is by name too, but refuses a file in which they differ, since whoever writes what
+    was read would make the guess permanent: a column of the table is missing while one of the
+    file's own has no place in the table, so that it may have been renamed; columns stand in another
+    order; one is missing that stands before others in the table. Columns that only the file has
+    were dropped, which Trino alone can do, and it goes by name.
     """
 
     NAME = "name"
@@ -131,15 +133,23 @@ def _field_plan(source: Source, column: Column, column_id: int | None) -> FieldP
 
 
 def _require_known_names(tail: OrcTail, struct: OrcType, columns: Sequence[Column]) -> None:
-    theirs = {name.lower() for name in struct.field_names}
-    ours = {column.name for column in columns}
-    if theirs - ours and ours - theirs:
-        raise UnsupportedFileError(
-            path=tail.path,
-            reason=f"it has the columns {', '.join(sorted(theirs - ours))} and lacks"
-            f" {', '.join(sorted(ours - theirs))}: if a column was renamed, Hive 3.1 and 4 read"
-            " different values here. Compact the table with the Hive that it belongs to first",
+    theirs = [name.lower() for name in struct.field_names]
+    ours = [column.name.lower() for column in columns]
+    dropped, missing = set(theirs) - set(ours), set(ours) - set(theirs)
+    if dropped and missing:
+        why = (
+            f"it has the columns {', '.join(sorted(dropped))} and lacks"
+            f" {', '.join(sorted(missing))}: if a column was renamed,"
         )
+    elif (kept := [name for name in theirs if name in set(ours)]) != ours[: len(kept)]:
+        why = f"it has the columns {', '.join(kept)}, and the table {', '.join(ours)}: so placed,"
+    else:
+        return
+    raise UnsupportedFileError(
+        path=tail.path,
+        reason=f"{why} Hive 3.1 and 4 read different values here. Compact the table with the Hive"
+        " that it belongs to first",
+    )
 
 
 def _at(struct: OrcType, position: int) -> int | None:

@@ -7,7 +7,6 @@ other.
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +16,7 @@ import pyarrow.compute as pc
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.storage.acid.identity import Keys
 from airflow_hiveacid.storage.acid.read.reader import read_events
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS
+from airflow_hiveacid.storage.acid.read.stripe_bounds import bounds_of
 from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
@@ -110,9 +109,8 @@ class Stripes:
     """Goes through the stripes of one file, ascending. Mutable: it knows the last one it gave."""
 
     def __init__(self, file: AcidFile) -> None:
-        self._file = file
         self.tail = file.tail()
-        self._ends = list(itertools.accumulate(stripe.rows for stripe in self.tail.stripes))
+        self._bounds = bounds_of(file, self.tail)
         self._next = 0
 
     def following(self, keys: Keys) -> list[int]:
@@ -126,18 +124,10 @@ class Stripes:
         """Whether one of the rows lies in a stripe, by its place or by the statistics."""
         inside = np.ones(len(keys), dtype=np.bool_)
         columns = (keys.original, keys.bucket, keys.row)
-        for column, bounds in zip(columns, self._bounds(stripe), strict=True):
+        for column, bounds in zip(columns, self._bounds[stripe], strict=True):
             if bounds is not None:
                 inside &= (column >= bounds[0]) & (column <= bounds[1])
         return bool(inside.any())
-
-    def _bounds(self, stripe: int) -> list[tuple[int, int] | None]:
-        """Least and greatest value of each identity column; None if unknown."""
-        made = self._file.synthetic
-        if made is None:
-            return [self.tail.integer_range(c, stripe) for c in IDENTITY_COLUMN_IDS]
-        end = made.first_row_id + self._ends[stripe]
-        return [None, None, (end - self.tail.stripes[stripe].rows, end - 1)]
 
 
 def _run_length(numbers: pa.Array, start: int) -> int:

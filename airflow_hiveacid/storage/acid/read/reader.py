@@ -119,6 +119,7 @@ def read_identity(
     *,
     stripes: Sequence[int] | None = None,
     batch_rows: int = DEFAULT_BATCH_ROWS,
+    tail: OrcTail | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read only operation, identity and current write ID of the events of one file, in file order.
 
@@ -126,6 +127,7 @@ def read_identity(
         file: what to read.
         stripes: 0-based numbers of the stripes to read; None for all.
         batch_rows: the most rows of a batch.
+        tail: the file's own, where it is known already.
 
     Returns:
         Batches of `IDENTITY_SCHEMA`.
@@ -136,7 +138,7 @@ def read_identity(
         LocationPermissionError: it may not be read.
         StorageError: it is gone, or reading failed otherwise.
     """
-    yield from _source(file, stripes, batch_rows).identities()
+    yield from _source(file, stripes, batch_rows, tail).identities()
 
 
 def chosen_columns(columns: Sequence[Column], names: Sequence[str] | None) -> tuple[Column, ...]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.acid_state import resolve
-from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.bucket_codec import encode
+from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.spark import pieces
 from airflow_hiveacid.spark.reading import arrow_scan
 from airflow_hiveacid.spark.reading.arrow_scan import (
@@ -16,17 +20,27 @@ from airflow_hiveacid.spark.reading.arrow_scan import (
     deletes_of,
     read_together,
     scan_piece,
+    splits,
 )
+from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
+from airflow_hiveacid.storage.acid.read.reader import read_identity
+from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.listing import list_table
 from unit.storage.counting import counting
 from unit.storage.orc_tables import B1, COLUMNS, ids, insert, tombstone, write_acid
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+
 DELTAS = 20
+ID = (Column(name="id", type="bigint"),)
+SMALL_STRIPES = WriterOptions(compression="none", stripe_size_bytes=1)
 
 
 @pytest.fixture
@@ -96,3 +110,70 @@ def test_a_large_file_is_read_in_parts_and_by_itself(
     assert [([f.number for f in part], stripes) for part, stripes in parts] == [
         ([number], (0,)) for number in range(3)
     ]
+
+
+@pytest.mark.promise("R3")
+def test_a_part_of_a_file_reads_the_delete_events_of_its_rows_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, dead = 30_000, range(0, 30_000, 3)
+    fs, write_ids = LocalFileSystem(), ids(2)
+    for name, events in (
+        ("delta_0000001_0000001_0000", inserted(range(rows))),
+        ("delete_delta_0000002_0000002_0000", deleted(dead)),
+    ):
+        path = f"{tmp_path}/{name}/bucket_00000"
+        with AcidFileWriter(
+            fs, path, ID, SMALL_STRIPES, is_delete=name.startswith("delete")
+        ) as writer:
+            for start in range(0, events.num_rows, 2_000):
+                writer.write(events.slice(start, 2_000))
+            writer.close()
+    read: list[int] = []
+
+    def counted(file: AcidFile, **options: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401
+        for batch in read_identity(file, **options):
+            read[-1] += batch.num_rows
+            yield batch
+
+    monkeypatch.setattr(arrow_scan, "read_identity", counted)
+    monkeypatch.setattr(arrow_scan, "_SPLIT_BYTES", 1)
+    (bucket,) = bucket_files(resolve(list_table(str(tmp_path)), write_ids, None), write_ids)
+    (data,) = bucket.inserts
+    parts = list(splits(data))
+    assert len(parts) > 5
+    found: list[int] = []
+    for stripes in parts:
+        read.append(0)
+        piece = ScanPiece(
+            numbers=(0,),
+            data=(data,),
+            stripes=stripes,
+            deletes=bucket.deletes,
+            write_ids=write_ids,
+            columns=ID,
+            wanted=("id",),
+            ranges={},
+            place="place",
+        )
+        found += [row["id"] for batch in scan_piece(piece) for row in batch.to_pylist()]
+    assert sorted(found) == [i for i in range(rows) if i % 3]
+    # Stripes of the two files do not end at the same rows.
+    assert max(read) < len(dead) / 2
+    assert len(dead) <= sum(read) <= 4 * len(dead)
+
+
+def inserted(numbers: Sequence[int]) -> pa.RecordBatch:
+    rows = pa.record_batch({"id": pa.array(numbers, pa.int64())})
+    return insert_events(rows, WriteId(1), encode(BucketId(0)), RowId(0))
+
+
+def deleted(row_ids: Sequence[int]) -> pa.RecordBatch:
+    keys = pa.record_batch(
+        {
+            "originalTransaction": pa.array([1] * len(row_ids), pa.int64()),
+            "bucket": pa.array([encode(BucketId(0))] * len(row_ids), pa.int32()),
+            "rowId": pa.array(row_ids, pa.int64()),
+        }
+    )
+    return delete_events(keys, WriteId(2), ID)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import re
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,8 @@ from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from writer_cases import (
     CASES,
     DATES,
+    DEEP,
+    DEEP_EARLY,
     LISTS_AND_STRUCTS,
     NESTED,
     NUMBERS,
@@ -76,10 +79,7 @@ def read(file: PlainFile, case: WriterCase) -> list[str]:
     types = [parse_type(column.type) for column in case.columns]
     batches = read_rows(file, case.columns, timestamps=TimestampForm.PAIR)
     lines = [line for batch in batches for line in json_lines(batch, types)]
-    # A char below a list comes with its padding.
-    return (
-        [line.replace("  ", "").replace(' "]', '"]') for line in lines] if case is NESTED else lines
-    )
+    return _without_padding(lines, case)
 
 
 def told(case: WriterCase) -> list[str]:
@@ -92,10 +92,13 @@ def told(case: WriterCase) -> list[str]:
         for values, type_ in zip(case.batch().columns, types, strict=True)
     ]
     batch = pa.RecordBatch.from_arrays(columns, names=[column.name for column in case.columns])
-    lines = list(json_lines(batch, types))
-    return (
-        [line.replace("  ", "").replace(' "]', '"]') for line in lines] if case is NESTED else lines
-    )
+    return _without_padding(list(json_lines(batch, types)), case)
+
+
+def _without_padding(lines: list[str], case: WriterCase) -> list[str]:
+    """A char below a list comes with its padding."""
+    is_nested = case in (NESTED, DEEP, DEEP_EARLY)
+    return [re.sub(' +"', '"', line) for line in lines] if is_nested else lines
 
 
 @pytest.mark.parametrize("case", [*CASES, *IN_PARQUET], ids=lambda c: c.name)

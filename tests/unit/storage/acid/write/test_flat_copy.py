@@ -43,6 +43,8 @@ from airflow_hiveacid.storage.plain.write import rows_writer
 from writer_cases import (
     CASES,
     DATES,
+    DEEP,
+    DEEP_EARLY,
     LISTS_AND_STRUCTS,
     NESTED,
     NESTED_EARLY_FRACTIONS,
@@ -219,6 +221,8 @@ def test_maps_and_what_changes_below_lists_and_structs_keep_to_the_other_way() -
     assert {c.name for c in CASES if not can_be_flat(c.columns)} == {
         NESTED.name,
         NESTED_EARLY_FRACTIONS.name,
+        DEEP.name,
+        DEEP_EARLY.name,
     }
     for text, fits in (
         ("array<struct<x:int,y:array<decimal(5,2)>>>", True),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import itertools
+import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
 from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS, acid_schema
@@ -48,7 +50,9 @@ from airflow_hiveacid.storage.orc.footer import (
 )
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.values.column_types import row_type
-from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE
+from airflow_hiveacid.storage.values.json_rows import json_lines
+from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE, TimestampForm
+from unit.storage.test_golden import alike
 from writer_cases import (
     CASES,
     EARLY_FRACTIONS,
@@ -284,6 +288,29 @@ def test_timestamps_before_1970_are_exact(tmp_path: Path) -> None:
     found = [row[column] for row in exact_rows(written.path)]
     expected = EARLY_FRACTIONS.values[column]
     assert found == [None if v is None else divmod(v, 10**9) for v in expected]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_our_reader_finds_what_hive_finds(tmp_path: Path, case: WriterCase) -> None:
+    """The other side of tests/interop/test_writer_types.py: the same rows in the same words."""
+    written = write(tmp_path, case.columns, [inserts(case.batch())])
+    file = AcidFile(
+        fs=FS,
+        path=written.path,
+        key="delta/bucket_00000",
+        length=written.size_bytes,
+        kind=FileKind.DATA,
+        bucket_id=BucketId(0),
+    )
+    types = [parse_type(column.type) for column in case.columns]
+    found = [
+        json.loads(line)
+        for batch in read_events(file, case.columns, timestamps=TimestampForm.PAIR)
+        for line in json_lines(pa.RecordBatch.from_struct_array(batch["row"]), types)
+    ]
+    expected = [alike([None, *row], types)[1:] for row in case.judged()]
+    # As text, for -0.0 equals 0.0.
+    assert repr([alike([None, *row], types)[1:] for row in found]) == repr(expected)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -1,0 +1,51 @@
+"""Between which identities the rows of a stripe are, as far as a file says.
+
+Takes a file with its tail; gives ranges, both ends inclusive. Nothing of rows is read.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+    from airflow_hiveacid.storage.orc.footer import OrcTail
+
+Bounds = tuple[tuple[int, int] | None, ...]
+"""Least and greatest value of each identity column of one stripe; None if unknown."""
+
+
+def bounds_of(file: AcidFile, tail: OrcTail) -> list[Bounds]:
+    """The bounds of every stripe, in file order."""
+    made = file.synthetic
+    stripes = range(len(tail.stripes))
+    if made is None:
+        return [tuple(tail.integer_range(c, s) for c in IDENTITY_COLUMN_IDS) for s in stripes]
+    ends = itertools.accumulate(stripe.rows for stripe in tail.stripes)
+    property_ = int(made.bucket_property)
+    return [
+        (
+            (int(made.write_id), int(made.write_id)),
+            (property_, property_),
+            (made.first_row_id + end - stripe.rows, made.first_row_id + end - 1),
+        )
+        for stripe, end in zip(tail.stripes, ends, strict=True)
+    ]
+
+
+def meeting(found: Sequence[Bounds], wanted: Iterable[Bounds]) -> list[int]:
+    """Which stripes may have an event of a row of some other stripe."""
+    others = list(wanted)
+    return [at for at, one in enumerate(found) if any(_may_meet(one, other) for other in others)]
+
+
+def _may_meet(one: Bounds, other: Bounds) -> bool:
+    return all(
+        a is None or b is None or (a[0] <= b[1] and b[0] <= a[1])
+        for a, b in zip(one, other, strict=True)
+    )
