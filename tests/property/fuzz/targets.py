@@ -97,6 +97,22 @@ SQL: Final = [
         " WHEN NOT MATCHED THEN INSERT VALUES (s.b, 'v', /* 'no' */ 'w')"
     ),
     "ALTER TABLE db.t PARTITION (p = 'x y') COMPACT 'major'",
+    (
+        "FROM db.s AS s INSERT INTO db.a SELECT 'x', s.b WHERE s.c = 'y'"
+        " INSERT OVERWRITE TABLE db.b PARTITION (p = 'q') SELECT s.b"
+    ),
+    "INSERT INTO db.t VALUES ('a', DEFAULT), (DEFAULT, 'b')",
+    "CREATE TABLE db.n STORED AS ORC TBLPROPERTIES ('a.b'='c') AS SELECT 'x' AS y FROM db.s",
+    (
+        "CREATE TABLE IF NOT EXISTS db.n (a int COMMENT 'it', b decimal(12,2)) PARTITIONED BY"
+        " (p string) CLUSTERED BY (a) INTO 4 BUCKETS STORED AS ORC LOCATION 'file:/x'"
+    ),
+    "ALTER TABLE db.t ADD COLUMNS (c varchar(9) COMMENT 'd') CASCADE",
+    "ALTER TABLE db.t DROP IF EXISTS PARTITION (p = 'a b')",
+    "ALTER TABLE db.t SET TBLPROPERTIES ('k' = 'v')",
+    "LOAD DATA INPATH '/in/x' OVERWRITE INTO TABLE db.t PARTITION (p = 'y')",
+    "TRUNCATE TABLE db.t PARTITION (p = 'x')",
+    "SHOW COMPACTIONS; ABORT TRANSACTIONS 7 8",
 ]
 WRITE_ID_LISTS: Final = [
     "db.t:27:9223372036854775807::",
@@ -213,12 +229,15 @@ def sql_text(dice: Dice, _folder: Path) -> None:
 
 
 def _leaves(value: object) -> Iterator[str]:
-    """The texts in JSON values, keys left out, partitions as they are spelled without escapes."""
+    """The texts in JSON, and partitions as they are spelled without escapes."""
     if isinstance(value, str):
         yield unescape_partition_value(value)
         yield value
-    elif isinstance(value, dict | list):
-        for entry in value.values() if isinstance(value, dict) else value:
+    elif isinstance(value, dict):
+        for entry in (*value, *value.values()):
+            yield from _leaves(entry)
+    elif isinstance(value, list):
+        for entry in value:
             yield from _leaves(entry)
 
 

@@ -148,6 +148,7 @@ def _going_wrong(monkeypatch: pytest.MonkeyPatch, before: Any) -> pafs.FileSyste
     return fs
 
 
+@pytest.mark.promise("R11")
 def test_a_directory_among_a_hundred_that_vanishes_makes_the_listing_start_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +183,7 @@ def test_a_directory_that_vanishes_while_it_is_listed_makes_the_listing_start_an
     assert list_table(str(tmp_path)).directories == ("base_1",)
 
 
+@pytest.mark.promise("R11")
 def test_a_location_that_never_stands_still_is_an_error_not_half_a_listing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
