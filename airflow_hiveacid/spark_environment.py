@@ -24,7 +24,7 @@ NEWEST_TESTED: Final = "4.1.4"
 """The newest PySpark that all tests run with: what a new environment gets unless told otherwise."""
 
 LIBRARIES: Final = (
-    "fastavro>=1.13",
+    "fastavro[snappy]>=1.13",
     "hmsclient>=0.1.1",
     "pandas<3",
     "protobuf>=4.25",

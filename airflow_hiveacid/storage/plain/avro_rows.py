@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import json
 import struct
+import sys
 import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from airflow_hiveacid.format.types import (
     VarcharType,
     parse_type,
 )
-from airflow_hiveacid.storage.plain.avro_schema import fastavro, why_not
+from airflow_hiveacid.storage.plain.avro_schema import cramjam, fastavro, why_not
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.values.calendars import (
     SWITCHOVER_DAY,
@@ -66,7 +67,8 @@ _OLDEST_SECOND: Final = SWITCHOVER_DAY * 86_400
 _MOST_ROWS: Final = 4096
 _TIMES: Final = frozenset({"date", "timestamp-millis"})
 _BELOW: Final = frozenset({"fields", "items", "type", "values"})
-_CODECS: Final = frozenset({"null", "deflate", "bzip2"})
+_SNAPPY: Final = "snappy"
+_CODECS: Final = frozenset({"null", "deflate", "bzip2", _SNAPPY})
 _DAMAGES: Final = (
     ArithmeticError,
     AttributeError,
@@ -104,15 +106,15 @@ def avro_rows(
 
     Raises:
         UnsupportedFileError: a column is stored in another type, or a value does not fit or has no
-            known meaning, or the file is compressed otherwise than by deflate or bzip2.
+            known meaning, or the file is compressed otherwise than by deflate, bzip2 or Snappy.
         CorruptFileError: it is damaged.
-        ConfigurationError: fastavro is not installed.
+        ConfigurationError: fastavro, or cramjam for Snappy, is not installed.
         StorageError, LocationPermissionError: it cannot be read.
     """
     types = {column.name: parse_type(column.type) for column in wanted}
     library = fastavro()
     with _opened(file.fs, file.path) as source, _damages(library, file.path):
-        reader = library.block_reader(_Bounded(source))
+        reader = _blocks(library, source, file.path)
         stored = _stored(file, reader, types)
         target = _target(file.path, reader.metadata, timestamps)
         shape = pa.struct([(name, _as_decoded(types[name])) for name in stored])
@@ -138,7 +140,7 @@ def avro_rows_in(fs: pafs.FileSystem, path: str, _length: int) -> int:
     """How many rows are in an Avro file, by its blocks; no value is decoded."""
     library = fastavro()
     with _opened(fs, path) as source, _damages(library, path):
-        return sum(block.num_records for block in library.block_reader(_Bounded(source)))
+        return sum(block.num_records for block in _blocks(library, source, path))
 
 
 @contextmanager
@@ -173,8 +175,26 @@ def _damages(library: ModuleType, path: str) -> Iterator[None]:
         yield
     except pa.ArrowException:
         raise
-    except (*_DAMAGES, library.schema.SchemaParseException) as error:
+    except _damage_types(library) as error:
         raise CorruptFileError(path=path, reason=f"no Avro file: {error!r}") from error
+
+
+def _damage_types(library: ModuleType) -> tuple[type[BaseException], ...]:
+    known = (*_DAMAGES, library.schema.SchemaParseException)
+    snappy = sys.modules.get("cramjam")  # fastavro has it, where it is there
+    return known if snappy is None else (*known, snappy.DecompressionError)
+
+
+def _blocks(library: ModuleType, source: pa.NativeFile, path: str) -> Any:  # noqa: ANN401 - as below
+    reader = library.block_reader(_Bounded(source))
+    if reader.codec not in _CODECS:
+        raise UnsupportedFileError(
+            path=path,
+            reason=f"Avro in {reader.codec} is not read here; deflate, bzip2 and snappy are",
+        )
+    if reader.codec == _SNAPPY:
+        cramjam()
+    return reader
 
 
 def _records(library: ModuleType, reader: Any) -> Iterator[Any]:  # noqa: ANN401 - of a library
@@ -205,11 +225,6 @@ def _without_times(schema: Schema) -> Schema:
 
 def _stored(file: PlainFile, reader: Any, types: Mapping[str, HiveType]) -> list[str]:  # noqa: ANN401
     """The wanted columns that the file has, if each is stored as its type."""
-    if reader.codec not in _CODECS:
-        raise UnsupportedFileError(
-            path=file.path,
-            reason=f"Avro in {reader.codec} is not read here; deflate and bzip2 are",
-        )
     schema: Schema = reader.writer_schema
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise UnsupportedFileError(path=file.path, reason="it holds no records")

@@ -62,12 +62,25 @@ def fastavro() -> ModuleType:
     Raises:
         ConfigurationError: it is not installed.
     """
+    return _library("fastavro", "tables of Avro")
+
+
+def cramjam() -> ModuleType:
+    """What it needs for files that are compressed by Snappy.
+
+    Raises:
+        ConfigurationError: it is not installed.
+    """
+    return _library("cramjam", "files of Avro that are compressed by Snappy")
+
+
+def _library(name: str, what: str) -> ModuleType:
     try:
-        return importlib.import_module("fastavro")
+        return importlib.import_module(name)
     except ImportError as error:
         raise ConfigurationError(
-            "tables of Avro need the Python package fastavro, on drivers, executors and where scan"
-            " runs: pip install fastavro"
+            f"{what} need the Python package {name}, on drivers, executors and where scan runs: pip"
+            f" install {name}"
         ) from error
 
 

@@ -17,6 +17,7 @@ from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
+    StorageError,
     TypeMismatchError,
     UnsupportedFileError,
     UnsupportedTableError,
@@ -295,6 +296,31 @@ def test_rows_that_a_block_does_not_count_are_not_lost_without_a_word(tmp_path: 
     Path(file.path).write_bytes(content)
     with pytest.raises(CorruptFileError, match="goes on behind its 1 records"):
         read(plain(Path(file.path)), {"c": "int"})
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "snappy"])
+def test_files_are_read_however_they_are_compressed(tmp_path: Path, codec: str) -> None:
+    path = tmp_path / "000000_0"
+    schema = {"type": "record", "name": "r", "fields": [{"name": "c", "type": ["null", "int"]}]}
+    with path.open("wb") as out:
+        fastavro.writer(out, schema, [{"c": 7}, {"c": None}], codec=codec)
+    assert read(plain(path), {"c": "int"}) == [(7,), (None,)]
+    content = bytearray(path.read_bytes())
+    at = content.index(content[-16:]) + 16 + 2  # behind the first mark and two lengths
+    content[at : at + 2] = b"\xff\xff"
+    path.write_bytes(content)
+    # bzip2 says it in the words of a disk.
+    with pytest.raises((CorruptFileError, StorageError), match="no Avro file|Invalid data stream"):
+        read(plain(path), {"c": "int"})
+
+
+def test_other_compression_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "000000_0"
+    schema = {"type": "record", "name": "r", "fields": [{"name": "c", "type": "int"}]}
+    with path.open("wb") as out:
+        fastavro.writer(out, schema, [{"c": 7}], codec="xz")
+    with pytest.raises(UnsupportedFileError, match="Avro in xz is not read"):
+        read(plain(path), {"c": "int"})
 
 
 def test_damage_anywhere_ends_in_errors_of_ours(tmp_path: Path) -> None:
