@@ -310,7 +310,7 @@ def test_files_are_read_however_they_are_compressed(tmp_path: Path, codec: str) 
     content[at : at + 2] = b"\xff\xff"
     path.write_bytes(content)
     # bzip2 says it in the words of a disk.
-    with pytest.raises((CorruptFileError, StorageError), match="no Avro file|Invalid data stream"):
+    with pytest.raises((CorruptFileError, StorageError), match=r"no Avro file|Invalid data stream"):
         read(plain(path), {"c": "int"})
 
 
