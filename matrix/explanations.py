@@ -54,6 +54,10 @@ _TWO_WRITERS: Final = (
     " statement ID that Hive 4's UPDATE and MERGE leave is a part: two of its writers may then make"
     " one file, and it fails with File already exists (see its issue 14636)."
 )
+_AVRO_TIMES: Final = (
+    "Trino fails to write timestamps to Avro where hive.timestamp_precision is more than"
+    " milliseconds, as it is here (its issue 20342); another engine took the step."
+)
 _BLIND: Final = (
     "An engine whose last answer was wrong is not asked to change, compact or empty the table: what"
     " it takes for rows it would write anew, for all readers and for good. Another engine took the"
@@ -115,6 +119,8 @@ def failure(writer: str, life: Life, text: str) -> str | None:
         return _BLIND
     if writer == TRINO and "FileAlreadyExistsException" in text and life.writer != TRINO:
         return _TWO_WRITERS
+    if writer == TRINO and "LongTimestamp cannot be" in text:
+        return _AVRO_TIMES
     return None
 
 

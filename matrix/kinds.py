@@ -152,6 +152,7 @@ KINDS: Final = (
     ),
     Kind(name="full ACID, converted from directories of UNION ALL", flat=Flat.UNION),
     Kind(name="full ACID, with files of LOAD DATA", loaded=(range(40, 60), range(200, 210))),
+    Kind(name="insert-only, Avro", kind=_INSERT_ONLY, format=FileFormat.AVRO),
 )
 
 

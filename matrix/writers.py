@@ -308,7 +308,7 @@ class Hive3Writer(HiveWriter):
             **({"transactional_properties": "insert_only"} if kind.is_insert_only else {}),
         }
         told = ", ".join(f"'{name}'='{value}'" for name, value in properties.items())
-        formats = {FileFormat.ORC: "orc", FileFormat.PARQUET: "parquet"}
+        formats = {FileFormat.ORC: "orc", FileFormat.PARQUET: "parquet", FileFormat.AVRO: "avro"}
         found = cls(table=table, engine=engine, mirror=mirror)
         engine.execute(
             f"create table {found.target} ({', '.join(f'{c.name} {c.type}' for c in info.columns)})"
