@@ -7,8 +7,6 @@ Hive 4 read different days.
 
 from __future__ import annotations
 
-import contextlib
-import posixpath
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -16,14 +14,11 @@ import pyarrow.compute as pc
 
 from airflow_hiveacid.format.errors import TypeMismatchError
 from airflow_hiveacid.format.table import FileFormat, Storage
-from airflow_hiveacid.storage.acid.row_schema import check_row_type
-from airflow_hiveacid.storage.acid.write.orc_file import AbortsUnlessClosed
 from airflow_hiveacid.storage.plain.avro_rows import IS_PROLEPTIC, OF_OLD_ZONES, WRITER_ZONE
 from airflow_hiveacid.storage.plain.avro_schema import check_avro, fastavro, schema_of
-from airflow_hiveacid.storage.plain.written import WrittenRows
-from airflow_hiveacid.storage.stores.filesystem import delete_file, make_directory, storage_errors
+from airflow_hiveacid.storage.plain.stream_writer import StreamWriter
+from airflow_hiveacid.storage.stores.filesystem import storage_errors
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
-from airflow_hiveacid.storage.values.column_types import types_from
 from airflow_hiveacid.storage.values.limits import fit_texts
 from airflow_hiveacid.storage.values.timestamp_forms import with_microseconds
 
@@ -40,23 +35,20 @@ _OLDEST: Final = {pa.timestamp("us"): SWITCHOVER_DAY * 86_400_000_000, pa.date32
 _SAID: Final = {WRITER_ZONE: "UTC", IS_PROLEPTIC: "false", OF_OLD_ZONES: "false"}
 # Readers go by the names of columns alone.
 _RECORD: Final = "rows"
-_BATCH_ROWS: Final = 4096
 
 
-class AvroWriter(AbortsUnlessClosed):
-    """Writes one file of Avro; see `write.RowsWriter`. Mutable, for one thread."""
+class AvroWriter(StreamWriter):
+    """Writes one file of Avro; see `StreamWriter`."""
+
+    BATCH_ROWS = 4096
 
     def __init__(
         self, fs: pafs.FileSystem, path: str, columns: Sequence[Column], table: object
     ) -> None:
-        self._fs, self._path, self._columns, self._table = fs, path, tuple(columns), table
         check_avro(table, Storage(format=FileFormat.AVRO), {}, columns)
-        self._nodes = types_from(columns, 1)
-        self._rows = 0
         library = fastavro()
+        super().__init__(fs, path, columns, table)
         with storage_errors("write", path):
-            make_directory(fs, posixpath.dirname(path))
-            self._stream = fs.open_output_stream(path, compression=None)
             self._writer = library.write.Writer(
                 self._stream,
                 library.parse_schema(schema_of(_RECORD, columns)),
@@ -65,31 +57,8 @@ class AvroWriter(AbortsUnlessClosed):
             )
         self._is_open = True
 
-    def write(self, rows: pa.StructArray) -> None:
-        """See `RowsWriter`."""
-        if not len(rows):
-            return
-        check_row_type(self._table, self._columns, rows.type)
-        for start in range(0, len(rows), _BATCH_ROWS):
-            self._write(rows.slice(start, _BATCH_ROWS))
-        self._rows += len(rows)
-
-    def close(self) -> WrittenRows:
-        """See `RowsWriter`."""
-        with storage_errors("write", self._path):
-            self._writer.flush()
-            size = self._stream.tell()
-            self._stream.close()
-        self._is_open = False
-        return WrittenRows(rows=self._rows, size_bytes=size)
-
-    def abort(self) -> None:
-        """See `RowsWriter`."""
-        self._is_open = False
-        with contextlib.suppress(Exception):
-            self._stream.close()
-        with contextlib.suppress(Exception):
-            delete_file(self._fs, self._path)
+    def _finish(self) -> None:
+        self._writer.flush()
 
     def _write(self, rows: pa.StructArray) -> None:
         fitted = fit_texts(with_microseconds(rows), self._nodes, table=self._table)

@@ -7,8 +7,6 @@ it, or is spelt like NULL. Hive writes those, and reads other rows.
 
 from __future__ import annotations
 
-import contextlib
-import posixpath
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -17,12 +15,10 @@ import pyarrow.compute as pc
 
 from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedTableError
 from airflow_hiveacid.format.types import CharType, DecimalType, PrimitiveType
-from airflow_hiveacid.storage.acid.row_schema import check_row_type
-from airflow_hiveacid.storage.acid.write.orc_file import AbortsUnlessClosed
+from airflow_hiveacid.storage.plain.stream_writer import StreamWriter
 from airflow_hiveacid.storage.plain.text_form import is_in_text, spelling
 from airflow_hiveacid.storage.plain.text_rows import LONGEST_LINE_BYTES
-from airflow_hiveacid.storage.plain.written import WrittenRows
-from airflow_hiveacid.storage.stores.filesystem import delete_file, make_directory, storage_errors
+from airflow_hiveacid.storage.stores.filesystem import storage_errors
 from airflow_hiveacid.storage.values.char_text import padded
 from airflow_hiveacid.storage.values.column_types import types_from
 from airflow_hiveacid.storage.values.hive_text import date_texts, double_texts, timestamp_texts
@@ -42,11 +38,12 @@ if TYPE_CHECKING:
 _LINE_ENDS: Final = ("\n", "\r")
 # At the start of a file, readers take it for a mark of the encoding.
 _MARK: Final = "\ufeff"
-_BATCH_ROWS: Final = 16 * 1024
 
 
-class TextWriter(AbortsUnlessClosed):
-    """Writes one file of text; see `write.RowsWriter`. Mutable, for one thread."""
+class TextWriter(StreamWriter):
+    """Writes one file of text; see `StreamWriter`."""
+
+    BATCH_ROWS = 16 * 1024
 
     def __init__(
         self,
@@ -56,44 +53,14 @@ class TextWriter(AbortsUnlessClosed):
         form: TextForm,
         table: object,
     ) -> None:
-        self._fs, self._path, self._columns = fs, path, tuple(columns)
-        self._form, self._table = form, table
-        self._nodes = types_from(columns, 1)
-        for node in self._nodes:
+        self._form = form
+        for node in types_from(columns, 1):
             if not is_in_text(node.type):
                 raise UnsupportedTableError(
                     table=table, detail=f"column {node.name!r} is a {node.type} in text"
                 )
-        self._rows = 0
-        with storage_errors("write", path):
-            make_directory(fs, posixpath.dirname(path))
-            self._stream = fs.open_output_stream(path, compression=None)
+        super().__init__(fs, path, columns, table)
         self._is_open = True
-
-    def write(self, rows: pa.StructArray) -> None:
-        """See `RowsWriter`."""
-        if not len(rows):
-            return
-        check_row_type(self._table, self._columns, rows.type)
-        for start in range(0, len(rows), _BATCH_ROWS):
-            self._write(rows.slice(start, _BATCH_ROWS))
-        self._rows += len(rows)
-
-    def close(self) -> WrittenRows:
-        """See `RowsWriter`."""
-        with storage_errors("write", self._path):
-            size = self._stream.tell()
-            self._stream.close()
-        self._is_open = False
-        return WrittenRows(rows=self._rows, size_bytes=size)
-
-    def abort(self) -> None:
-        """See `RowsWriter`."""
-        self._is_open = False
-        with contextlib.suppress(Exception):
-            self._stream.close()
-        with contextlib.suppress(Exception):
-            delete_file(self._fs, self._path)
 
     def _write(self, rows: pa.StructArray) -> None:
         fitted = fit_texts(rows, self._nodes, table=self._table)
