@@ -15,6 +15,7 @@ Example:
 from __future__ import annotations
 
 import functools
+import importlib.util
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,7 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.storage.stores.hdfs import open_hdfs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -121,14 +123,19 @@ def _local() -> pafs.FileSystem:
 
 @functools.lru_cache(maxsize=16)
 def _hadoop(scheme: str, authority: str) -> pafs.FileSystem:
+    """By hdfs-native where it is installed, which needs no JVM; else by libhdfs."""
+    if importlib.util.find_spec("hdfs_native") is not None:
+        return open_hdfs(scheme, authority)
     host, _, port = authority.partition(":")
     try:
         # Port 0 lets libhdfs read a name service from the Hadoop configuration.
         return pafs.HadoopFileSystem(f"{scheme}://{host}" if host else "default", int(port or 0))
     except (ImportError, OSError, ValueError, pa.ArrowException) as error:
         raise ConfigurationError(
-            f"no {scheme} client for {authority or 'the default file system'}: {error}."
-            " Set JAVA_HOME, HADOOP_HOME and CLASSPATH (hadoop classpath --glob)"
+            f"no {scheme} client for {authority or 'the default file system'}. Install the package"
+            " hdfs-native, in the drivers' and executors' environment (and in Airflow's for"
+            " sensors); or, for libhdfs, set JAVA_HOME, HADOOP_HOME and CLASSPATH (hadoop classpath"
+            f" --glob), of which Arrow says: {error}"
         ) from error
 
 

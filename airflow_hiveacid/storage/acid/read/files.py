@@ -35,7 +35,9 @@ from airflow_hiveacid.storage.acid.read.acid_file import (
 )
 from airflow_hiveacid.storage.acid.read.footer_facts import Footers
 from airflow_hiveacid.storage.stores.filesystem import file_errors, read_bytes
+from airflow_hiveacid.storage.stores.hdfs_streams import OPEN_FILE
 from airflow_hiveacid.storage.stores.locations import client_of, locate
+from airflow_hiveacid.storage.stores.traits import traits_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -183,6 +185,7 @@ def committed_length(
 
     Raises:
         CorruptFileError: the side file holds no length.
+        UnsupportedFileError: nor can it be known, as long as its writer is at it.
         LocationPermissionError: the side file may not be read.
         StorageError: it is gone, or reading failed otherwise.
     """
@@ -192,6 +195,11 @@ def committed_length(
     with file_errors("read", f"{root}/{side}"):
         content = read_bytes(fs, f"{root}/{side}")
     complete = len(content) // _BIG_ENDIAN_LONG.size * _BIG_ENDIAN_LONG.size
+    if not complete and not traits_of(fs).reads_open_files:
+        raise UnsupportedFileError(
+            path=f"{root}/{side}",
+            reason=f"nothing of it can be read, so nobody knows what counts: {OPEN_FILE}",
+        )
     if not complete:
         raise CorruptFileError(
             path=f"{root}/{side}", reason="it holds no length; its writer may be at it"
