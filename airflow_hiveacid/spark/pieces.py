@@ -6,7 +6,8 @@ a task worth its start, and few enough that every core has some.
 All tasks of a frame get the same function, and it holds every piece. As objects they would all be
 made anew for each task: the square of their number. As bytes they wait until one is asked for. What
 several pieces have in common (a table's columns, a snapshot's write IDs, the delete files of a
-bucket, the client of a store) is held once, and a worker that has it keeps it for its next task.
+bucket) is held once, and a worker that has it keeps it for its next task. Files name their store;
+no client of one is in here.
 
 Takes and gives plain frozen dataclasses. Must not know Spark.
 
@@ -106,13 +107,11 @@ def into_tasks(
 class Packed(Generic[_T]):
     """The pieces of each task, by its number.
 
-    `common` are the values that stand in several, `stores` the clients of the files in all of them:
-    each that is made anew connects anew.
+    `common` are the values that stand in several.
     """
 
     tasks: tuple[bytes, ...]
     common: tuple[bytes, ...]
-    stores: tuple[bytes, ...]
 
     @classmethod
     def of(cls, tasks: Sequence[Sequence[_T]]) -> Packed[_T]:
@@ -120,20 +119,17 @@ class Packed(Generic[_T]):
         values = [value for task in tasks for piece in task for value in _values(piece)]
         times = Counter(map(id, values))
         common = {id(value): value for value in values if times[id(value)] > 1}
-        stores = {id(file.fs): file.fs for value in values for file in _files(value)}
-        numbers = {identity: ("store", number) for number, identity in enumerate(stores)}
-        all_numbers = {**numbers, **{i: ("common", n) for n, i in enumerate(common)}}
+        numbers = {identity: number for number, identity in enumerate(common)}
         return cls(
-            tasks=tuple(_dumped(tuple(task), all_numbers) for task in tasks),
-            common=tuple(_dumped(value, numbers) for value in common.values()),
-            stores=tuple(_dumped(store, {}) for store in stores.values()),
+            tasks=tuple(_dumped(tuple(task), numbers) for task in tasks),
+            common=tuple(_dumped(value, {}) for value in common.values()),
         )
 
     def __len__(self) -> int:
         return len(self.tasks)
 
     def __getitem__(self, index: int) -> tuple[_T, ...]:
-        pieces: tuple[_T, ...] = _Unpickler(self.tasks[index], self.stores, self.common).load()
+        pieces: tuple[_T, ...] = _Unpickler(self.tasks[index], self.common).load()
         return pieces
 
 
@@ -144,7 +140,7 @@ def _values(piece: Any) -> Iterator[object]:  # noqa: ANN401 - any dataclass
             yield value
 
 
-_Numbers = Mapping[int, tuple[str, int]]
+_Numbers = Mapping[int, int]
 
 
 def _dumped(value: object, numbers: _Numbers) -> bytes:
@@ -160,24 +156,19 @@ class _Pickler(pickle.Pickler):
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
         self._numbers = numbers
 
-    def persistent_id(self, obj: object) -> tuple[str, int] | None:
+    def persistent_id(self, obj: object) -> int | None:
         return self._numbers.get(id(obj))
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(
-        self, content: bytes, stores: tuple[bytes, ...], common: tuple[bytes, ...] = ()
-    ) -> None:
+    def __init__(self, content: bytes, common: tuple[bytes, ...]) -> None:
         super().__init__(io.BytesIO(content))
-        self._stores, self._common = stores, common
+        self._common = common
 
-    def persistent_load(self, name: tuple[str, int]) -> object:
-        kind, number = name
-        if kind == "store":
-            return _loaded(self._stores[number], ())
-        return _loaded(self._common[number], self._stores)
+    def persistent_load(self, number: int) -> object:
+        return _loaded(self._common[number])
 
 
 @functools.lru_cache(maxsize=_KEPT)
-def _loaded(content: bytes, stores: tuple[bytes, ...]) -> object:
-    return _Unpickler(content, stores).load()
+def _loaded(content: bytes) -> object:
+    return pickle.loads(content)  # noqa: S301 - the driver's own

@@ -238,7 +238,7 @@ FAULTS: Final = (
             Edit(
                 module=filesystem,
                 where="delete_directory",
-                old='fs.type_name == "local"',
+                old="not traits_of(fs).deletes_at_once",
                 new="False",
             ),
         ),

@@ -21,6 +21,7 @@ from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.write import whole_stripes
 from airflow_hiveacid.storage.acid.write.flat_layout import can_be_flat
 from airflow_hiveacid.storage.orc.tail import read_tail
+from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from spark_lab import native_files
 from unit.storage.compacting import compact
@@ -135,7 +136,7 @@ def test_every_reader_reads_every_type_as_it_was_inserted(
     in_turn = native.orderBy("id").collect()
     assert told(in_turn) == told(source.select(NATIVE_COLUMNS).collect())
     read = AcidFile(
-        fs=FS,
+        store=LOCAL_STORE,
         path=str(file),
         key=f"delta/{file.name}",
         length=file.stat().st_size,

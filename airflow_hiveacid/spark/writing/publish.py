@@ -11,6 +11,7 @@ import logging
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import DirectoryExistsError
@@ -23,7 +24,7 @@ from airflow_hiveacid.storage.stores.filesystem import delete_directory, exists
 from airflow_hiveacid.storage.stores.locations import open_location
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
     from airflow_hiveacid.storage.orc.encoders import WriterOptions
@@ -89,19 +90,21 @@ def assemble(
             groups.items(), key=lambda g: (str(g[0][0]), g[0][1])
         )
     ]
+    steps = [step for one in directories for step in _steps(one, is_compacted=is_compacted)]
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        list(pool.map(lambda d: _assemble_one(d, is_compacted=is_compacted), directories))
+        list(pool.map(lambda step: step(), steps))
     return tuple(directories)
 
 
-def _assemble_one(directory: StagedDirectory, *, is_compacted: bool) -> None:
-    staging = directory.staging
+def _steps(directory: StagedDirectory, *, is_compacted: bool) -> Iterator[Callable[[], object]]:
+    """What is done for a directory, in any order: closing a small file far away takes long."""
+    staging, name = directory.staging, directory.directory
     for file in directory.files:
-        staging.accept(directory.directory, data_file(file.bucket, file.kind), file.attempt)
+        yield partial(staging.accept, name, data_file(file.bucket, file.kind), file.attempt)
     if any(file.kind is TransactionalKind.FULL_ACID for file in directory.files):
-        staging.add_version_file(directory.directory)
+        yield partial(staging.add_version_file, name)
     if is_compacted:
-        staging.add_metadata_file(directory.directory)
+        yield partial(staging.add_metadata_file, name)
 
 
 def empty_file(

@@ -40,6 +40,8 @@ from airflow_hiveacid.storage.orc.footer import (
     types_of,
 )
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
+from airflow_hiveacid.storage.stores.hdfs_streams import OPEN_FILE
+from airflow_hiveacid.storage.stores.traits import traits_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -70,26 +72,34 @@ def read_tail(fs: pa.fs.FileSystem, path: str, size: int | None = None) -> OrcTa
 
     Raises:
         CorruptFileError: it is no ORC file, or its tail contradicts itself or the file's length.
-        UnsupportedFileError: it is compressed with LZO or something newer, or encrypted.
+        UnsupportedFileError: it is compressed with LZO or something newer, or encrypted; or a
+            writer is at it, and the store's client does not see what was flushed.
         OSError: it cannot be read.
     """
     with fs.open_input_file(path) as source:
         end = source.size() if size is None else size
-        data = _last_bytes(source, path, end, min(end, _FIRST_READ_BYTES))
+        data = _last_bytes(fs, source, path, end, min(end, _FIRST_READ_BYTES))
         wanted = _tail_length(path, *_postscript(path, data), len(data))
         if len(MAGIC) + wanted > end:
             raise CorruptFileError(path=path, reason="its tail is longer than the file")
         if wanted > len(data):
-            data = _last_bytes(source, path, end, wanted)
+            data = _last_bytes(fs, source, path, end, wanted)
     return parse_tail(path, data, end)
 
 
-def _last_bytes(source: pa.NativeFile, path: str, end: int, count: int) -> bytes:
+def _last_bytes(
+    fs: pa.fs.FileSystem, source: pa.NativeFile, path: str, end: int, count: int
+) -> bytes:
     """The bytes before `end`. The size that a file system names is not asked for.
 
     HDFS names that of the last closed block while a writer is at the file; only reading tells.
     """
     data: bytes = source.read_at(count, end - count) if end > 0 else b""
+    if len(data) != count and not traits_of(fs).reads_open_files:
+        raise UnsupportedFileError(
+            path=path,
+            reason=f"it counts up to byte {end}, which cannot be read: {OPEN_FILE}",
+        )
     if not count or len(data) != count:
         raise CorruptFileError(path=path, reason=f"it ends before byte {end}, or is empty")
     return data

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.table import READS_ORIGINALS
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
-from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.locations import client_of, locate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 class PlainFile:
     """One file of rows. A plain value: tasks get it as it is.
 
-    `path` is the file as `fs` names it, `key` its path below the table's or partition's root, or
-    below `root` (a URI) while it is staged; `length` its size in bytes. `text` says how lines of a
-    text file become fields. `columns` are the first of the table's by which it is read, the others
-    being NULL; None for all.
+    `path` is the file as its store (`client_of`) names it, `key` its path below the table's or
+    partition's root, or below `root` (a URI) while it is staged; `length` its size in bytes. `text`
+    says how lines of a text file become fields. `columns` are the first of the table's by which it
+    is read, the others being NULL; None for all.
     """
 
-    fs: pafs.FileSystem
+    store: str
     path: str
     key: str
     length: int
@@ -43,6 +43,15 @@ class PlainFile:
     text: TextForm = DEFAULT_TEXT
     columns: tuple[Column, ...] | None = None
     root: str | None = None
+
+    @property
+    def fs(self) -> pafs.FileSystem:
+        """The client of its store, in this process.
+
+        Raises:
+            ConfigurationError: it is missing.
+        """
+        return client_of(self.store)
 
     def knows(self, name: str) -> bool:
         """Whether a column is not NULL for being younger than the file's partition."""
@@ -93,11 +102,11 @@ def plain_files(
             f" out, Trino reads them. If they are rows, set the table parameter {READS_ORIGINALS}"
             "=true; else move them away",
         )
-    fs, root = open_location(state.location)
+    store, root = locate(state.location)
     return tuple(
         PlainFile(
-            fs=fs,
-            path=f"{root if entry.root is None else open_location(entry.root)[1]}/{entry.path}",
+            store=store,
+            path=f"{root if entry.root is None else locate(entry.root)[1]}/{entry.path}",
             key=entry.path,
             length=entry.size_bytes,
             format=format_,

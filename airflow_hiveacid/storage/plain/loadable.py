@@ -34,7 +34,7 @@ from airflow_hiveacid.storage.plain.orc_fit import are_old_values_known, is_stor
 from airflow_hiveacid.storage.plain.parquet_fit import Places, holds, why_not
 from airflow_hiveacid.storage.plain.parquet_footer import Calendar, Clock, read_facts
 from airflow_hiveacid.storage.stores.filesystem import file_errors, storage_errors
-from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
+from airflow_hiveacid.storage.stores.locations import client_of, locate, open_location, scheme_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +90,7 @@ def loadable_files(
 def _is_within(location: str, home: str) -> bool:
     if scheme_of(location) != scheme_of(home):
         return False
-    path, root = open_location(location)[1], open_location(home)[1]
+    path, root = locate(location)[1], locate(home)[1]
     return path == root or path.startswith(f"{root}/")
 
 
@@ -136,16 +136,18 @@ def _looked_at(
     table: TableInfo, generation: MetastoreGeneration, uri: str, length: int
 ) -> tuple[str | None, int]:
     """What is wrong with a file, if anything is, and how many rows it has."""
-    fs, path = open_location(uri)
+    store, path = locate(uri)
     if not length:
         return "it is empty", 0
     match table.storage.format:
         case FileFormat.ORC:
             with file_errors("read", path):
-                tail = read_tail(fs, path, length)
+                tail = read_tail(client_of(store), path, length)
             return _why_not_orc(tail, table.columns, generation), tail.rows
         case FileFormat.PARQUET:
-            file = PlainFile(fs=fs, path=path, key=path, length=length, format=FileFormat.PARQUET)
+            file = PlainFile(
+                store=store, path=path, key=path, length=length, format=FileFormat.PARQUET
+            )
             facts = read_facts(file)
             return _why_not_parquet(facts, table.columns, path), facts.rows
         case FileFormat.TEXT | FileFormat.AVRO | FileFormat.OTHER:

@@ -129,7 +129,7 @@ def rows_schema(
 
 def _as_original(file: PlainFile) -> AcidFile:
     return AcidFile(
-        fs=file.fs,
+        store=file.store,
         path=file.path,
         key=file.key,
         length=file.length,

@@ -24,6 +24,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.names import staging_directory
 from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.traits import traits_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -176,8 +177,8 @@ def rename_directory(fs: pafs.FileSystem, source: str, target: str) -> None:
     """Publish a directory under its final name in one step; its parent must be there.
 
     A rename onto a directory that exists replaces an empty one on a local disk and lands inside it
-    on HDFS (HIVE-25600), so the target is looked for before and, where a race could nest it,
-    after.
+    on HDFS through libhdfs (HIVE-25600), so the target is looked for before and, where the store
+    does not refuse it, after.
 
     Raises:
         DirectoryExistsError: the target is there; neither was changed.
@@ -194,7 +195,7 @@ def rename_directory(fs: pafs.FileSystem, source: str, target: str) -> None:
                 raise DirectoryExistsError(path=target) from error
             raise
         nested = posixpath.join(target, posixpath.basename(source))
-        if exists(fs, nested):
+        if not traits_of(fs).refuses_taken_names and exists(fs, nested):
             fs.move(nested, source)
             raise DirectoryExistsError(path=target)
 
@@ -211,7 +212,7 @@ def delete_directory(fs: pafs.FileSystem, path: str) -> None:
     """
     with storage_errors("delete", path):
         try:
-            if fs.type_name == "local":
+            if not traits_of(fs).deletes_at_once:
                 hidden = staging_directory(f"removed_{uuid.uuid4().hex}")
                 aside = posixpath.join(posixpath.dirname(path), hidden)
                 fs.move(path, aside)
@@ -233,6 +234,10 @@ def delete_file(fs: pafs.FileSystem, path: str) -> None:
             fs.delete_file(path)
         except FileNotFoundError:
             return
+        except OSError:
+            # libhdfs does not say whether it failed or there was none.
+            if fs.get_file_info(path).type != pafs.FileType.NotFound:
+                raise
 
 
 def check_writable(location: str) -> None:

@@ -1,16 +1,21 @@
-"""Where a location lives: the file system behind a URI, and the path on it.
+"""Where a location lives: its store, the client of that, and the path on it.
 
 Takes locations as the metastore writes them (`file:/warehouse/t`, `hdfs://host/t`, plain paths);
-gives a pyarrow file system and a path. Must not look at what is there.
+gives a store, which is a text that plans and tasks may carry, and a path; or the pyarrow file
+system of a store, which stays in its process: it has connections, and may have secrets. Must not
+look at what is there.
 
 Example:
-    >>> open_location("file:/warehouse/t/p=a%2Fb")[1]
-    '/warehouse/t/p=a%2Fb'
+    >>> locate("hdfs://nn:8020/warehouse/t/p=a%2Fb")
+    ('hdfs://nn:8020', '/warehouse/t/p=a%2Fb')
+    >>> open_location("file:/warehouse/t")[1]
+    '/warehouse/t'
 """
 
 from __future__ import annotations
 
 import functools
+import importlib.util
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -18,11 +23,15 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.storage.stores.hdfs import open_hdfs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)\Z", re.DOTALL)
+HADOOP_SCHEMES: Final = frozenset({"hdfs", "viewfs"})
+"""What Hadoop's own file systems are called in locations."""
+
 # Hadoop's names of stores whose own clients pyarrow brings.
 _OBJECT_STORES: Final[Mapping[str, str]] = {
     "s3": "s3",
@@ -34,27 +43,56 @@ _OBJECT_STORES: Final[Mapping[str, str]] = {
 }
 
 
-def open_location(location: str) -> tuple[pafs.FileSystem, str]:
-    """Find the file system of a location and the path on it, without a trailing slash.
+LOCAL_STORE: Final = "file://"
+"""The store of this machine's own files."""
 
-    The path is taken as it stands: the metastore does not escape what a URI would (Hadoop's Path),
-    and partition directories carry `%2F` literally.
+
+def open_location(location: str) -> tuple[pafs.FileSystem, str]:
+    """Find the file system of a location and the path on it, as `locate` does.
 
     Raises:
         ConfigurationError: the location is empty or relative, its scheme is unknown, or its client
             is missing.
     """
+    store, path = locate(location)
+    return client_of(store), path
+
+
+def locate(location: str) -> tuple[str, str]:
+    """Find the store of a location, for `client_of`, and the path there; no slash is at its end.
+
+    The path is taken as it stands: the metastore does not escape what a URI would (Hadoop's Path),
+    and partition directories carry `%2F` literally.
+
+    Raises:
+        ConfigurationError: as `open_location`.
+    """
     scheme, authority, path = _split(location)
     if scheme == "file":
-        return _local(), path
-    if scheme in ("hdfs", "viewfs"):
-        return _hadoop(scheme, authority), path
+        return LOCAL_STORE, path
+    if scheme in HADOOP_SCHEMES:
+        return f"{scheme}://{authority}", path
     if scheme in _OBJECT_STORES:
-        fs, root = _object_store(_OBJECT_STORES[scheme], authority)
-        return fs, f"{root}{path}".strip("/")
+        scheme = _OBJECT_STORES[scheme]
+        _, root = _object_store(scheme, authority)
+        return f"{scheme}://{authority}", f"{root}{path}".strip("/")
     raise ConfigurationError(
         f"location {location!r}: no file system for {scheme}://; use file, hdfs or s3"
     )
+
+
+def client_of(store: str) -> pafs.FileSystem:
+    """The client of a store; each process has its own, and no more than one.
+
+    Raises:
+        ConfigurationError: it is missing.
+    """
+    if store == LOCAL_STORE:
+        return _local()
+    scheme, _, authority = store.partition("://")
+    if scheme in HADOOP_SCHEMES:
+        return _hadoop(scheme, authority)
+    return _object_store(scheme, authority)[0]
 
 
 def scheme_of(location: str) -> str:
@@ -85,14 +123,19 @@ def _local() -> pafs.FileSystem:
 
 @functools.lru_cache(maxsize=16)
 def _hadoop(scheme: str, authority: str) -> pafs.FileSystem:
+    """By hdfs-native where it is installed, which needs no JVM; else by libhdfs."""
+    if importlib.util.find_spec("hdfs_native") is not None:
+        return open_hdfs(scheme, authority)
     host, _, port = authority.partition(":")
     try:
         # Port 0 lets libhdfs read a name service from the Hadoop configuration.
         return pafs.HadoopFileSystem(f"{scheme}://{host}" if host else "default", int(port or 0))
     except (ImportError, OSError, ValueError, pa.ArrowException) as error:
         raise ConfigurationError(
-            f"no {scheme} client for {authority or 'the default file system'}: {error}."
-            " Set JAVA_HOME, HADOOP_HOME and CLASSPATH (hadoop classpath --glob)"
+            f"no {scheme} client for {authority or 'the default file system'}. Install the package"
+            " hdfs-native, in the drivers' and executors' environment (and in Airflow's for"
+            " sensors); or, for libhdfs, set JAVA_HOME, HADOOP_HOME and CLASSPATH (hadoop classpath"
+            f" --glob), of which Arrow says: {error}"
         ) from error
 
 

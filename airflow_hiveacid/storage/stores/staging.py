@@ -44,6 +44,7 @@ from airflow_hiveacid.storage.stores.filesystem import (
 )
 from airflow_hiveacid.storage.stores.listing import metadata_text
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
+from airflow_hiveacid.storage.stores.traits import renames_directories
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
 DirectoryText = BaseName | DeltaName | str
 """A final directory name, as a value or as its text."""
 
-_RENAMING: Final = frozenset({"file", "hdfs", "viewfs"})
 _ATTEMPTS: Final = "_attempts"
 _FLAT: Final = "_flat"
 _ACID_VERSION: Final = b"2"
@@ -204,7 +204,7 @@ def check_publishable(table: object, location: str) -> None:
         ConfigurationError: the location is no absolute path or URI.
     """
     scheme = scheme_of(location)
-    if scheme not in _RENAMING:
+    if not renames_directories(scheme):
         raise UnsupportedTableError(
             table=table,
             detail=f"{location} is on {scheme}://, where no directory can be renamed in one step:"

@@ -44,6 +44,7 @@ from airflow_hiveacid.storage.orc.compression import Compression, compress, deco
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.tail import parse_tail
 from airflow_hiveacid.storage.stores.job_ledger import parse_entry
+from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.convert import plan_fields
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from judges.golden import GoldenCase, cases
@@ -283,7 +284,7 @@ class Sample:
         """The file to read, in other words."""
         made = SyntheticIdentity(write_id=WriteId(0), bucket_property=encode(BucketId(0)))
         return AcidFile(
-            fs=FS,
+            store=LOCAL_STORE,
             path=str(path),
             key="f",
             length=length,

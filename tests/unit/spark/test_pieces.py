@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from dataclasses import dataclass
-
-from pyarrow import fs as pafs
+from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.spark.pieces import TASK_BYTES, Packed, into_tasks
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.plain.files import PlainFile
+from airflow_hiveacid.storage.stores import locations
+from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
+
+if TYPE_CHECKING:
+    import pytest
 
 MADE: list[str] = []
 
@@ -71,23 +78,10 @@ def test_no_pieces_are_no_work() -> None:
     assert into_tasks([], 4) == []
 
 
-class Store(pafs.FSSpecHandler):  # type: ignore[misc] # pyarrow has no types
-    """A store whose client notes when it is made anew."""
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _store, ()
-
-
-def _store() -> Store:
-    MADE.append("client")
-    return Store(None)
-
-
 def files(sizes: list[int]) -> list[AcidFile]:
-    fs = pafs.PyFileSystem(Store(None))
     return [
         AcidFile(
-            fs=fs,
+            store=LOCAL_STORE,
             path=f"/t/p={i}/b",
             key=f"p={i}/b",
             length=size,
@@ -100,20 +94,30 @@ def files(sizes: list[int]) -> list[AcidFile]:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    data: AcidFile
+    data: AcidFile | PlainFile
     deletes: tuple[AcidFile, ...] = ()
 
 
-def test_a_store_is_connected_to_once_however_many_pieces_have_files_there() -> None:
-    deletes = tuple(files([1, 2]))
-    work = [Reading(file, deletes) for file in files([1] * 100)]
-    packed: Packed[Reading] = pickle.loads(  # noqa: S301
-        pickle.dumps(Packed.of(into_tasks(work, cores=2)))
+def test_files_travel_with_the_name_of_their_store_and_without_a_client(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Client:
+        def __reduce__(self) -> tuple[object, ...]:
+            raise AssertionError("a client has connections and secrets")
+
+    monkeypatch.setattr(locations, "_hadoop", lambda *_: Client())
+    (file,) = files([1])
+    there = dataclasses.replace(file, store="hdfs://nn:8020")
+    plain = PlainFile(
+        store="hdfs://nn:8020", path="/t/f", key="f", length=1, format=FileFormat.PARQUET
     )
-    MADE.clear()
-    found = [piece for index in range(len(packed)) for piece in packed[index]]
-    assert [piece.data.path for piece in found] == [piece.data.path for piece in work]
-    assert len(MADE) == 1
+    assert isinstance(there.fs, Client)
+    assert isinstance(plain.fs, Client)
+    packed: Packed[Reading] = pickle.loads(  # noqa: S301
+        pickle.dumps(Packed.of([[Reading(there, (there,))], [Reading(plain)]]))
+    )
+    assert packed[0] == (Reading(there, (there,)),)
+    assert packed[1] == (Reading(plain),)
 
 
 def test_small_files_share_a_task() -> None:

@@ -24,6 +24,7 @@ from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WriterOptions
 from airflow_hiveacid.storage.hashing.bucketing import MURMUR, OLD, bucket_ids
 from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from judges.golden import GoldenCase, cases
@@ -150,7 +151,7 @@ def test_rows_that_we_wrote_hash_to_the_bucket_of_their_file(
             writer.write(insert_events(rows, WriteId(1), identity, RowId(0)))
             written = writer.close()
         file = AcidFile(
-            fs=FS,
+            store=LOCAL_STORE,
             path=path,
             key="f",
             length=written.size_bytes,

@@ -15,6 +15,7 @@ from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.convert import Matching
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def file(tmp_path: Path) -> AcidFile:
         writer.write(events)
         written = writer.close()
     return AcidFile(
-        fs=LocalFileSystem(),
+        store=LOCAL_STORE,
         path=str(path),
         key="delta/bucket_00000",
         length=written.size_bytes,

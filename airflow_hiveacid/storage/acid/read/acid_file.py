@@ -15,6 +15,7 @@ from airflow_hiveacid.storage.acid.identity import Key, least_key
 from airflow_hiveacid.storage.acid.row_schema import ROOT_KINDS, ROOT_NAMES
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors
+from airflow_hiveacid.storage.stores.locations import client_of
 
 if TYPE_CHECKING:
     from pyarrow import fs as pafs
@@ -50,14 +51,14 @@ class SyntheticIdentity:
 class AcidFile:
     """One file that a reader reads. A plain value: tasks get it as it is.
 
-    `path` is the file as `fs` names it, `key` its path below the table's or partition's root, or
-    below `root` (a URI) while it is staged.
+    `path` is the file as its store (`client_of`) names it, `key` its path below the table's or
+    partition's root, or below `root` (a URI) while it is staged.
     `length` is where the file ends for a reader, in bytes: less than its size while a streaming
     writer is at it. `synthetic` goes with `FileKind.ORIGINAL` and no other. No row in it has an
     original write ID below `least_write_id` or above `greatest_write_id`; None sets no bound.
     """
 
-    fs: pafs.FileSystem
+    store: str
     path: str
     key: str
     length: int
@@ -71,6 +72,15 @@ class AcidFile:
     def __post_init__(self) -> None:
         if (self.kind is FileKind.ORIGINAL) != (self.synthetic is not None):
             raise ValueError("an original file, and no other, has a synthetic identity")
+
+    @property
+    def fs(self) -> pafs.FileSystem:
+        """The client of its store, in this process.
+
+        Raises:
+            ConfigurationError: it is missing.
+        """
+        return client_of(self.store)
 
     @property
     def least_key(self) -> Key:

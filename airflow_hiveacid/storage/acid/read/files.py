@@ -35,7 +35,9 @@ from airflow_hiveacid.storage.acid.read.acid_file import (
 )
 from airflow_hiveacid.storage.acid.read.footer_facts import Footers
 from airflow_hiveacid.storage.stores.filesystem import file_errors, read_bytes
-from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.hdfs_streams import OPEN_FILE
+from airflow_hiveacid.storage.stores.locations import client_of, locate
+from airflow_hiveacid.storage.stores.traits import traits_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -65,13 +67,13 @@ class Place:
         return place
 
     @property
-    def fs(self) -> pafs.FileSystem:
+    def store(self) -> str:
         """Where it is."""
-        return self.footers.fs
+        return self.footers.store
 
     def path(self, entry: FileEntry) -> str:
-        """The path of a file on its file system."""
-        root = self.root if entry.root is None else open_location(entry.root)[1]
+        """The path of a file on its store."""
+        root = self.root if entry.root is None else locate(entry.root)[1]
         return f"{root}/{entry.path}"
 
     def facts(self, entry: FileEntry, length: int) -> FooterFacts:
@@ -111,12 +113,12 @@ class Place:
 
 
 def places_of(states: Iterable[AcidState]) -> list[Place]:
-    """One for each state; those on one file system share what is known of footers."""
-    shared: dict[int, Footers] = {}
+    """One for each state; those on one store share what is known of footers."""
+    shared: dict[str, Footers] = {}
     places = []
     for state in states:
-        fs, root = open_location(state.location)
-        places.append(Place(state, root, shared.setdefault(id(fs), Footers(fs))))
+        store, root = locate(state.location)
+        places.append(Place(state, root, shared.setdefault(store, Footers(store))))
     return places
 
 
@@ -128,7 +130,7 @@ def _in_directory(place: Place, directory: AcidDirectory, kind: FileKind) -> Ite
     least, greatest = _bounds(directory, kind)
     for entry in directory.files:
         name = parse_file_name(entry.name)
-        length = committed_length(place.fs, place.root, directory, entry)
+        length = committed_length(client_of(place.store), place.root, directory, entry)
         if not length:
             continue
         if (
@@ -139,7 +141,7 @@ def _in_directory(place: Place, directory: AcidDirectory, kind: FileKind) -> Ite
             raw.append(entry)
             continue
         yield AcidFile(
-            fs=place.fs,
+            store=place.store,
             path=place.path(entry),
             key=entry.path,
             length=length,
@@ -183,6 +185,7 @@ def committed_length(
 
     Raises:
         CorruptFileError: the side file holds no length.
+        UnsupportedFileError: nor can it be known, as long as its writer is at it.
         LocationPermissionError: the side file may not be read.
         StorageError: it is gone, or reading failed otherwise.
     """
@@ -192,6 +195,11 @@ def committed_length(
     with file_errors("read", f"{root}/{side}"):
         content = read_bytes(fs, f"{root}/{side}")
     complete = len(content) // _BIG_ENDIAN_LONG.size * _BIG_ENDIAN_LONG.size
+    if not complete and not traits_of(fs).reads_open_files:
+        raise UnsupportedFileError(
+            path=f"{root}/{side}",
+            reason=f"nothing of it can be read, so nobody knows what counts: {OPEN_FILE}",
+        )
     if not complete:
         raise CorruptFileError(
             path=f"{root}/{side}", reason="it holds no length; its writer may be at it"
@@ -241,7 +249,7 @@ def _originals(
         first = next_row.get(name.bucket_id, 0)
         next_row[name.bucket_id] = first + facts.rows
         yield AcidFile(
-            fs=place.fs,
+            store=place.store,
             path=path,
             key=entry.path,
             length=entry.size_bytes,

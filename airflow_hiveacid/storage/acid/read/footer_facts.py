@@ -15,6 +15,7 @@ from airflow_hiveacid.storage.acid.read.acid_file import has_acid_columns
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors
+from airflow_hiveacid.storage.stores.locations import client_of
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 if TYPE_CHECKING:
@@ -89,12 +90,12 @@ def _between(least: int, most: int) -> frozenset[BucketId] | None:
 
 @dataclass(frozen=True, slots=True)
 class Footers:
-    """The facts of the files of one plan on one file system; each footer is read once.
+    """The facts of the files of one plan on one store; each footer is read once.
 
     Not to be kept for longer: a file's name may come back with another file.
     """
 
-    fs: pafs.FileSystem
+    store: str
     _known: dict[str, FooterFacts] = field(default_factory=dict)
 
     def read(self, files: Sequence[tuple[str, int]]) -> None:
@@ -104,7 +105,8 @@ class Footers:
             HiveAcidError: as `footer_facts`.
         """
         missing = [(path, length) for path, length in files if path not in self._known]
-        found = each_in_threads(lambda one: footer_facts(self.fs, *one), missing)
+        fs = client_of(self.store)
+        found = each_in_threads(lambda one: footer_facts(fs, *one), missing)
         for (path, _), one in zip(missing, found, strict=True):
             self._known[path] = one
 
@@ -115,5 +117,5 @@ class Footers:
             HiveAcidError: as `footer_facts`.
         """
         if path not in self._known:
-            self._known[path] = footer_facts(self.fs, path, length)
+            self._known[path] = footer_facts(client_of(self.store), path, length)
         return self._known[path]

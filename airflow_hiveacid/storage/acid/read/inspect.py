@@ -28,7 +28,7 @@ from airflow_hiveacid.storage.acid.read.files import committed_length, why_no_or
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.locations import client_of, locate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,7 +53,7 @@ def orc_rows(fs: pafs.FileSystem, path: str, length: int) -> int:
 class _Place:
     """What is looked at, and how files are."""
 
-    fs: pafs.FileSystem
+    store: str
     root: str
     kind: TransactionalKind
     with_originals: bool
@@ -111,11 +111,13 @@ def inspect(  # noqa: PLR0913 - a snapshot is two lists, a table its kind and it
         StorageError: reading it failed otherwise.
     """
     state = resolve(list_table(location), write_ids, txns, kind)
-    fs, root = open_location(location)
+    store, root = locate(location)
     live = {file.path for file in state.originals}
     originals = (*state.originals, *state.obsolete_originals)
     with ThreadPoolExecutor(_PARALLEL_READS) as pool:
-        place = _Place(fs=fs, root=root, kind=kind, with_originals=with_originals, rows_of=rows_of)
+        place = _Place(
+            store=store, root=root, kind=kind, with_originals=with_originals, rows_of=rows_of
+        )
         directories = list(pool.map(lambda d: _directory(place, d), state.directories))
         files = list(pool.map(lambda f: _original(place, f, is_live=f.path in live), originals))
     known = {file.path for file in originals}
@@ -203,7 +205,7 @@ def _footer_rows(
         length = (
             file.size_bytes
             if directory is None
-            else committed_length(place.fs, place.root, directory, file)
+            else committed_length(client_of(place.store), place.root, directory, file)
         )
         if not length:
             continue
@@ -211,7 +213,7 @@ def _footer_rows(
         if directory is not None and place.kind is TransactionalKind.FULL_ACID:
             yield _events(place, path, file, length, directory)
         else:
-            yield place.rows_of(place.fs, path, length)
+            yield place.rows_of(client_of(place.store), path, length)
 
 
 def _events(
@@ -220,7 +222,7 @@ def _events(
     """How many events a file has; changes of Hive before 3 are a remark, as an error."""
     is_delete = isinstance(directory.name, DeltaName) and directory.name.is_delete
     acid = AcidFile(
-        fs=place.fs,
+        store=place.store,
         path=path,
         key=file.path,
         length=length,

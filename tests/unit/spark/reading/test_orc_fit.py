@@ -22,6 +22,7 @@ from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.tail import parse_tail, serialize_tail
+from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +51,7 @@ def with_statistics(
     rows_end = stripe.offset + stripe.length
     path.write_bytes(data[:rows_end] + serialize_tail(dataclasses.replace(tail, footer=footer)))
     return AcidFile(
-        fs=fs,
+        store=LOCAL_STORE,
         path=str(path),
         key="delta_0000001_0000001_0000/bucket_00000",
         length=path.stat().st_size,

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
-from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.spark.reading.key_ranges import KeyRange
 from airflow_hiveacid.spark.reading.orc_fit import Asked
 from airflow_hiveacid.spark.reading.plain_fit import PlainVerdict, judged_plain
 from airflow_hiveacid.storage.plain.files import PlainFile
+from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from judges.golden_plain import GOLDEN_PLAIN, PlainCase
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def judged(
     )
     files = [
         PlainFile(
-            fs=LocalFileSystem(),
+            store=LOCAL_STORE,
             path=str(path),
             key=path.name,
             length=path.stat().st_size,
@@ -74,7 +74,7 @@ def judged_file(
     """Of a file that is asked for these columns."""
     columns = tuple(Column(name=name, type=type_) for name, type_ in types.items())
     file = PlainFile(
-        fs=LocalFileSystem(),
+        store=LOCAL_STORE,
         path=str(path),
         key=path.name,
         length=path.stat().st_size,

@@ -18,6 +18,7 @@ from airflow_hiveacid.storage.orc.batch_size import fitting_rows
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.statistics import merge_stripes
 from airflow_hiveacid.storage.orc.tail import read_tail
+from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from unit.storage.orc_tables import event, write_acid
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def test_wide_rows_make_small_batches_and_narrow_columns_of_them_do_not(
     assert fitting_rows(tail, [7], 1000) == 1000
     assert fitting_rows(tail, [], 16384) == 16384
     file = AcidFile(
-        fs=LOCAL,
+        store=LOCAL_STORE,
         path=str(wide),
         key="b",
         length=wide.stat().st_size,

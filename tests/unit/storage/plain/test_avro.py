@@ -43,6 +43,7 @@ from airflow_hiveacid.storage.plain.avro_schema import (
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.rows import read_rows, rows_of
 from airflow_hiveacid.storage.plain.write import rows_writer
+from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
@@ -97,7 +98,9 @@ def columns_of(types: Mapping[str, str]) -> list[Column]:
 
 def plain(path: Path, **other: Any) -> PlainFile:  # noqa: ANN401
     length = path.stat().st_size
-    return PlainFile(fs=FS, path=str(path), key="k", length=length, format=FileFormat.AVRO, **other)
+    return PlainFile(
+        store=LOCAL_STORE, path=str(path), key="k", length=length, format=FileFormat.AVRO, **other
+    )
 
 
 def write(folder: Path, types: Mapping[str, str], *rows: Sequence[Any]) -> PlainFile:

@@ -23,6 +23,7 @@ from airflow_hiveacid.storage.plain.files import PlainFile, plain_files
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
@@ -69,7 +70,9 @@ def compacted(case: PlainCase, folder: Path) -> tuple[list[str], list[str], str]
     )
     written = compact_plain(work, "attempt")
     path = work.staging.attempt_path("base_0000009", "000003_0", "attempt")
-    made = PlainFile(fs=FS, path=path, key="k", length=written.size_bytes, format=format_)
+    made = PlainFile(
+        store=LOCAL_STORE, path=path, key="k", length=written.size_bytes, format=format_
+    )
 
     def rows(files: tuple[PlainFile, ...]) -> list[str]:
         return [
@@ -115,7 +118,9 @@ def test_far_times_stay_in_parquet(tmp_path: Path) -> None:
     with rows_writer(FileFormat.PARQUET, FS, source, columns, WriterOptions()) as writer:
         writer.write(pa.array([{"t": far}], pa.struct([("t", pa.timestamp("us"))])))
         length = writer.close().size_bytes
-    file = PlainFile(fs=FS, path=source, key="k", length=length, format=FileFormat.PARQUET)
+    file = PlainFile(
+        store=LOCAL_STORE, path=source, key="k", length=length, format=FileFormat.PARQUET
+    )
     work = PlainCompaction(
         files=(file,),
         columns=columns,
@@ -134,7 +139,7 @@ def test_far_times_stay_in_parquet(tmp_path: Path) -> None:
 def test_neighbours_become_one_file_until_it_is_large() -> None:
     sizes = [100 << 20, 100 << 20, 100 << 20, 1, 300 << 20, 1]
     files = [
-        PlainFile(fs=FS, path=str(at), key=str(at), length=size, format=FileFormat.ORC)
+        PlainFile(store=LOCAL_STORE, path=str(at), key=str(at), length=size, format=FileFormat.ORC)
         for at, size in enumerate(sizes)
     ]
     groups = [[file.key for file in group] for group in put_together(files)]

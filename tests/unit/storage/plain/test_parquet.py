@@ -10,7 +10,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
@@ -23,10 +22,11 @@ from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.parquet_batches import fitting_rows
 from airflow_hiveacid.storage.plain.parquet_footer import Clock, ParquetFacts, read_facts
 from airflow_hiveacid.storage.plain.rows import read_rows
+from airflow_hiveacid.storage.stores import locations
+from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from unit.storage.counting import counting
 
-FS: Final = LocalFileSystem()
 OLD: Final = dt.datetime(1500, 3, 9, 12)  # noqa: DTZ001 - a wall clock's
 NEW: Final = dt.datetime(2020, 7, 1, 12)  # noqa: DTZ001 - as above
 HIVE_3: Final = {"writer.time.zone": "UTC"}
@@ -43,7 +43,11 @@ def file_of(
         writer.write_table(table)
         writer.add_key_value_metadata(notes)
     return PlainFile(
-        fs=FS, path=str(path), key="k", length=path.stat().st_size, format=FileFormat.PARQUET
+        store=LOCAL_STORE,
+        path=str(path),
+        key="k",
+        length=path.stat().st_size,
+        format=FileFormat.PARQUET,
     )
 
 
@@ -218,11 +222,12 @@ def test_lists_stay_with_their_rows_in_small_batches(tmp_path: Path) -> None:
     assert [row["m"] for row in found] == maps
 
 
-def test_a_row_group_is_not_taken_in_whole(tmp_path: Path) -> None:
+def test_a_row_group_is_not_taken_in_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = {"c": pa.array(range(1_000_000))}
     file = file_of(tmp_path, numbers, {}, compression="none", use_dictionary=False)
     fs, asked = counting()
-    batches = read_rows(dataclasses.replace(file, fs=fs), [Column(name="c", type="bigint")])
+    monkeypatch.setattr(locations, "_local", lambda: fs)
+    batches = read_rows(file, [Column(name="c", type="bigint")])
     assert next(batches).num_rows < 100_000
     assert asked.bytes_read < file.length / 2
     batches.close()

@@ -6,18 +6,17 @@ import gzip
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.errors import UnsupportedFileError, UnsupportedTableError
 from airflow_hiveacid.format.table import Column, FileFormat, Storage
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm, text_form
+from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-FS: Final = LocalFileSystem()
 COMMAS: Final = TextForm(delimiter=",")
 
 
@@ -32,7 +31,12 @@ def rows(
     path = folder / name
     path.write_bytes(content)
     file = PlainFile(
-        fs=FS, path=str(path), key="k", length=len(content), format=FileFormat.TEXT, text=form
+        store=LOCAL_STORE,
+        path=str(path),
+        key="k",
+        length=len(content),
+        format=FileFormat.TEXT,
+        text=form,
     )
     columns = [Column(name=f"c{at}", type=type_) for at, type_ in enumerate(types)]
     found = read_rows(file, columns, data_columns=only)
@@ -82,7 +86,7 @@ def test_what_a_partition_does_not_know_is_null(tmp_path: Path) -> None:
     columns = tuple(Column(name=f"c{at}", type="string") for at in range(3))
     for own, found in ((None, "7"), (columns, "7"), (columns[:2], None)):
         file = PlainFile(
-            fs=FS,
+            store=LOCAL_STORE,
             path=str(path),
             key="k",
             length=6,
@@ -110,7 +114,9 @@ def test_a_column_that_was_of_another_type_is_read_if_nothing_depends_on_it(
     path = tmp_path / "000000_0"
     path.write_bytes(text + b"\n")
     own = (Column(name="c", type=before),)
-    file = PlainFile(fs=FS, path=str(path), key="k", length=9, format=FileFormat.TEXT, columns=own)
+    file = PlainFile(
+        store=LOCAL_STORE, path=str(path), key="k", length=9, format=FileFormat.TEXT, columns=own
+    )
     columns = [Column(name="c", type=now)]
     if found is None:
         with pytest.raises(UnsupportedFileError, match="'c'"):

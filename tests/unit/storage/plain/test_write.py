@@ -22,6 +22,7 @@ from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.write import rows_writer
+from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.char_text import padded, unpadded
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.json_rows import json_lines
@@ -72,7 +73,9 @@ def written(path: Path, case: WriterCase, format_: FileFormat) -> PlainFile:
         done = writer.close()
     length = Path(file).stat().st_size
     assert (done.rows, done.size_bytes) == (len(rows), length)
-    return PlainFile(fs=FS, path=file, key="base_0000001/000000_0", length=length, format=format_)
+    return PlainFile(
+        store=LOCAL_STORE, path=file, key="base_0000001/000000_0", length=length, format=format_
+    )
 
 
 def read(file: PlainFile, case: WriterCase) -> list[str]:
@@ -149,7 +152,7 @@ def test_slices_of_nested_values_stay_with_their_rows(
         writer.write(rows.slice(0, 3001))
         writer.write(rows.slice(3001))
         length = writer.close().size_bytes
-    file = PlainFile(fs=FS, path=path, key="000000_0", length=length, format=format_)
+    file = PlainFile(store=LOCAL_STORE, path=path, key="000000_0", length=length, format=format_)
     found = pa.Table.from_batches(read_rows(file, columns))
     assert found.to_pylist() == rows.to_pylist()
 
@@ -248,7 +251,7 @@ def test_bytes_that_are_no_utf8_stay_beside_times_that_go_row_by_row(tmp_path: P
     with rows_writer(FileFormat.ORC, FS, path, columns, WriterOptions()) as writer:
         writer.write(rows)
         length = writer.close().size_bytes
-    file = PlainFile(fs=FS, path=path, key="k", length=length, format=FileFormat.ORC)
+    file = PlainFile(store=LOCAL_STORE, path=path, key="k", length=length, format=FileFormat.ORC)
     (batch,) = read_rows(file, columns, timestamps=TimestampForm.MICROSECONDS)
     assert batch.column("s").view(pa.binary()).to_pylist() == [b"\xff\x00", b"ok"]
     assert batch.column("t").cast(pa.int64()).to_pylist() == [-500_000_123, 7]

@@ -113,6 +113,9 @@ class _Handler(pafs.FSSpecHandler):
         self._before = before
         self.inner = LOCAL
 
+    def get_type_name(self) -> str:
+        return "nesting"
+
     def get_file_info(self, paths: list[str]) -> list[pafs.FileInfo]:
         self._before("get_file_info", paths[0])
         infos: list[pafs.FileInfo] = LOCAL.get_file_info(paths)
@@ -134,6 +137,9 @@ class _Handler(pafs.FSSpecHandler):
     def delete_dir(self, path: str) -> None:
         self._before("delete_dir", path)
         LOCAL.delete_dir(path)
+
+    def delete_file(self, path: str) -> None:
+        raise OSError(errno.EIO, "libhdfs says no more", path)
 
     def move(self, src: str, dest: str) -> None:
         self._before("move", src)
@@ -281,6 +287,16 @@ def test_a_file_can_be_removed_twice(tmp_path: Path) -> None:
     delete_file(LOCAL, f"{tmp_path}/x")
     delete_file(LOCAL, f"{tmp_path}/x")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_that_does_not_say_that_a_file_is_missing_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs = _going_wrong(monkeypatch, lambda *_: None)
+    delete_file(fs, f"{tmp_path}/none")
+    (tmp_path / "there").write_bytes(b"")
+    with pytest.raises(StorageError, match="there"):
+        delete_file(fs, f"{tmp_path}/there")
 
 
 def test_files_of_one_directory_are_listed_without_what_is_below(tmp_path: Path) -> None:

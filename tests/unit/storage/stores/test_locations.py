@@ -7,7 +7,12 @@ from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.storage.stores import locations
-from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.locations import (
+    LOCAL_STORE,
+    client_of,
+    locate,
+    open_location,
+)
 
 LOCAL = pafs.LocalFileSystem()
 
@@ -47,9 +52,56 @@ def test_a_missing_hadoop_client_is_a_configuration_error(
     def refuse(*_: object) -> None:
         raise OSError("Unable to load libhdfs")
 
+    monkeypatch.setattr(locations.importlib.util, "find_spec", lambda _: None)
     monkeypatch.setattr(locations.pafs, "HadoopFileSystem", refuse)
-    with pytest.raises(ConfigurationError, match="HADOOP_HOME"):
+    with pytest.raises(ConfigurationError, match=r"hdfs-native.*HADOOP_HOME.*load libhdfs"):
         open_location("hdfs://nobody:1/w")
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_hdfs_is_reached_without_a_jvm_where_that_can_be(
+    monkeypatch: pytest.MonkeyPatch, installed: bool
+) -> None:
+    monkeypatch.setattr(locations.importlib.util, "find_spec", lambda _: installed or None)
+    monkeypatch.setattr(locations, "open_hdfs", lambda *place: ("native", *place))
+    monkeypatch.setattr(locations.pafs, "HadoopFileSystem", lambda *place: ("libhdfs", *place))
+    locations._hadoop.cache_clear()
+    try:
+        found = [open_location(f"{place}/w") for place in ("hdfs://nn:1", "viewfs://", "hdfs://ns")]
+    finally:
+        locations._hadoop.cache_clear()
+    assert [path for _, path in found] == ["/w"] * 3
+    assert [fs for fs, _ in found] == (
+        [("native", "hdfs", "nn:1"), ("native", "viewfs", ""), ("native", "hdfs", "ns")]
+        if installed
+        else [("libhdfs", "hdfs://nn", 1), ("libhdfs", "default", 0), ("libhdfs", "hdfs://ns", 0)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("location", "place"),
+    [
+        ("file:/w/t/", ("file://", "/w/t")),
+        ("/w/t", ("file://", "/w/t")),
+        ("file://localhost/w", ("file://", "/w")),
+        ("hdfs://nn:8020/w/p=a?b#c%2F", ("hdfs://nn:8020", "/w/p=a?b#c%2F")),
+        ("HDFS:///w", ("hdfs://", "/w")),
+        ("viewfs://cl/w", ("viewfs://cl", "/w")),
+        ("gs://bucket/w/t", ("gs://bucket", "bucket/w/t")),
+    ],
+)
+def test_a_store_is_a_text_that_leads_back_to_it(location: str, place: tuple[str, str]) -> None:
+    assert locate(location) == place
+
+
+def test_each_store_has_one_client_and_it_is_found_by_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(locations, "_hadoop", lambda *place: place)
+    assert client_of(locate("hdfs://nn:8020/w")[0]) == ("hdfs", "nn:8020")
+    assert client_of(locate("viewfs:///w")[0]) == ("viewfs", "")
+    assert client_of(LOCAL_STORE) is client_of(locate("file:/x")[0])
+    assert client_of("gs://bucket").type_name == "gcs"
 
 
 def test_an_object_store_keeps_its_bucket_in_the_path(monkeypatch: pytest.MonkeyPatch) -> None:

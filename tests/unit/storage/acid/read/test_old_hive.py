@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId
@@ -17,6 +16,7 @@ from airflow_hiveacid.storage.acid.read.inspect import inspect
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.orc.tail import parse_tail, serialize_tail
+from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from unit.storage.compacting import compact
 from unit.storage.orc_tables import (
     COLUMNS,
@@ -59,7 +59,7 @@ def table(root: Path, events: list[Event], *, is_told: bool = True) -> ValidWrit
 def changed(root: Path) -> AcidFile:
     path = root / "delta_0000002_0000002" / "bucket_00000"
     return AcidFile(
-        fs=LocalFileSystem(),
+        store=LOCAL_STORE,
         path=str(path),
         key=f"{path.parent.name}/{path.name}",
         length=path.stat().st_size,
@@ -131,7 +131,7 @@ def test_in_a_base_an_update_is_the_row_that_it_made(tmp_path: Path, parts: int)
         row
         for batch in read_events(
             AcidFile(
-                fs=LocalFileSystem(),
+                store=LOCAL_STORE,
                 path=f"{tmp_path}/base_0000003/bucket_00000",
                 key="delta_1_1/bucket_00000",  # where nothing of old Hive is borne
                 length=(tmp_path / "base_0000003" / "bucket_00000").stat().st_size,

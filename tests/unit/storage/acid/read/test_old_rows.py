@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,6 +19,8 @@ from airflow_hiveacid.storage.acid.read.old_rows import OldRows
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import PIECE_ROWS, WriterOptions
 from airflow_hiveacid.storage.orc.footer import OrcTail
+from airflow_hiveacid.storage.stores import locations
+from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from unit.storage.counting import counting
 from unit.storage.orc_tables import write_plain
 
@@ -58,7 +59,7 @@ def file(tmp_path: Path) -> AcidFile:
         written = writer.close()
     assert written.stripes == STRIPES
     return AcidFile(
-        fs=LocalFileSystem(),
+        store=LOCAL_STORE,
         path=path,
         key="bucket_00000",
         length=written.size_bytes,
@@ -117,7 +118,7 @@ def test_rows_without_stored_identity_are_found_by_their_place(
     stripes = [[{"v": 10 * s + i} for i in range(3)] for s in range(4)]
     path = write_plain(tmp_path / "000000_0_copy_1", *stripes, row=row)
     original = AcidFile(
-        fs=LocalFileSystem(),
+        store=LOCAL_STORE,
         path=str(path),
         key="000000_0_copy_1",
         length=path.stat().st_size,
@@ -140,9 +141,12 @@ def test_a_row_that_is_not_there_is_an_error(file: AcidFile, row: int) -> None:
         fetched(OldRows({"f": file}, COLUMNS, ["v"]), 0, write_id=2)
 
 
-def test_the_tail_of_a_file_is_read_once_however_often_its_rows_are_fetched(file: AcidFile) -> None:
+def test_the_tail_of_a_file_is_read_once_however_often_its_rows_are_fetched(
+    file: AcidFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fs, asked = counting()
-    cursor = OldRows({"f": replace(file, fs=fs)}, COLUMNS, ["v"])
+    monkeypatch.setattr(locations, "_local", lambda: fs)
+    cursor = OldRows({"f": file}, COLUMNS, ["v"])
     wanted = [3, 2 * PIECE_ROWS + 1, 4 * PIECE_ROWS + 5]
     assert [fetched(cursor, row_id) for row_id in wanted] == [[10 * row_id] for row_id in wanted]
     assert len(asked.opened) == 1  # a small file: its stripes came with its end

@@ -27,6 +27,7 @@ from airflow_hiveacid.storage.acid.read.reader import read_events, read_identity
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_SCHEMA
 from airflow_hiveacid.storage.orc.splice import stripe_footer
 from airflow_hiveacid.storage.orc.tail import read_tail
+from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from unit.storage.orc_tables import (
@@ -51,7 +52,13 @@ LOCAL = pafs.LocalFileSystem()
 
 def acid(path: Path, kind: FileKind = FileKind.DATA, **other: Any) -> AcidFile:  # noqa: ANN401
     size = path.stat().st_size if path.exists() else 1
-    facts = {"fs": LOCAL, "path": str(path), "key": path.name, "length": size, "kind": kind}
+    facts = {
+        "store": LOCAL_STORE,
+        "path": str(path),
+        "key": path.name,
+        "length": size,
+        "kind": kind,
+    }
     return AcidFile(**{**facts, "bucket_id": BucketId(0), **other})
 
 

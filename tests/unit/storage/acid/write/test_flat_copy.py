@@ -40,6 +40,7 @@ from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.write import rows_writer
+from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from writer_cases import (
     CASES,
     DATES,
@@ -117,7 +118,7 @@ def numbers(first: int, count: int) -> pa.Table:
 
 def read(path: str, columns: Sequence[Column]) -> pa.Table:
     file = AcidFile(
-        fs=FS,
+        store=LOCAL_STORE,
         path=path,
         key="delta/bucket_00003",
         length=FS.get_file_info(path).size,
@@ -188,7 +189,7 @@ def plainly(
     made = copy_flat(work, lambda _key: path)
     assert made is not None
     return PlainFile(
-        fs=FS, path=path, key="000003_0", length=made.size_bytes, format=FileFormat.ORC
+        store=LOCAL_STORE, path=path, key="000003_0", length=made.size_bytes, format=FileFormat.ORC
     )
 
 

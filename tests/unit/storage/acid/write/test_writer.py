@@ -49,6 +49,7 @@ from airflow_hiveacid.storage.orc.footer import (
     TypeKind,
 )
 from airflow_hiveacid.storage.orc.tail import read_tail
+from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE, TimestampForm
@@ -295,7 +296,7 @@ def test_our_reader_finds_what_hive_finds(tmp_path: Path, case: WriterCase) -> N
     """The other side of tests/interop/test_writer_types.py: the same rows in the same words."""
     written = write(tmp_path, case.columns, [inserts(case.batch())])
     file = AcidFile(
-        fs=FS,
+        store=LOCAL_STORE,
         path=written.path,
         key="delta/bucket_00000",
         length=written.size_bytes,
@@ -416,7 +417,7 @@ def test_text_that_is_no_utf8_is_written_and_read_as_it_is(
     assert raw_texts(found.field("s"))[3:] == stored
     assert raw_texts(found.field("l").values) == stored
     file = AcidFile(
-        fs=FS,
+        store=LOCAL_STORE,
         path=written.path,
         key="delta/bucket_00000",
         length=written.size_bytes,

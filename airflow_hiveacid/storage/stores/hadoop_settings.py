@@ -1,0 +1,86 @@
+"""What Hadoop's client settings say of files that are made.
+
+Takes `core-site.xml` and `hdfs-site.xml` where hdfs-native looks for them itself; gives settings by
+name, and the umask, which hdfs-native does not apply.
+
+Example:
+    >>> f"{umask_of({'fs.permissions.umask-mode': 'u=rwx,g=rx,o='}):03o}"
+    '027'
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from xml.etree import ElementTree as ET
+
+from airflow_hiveacid.format.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_FILES: Final = ("core-site.xml", "hdfs-site.xml")
+_UMASK: Final = "fs.permissions.umask-mode"
+_DEFAULT_UMASK: Final = "022"
+_OCTAL: Final = re.compile(r"[0-7]{1,4}\Z")
+_RIGHTS: Final = re.compile(r"([ugoa]+)=([rwx]*)\Z")
+_SHIFTS: Final[Mapping[str, tuple[int, ...]]] = {"u": (6,), "g": (3,), "o": (0,), "a": (6, 3, 0)}
+_BITS: Final[Mapping[str, int]] = {"r": 4, "w": 2, "x": 1}
+_ALL: Final = 0o777
+
+
+def read_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The settings of this process's Hadoop client; none where nobody says where they are.
+
+    Raises:
+        ConfigurationError: a file is there and cannot be read.
+    """
+    folder = settings_folder(environment)
+    settings: dict[str, str] = {}
+    for file in () if folder is None else map(folder.joinpath, _FILES):
+        try:
+            root = ET.parse(file).getroot()  # noqa: S314 - the site's own settings
+        except FileNotFoundError:
+            continue
+        except (OSError, ET.ParseError) as error:
+            raise ConfigurationError(f"cannot read Hadoop's settings in {file}: {error}") from error
+        for entry in root.iterfind("property"):
+            name, value = entry.findtext("name"), entry.findtext("value")
+            if name and value:
+                settings[name.strip()] = value.strip()
+    return settings
+
+
+def settings_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """Where the settings are: HADOOP_CONF_DIR, or below HADOOP_HOME; None if neither is set."""
+    if "HADOOP_CONF_DIR" in environment:
+        return Path(environment["HADOOP_CONF_DIR"])
+    if "HADOOP_HOME" in environment:
+        return Path(environment["HADOOP_HOME"], "etc", "hadoop")
+    return None
+
+
+def umask_of(settings: Mapping[str, str]) -> int:
+    """The bits that files and directories are made without.
+
+    Raises:
+        ConfigurationError: it is written neither in octal digits nor as `u=rwx,g=rx,o=`.
+    """
+    text = settings.get(_UMASK, _DEFAULT_UMASK)
+    if _OCTAL.match(text):
+        return int(text, 8) & _ALL
+    given = 0
+    for part in text.split(","):
+        match = _RIGHTS.match(part.strip())
+        if match is None:
+            raise ConfigurationError(
+                f"Hadoop's setting {_UMASK} is {text!r}; write it in octal digits (027), or as what"
+                " is to be allowed (u=rwx,g=rx,o=)"
+            )
+        rights = sum(_BITS[letter] for letter in set(match[2]))
+        for who in match[1]:
+            for shift in _SHIFTS[who]:
+                given |= rights << shift
+    return _ALL & ~given

@@ -1,0 +1,119 @@
+"""A real HDFS of one name node and one data node, in one JVM of its own.
+
+Maven brings Hadoop's mini cluster once, into its own repository; the server forgets everything.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.local.releases import DEPENDENCY_PLUGIN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_BUILD: Final = Path(__file__).resolve().parents[3] / "build" / "mini-hdfs"
+_VERSION: Final = "3.4.2"
+_START_S: Final = 120
+_MAIN: Final = "org.apache.hadoop.test.MiniDFSClusterManager"
+_POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+<modelVersion>4.0.0</modelVersion><groupId>test</groupId><artifactId>mini-hdfs</artifactId>
+<version>1</version><packaging>pom</packaging><dependencies>{}</dependencies></project>
+"""
+_DEPENDENCY: Final = (
+    "<dependency><groupId>org.apache.hadoop</groupId><artifactId>hadoop-client-{}</artifactId>"
+    f"<version>{_VERSION}</version></dependency>"
+)
+_SETTINGS: Final = {
+    "dfs.replication": "1",
+    "dfs.namenode.acls.enabled": "true",
+    "dfs.namenode.fs-limits.min-block-size": "1024",
+    "dfs.namenode.edits.noeditlogchannelflush": "true",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MiniHdfs:
+    """A server that runs; `authority` is that of its URIs."""
+
+    authority: str
+
+    @property
+    def uri(self) -> str:
+        return f"hdfs://{self.authority}"
+
+    @classmethod
+    @contextmanager
+    def started(cls, folder: Path, settings: Sequence[str] = ()) -> Iterator[MiniHdfs]:
+        """Run one as long as the block; its files and its log are in the folder."""
+        port, details = _free_port(), folder / "details.json"
+        options = [f"{name}={value}" for name, value in _SETTINGS.items()] + list(settings)
+        command = [
+            *("java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+            *("-Djava.net.preferIPv4Stack=true", f"-Dtest.build.data={folder / 'data'}"),
+            *("-cp", _class_path(), _MAIN, "-datanodes", "1", "-nnport", str(port), "-format"),
+            *("-writeDetails", str(details)),
+            *(word for option in options for word in ("-D", option)),
+        ]
+        with (folder / "log").open("wb") as log:
+            server = subprocess.Popen(
+                command,
+                cwd=folder,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "HADOOP_USER_NAME": "root"},
+            )
+        try:
+            _wait(server, details, folder / "log")
+            yield cls(f"127.0.0.1:{port}")
+        finally:
+            server.kill()
+            server.wait()
+
+
+def _wait(server: subprocess.Popen[bytes], details: Path, log: Path) -> None:
+    until = time.monotonic() + _START_S
+    while time.monotonic() < until and server.poll() is None:
+        if details.is_file() and details.stat().st_size:
+            json.loads(details.read_text())
+            return
+        time.sleep(0.2)
+    raise RuntimeError(f"no HDFS after {_START_S} s:\n{log.read_text()[-2000:]}")
+
+
+def _class_path() -> str:
+    kept = _BUILD / f"class-path-{_VERSION}.txt"
+    if kept.is_file() and all(Path(jar).is_file() for jar in kept.read_text().split(":")):
+        return kept.read_text()
+    maven = shutil.which("mvn")
+    assert maven is not None, "apt-get install maven"
+    _BUILD.mkdir(parents=True, exist_ok=True)
+    pom = _BUILD / "pom.xml"
+    names = ("minicluster", "api", "runtime")
+    pom.write_text(_POM.format("".join(_DEPENDENCY.format(name) for name in names)))
+    made = _BUILD / "class-path.new"
+    subprocess.run(
+        [
+            *(maven, "--batch-mode", "--quiet", "-f", str(pom)),
+            *(f"{DEPENDENCY_PLUGIN}:build-classpath", f"-Dmdep.outputFile={made}"),
+        ],
+        check=True,
+    )
+    made.replace(kept)
+    return kept.read_text()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
