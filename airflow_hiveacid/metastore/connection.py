@@ -27,17 +27,19 @@ from airflow_hiveacid.format.errors import (
     ConfigurationError,
     HiveAcidError,
     MetastoreCallError,
+    MetastoreLoginError,
     MetastoreUnavailableError,
     MetastoreVersionError,
 )
 from airflow_hiveacid.metastore import settings
+from airflow_hiveacid.metastore.doors.address import ConnectError, LoginRefusedError, parse_uri
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException
 from airflow_hiveacid.metastore.gen.service import Metastore, Places
 from airflow_hiveacid.metastore.gen.transactions.ttypes import (
     GetOpenTxnsRequest,
     GetValidWriteIdsRequest,
 )
-from airflow_hiveacid.metastore.transport import ConnectError, open_transport, parse_uri
+from airflow_hiveacid.metastore.transport import open_transport
 
 if TYPE_CHECKING:
     from hmsclient import HMSClient
@@ -97,7 +99,7 @@ class Connection:
                 "the metastore endpoint has no address; give thrift://host:port"
             )
         self.endpoint = endpoint
-        self._addresses = tuple(parse_uri(uri) for uri in endpoint.uris)
+        self._addresses = tuple(parse_uri(uri, endpoint.transport) for uri in endpoint.uris)
         self._first = 0
         self._protocol: TProtocolBase | None = None
         self._stubs: Struct = None
@@ -123,6 +125,7 @@ class Connection:
         Raises:
             MetastoreUnavailableError: no server answered, or, to what may be repeated, only with an
                 internal error; a NEVER call may have been done.
+            MetastoreLoginError: each server refuses the login; nothing was sent.
             MetastoreVersionError: the server does not know the method.
             MetastoreCallError: the server refused and `faults` has no better error.
         """
@@ -290,7 +293,7 @@ class Connection:
         return self._protocol
 
     def _connect(self) -> TProtocolBase:
-        reasons: list[str] = []
+        reasons: list[ConnectError] = []
         for step in range(len(self._addresses)):
             at = (self._first + step) % len(self._addresses)
             address = self._addresses[at]
@@ -299,14 +302,18 @@ class Connection:
                 protocol = TBinaryProtocolAccelerated(transport, fallback=True)
                 self._announce_user(protocol)
             except ConnectError as error:
-                reasons.append(str(error))
+                reasons.append(error)
                 continue
             self._first = at
             return protocol
-        raise self._unavailable("connect", "; ".join(reasons))
+        reason = "; ".join(map(str, reasons))
+        if all(isinstance(error, LoginRefusedError) for error in reasons):
+            raise MetastoreLoginError(uris=self.endpoint.uris, reason=reason)
+        raise self._unavailable("connect", reason)
 
     def _announce_user(self, protocol: TProtocolBase) -> None:
-        if self.endpoint.user is None:
+        # Who has logged in is known, and a metastore does not listen to another name.
+        if self.endpoint.user is None or self.endpoint.login is not None:
             return
         try:
             Metastore.Client(protocol).set_ugi(self.endpoint.user, [])
