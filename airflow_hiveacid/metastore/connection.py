@@ -108,6 +108,7 @@ class Connection:
         self._generation: MetastoreGeneration | None = None
         self._txn_timeout_s: float | None = None
         self._patience_s: Callable[[], float] = _impatient
+        self._has_answered = False
 
     def be_patient(self, left_s: Callable[[], float] | None) -> None:
         """Wait for a server that does not answer for as long as `left_s` gives seconds; None: not.
@@ -225,11 +226,12 @@ class Connection:
         while True:
             method = getattr(stubs(), call.method)
             try:
-                return method(*call.arguments)
+                answer = method(*call.arguments)
             except _BROKEN as error:
+                reason = self._in_words(error)
                 self._next_server()
                 if not attempts_left:
-                    raise self._unavailable(call.method, str(error)) from error
+                    raise self._unavailable(call.method, reason) from error
                 _log.warning("the metastore hung up in %s, trying again: %s", call.method, error)
             except TException as error:
                 is_general = _is_internal(error) or isinstance(error, self._general_faults())
@@ -245,6 +247,9 @@ class Connection:
                 # Interrupted in the middle: the answer would be taken for that of the next call.
                 self.close()
                 raise
+            else:
+                self._has_answered = True
+                return answer
             attempts_left -= 1
 
     def _general_faults(self) -> tuple[type[TException], ...]:
@@ -323,6 +328,16 @@ class Connection:
         except TException as error:
             protocol.trans.close()
             raise MetastoreCallError(method="set_ugi", reason=_text(error)) from error
+
+    def _in_words(self, error: BaseException) -> str:
+        """Why a call was not answered; a server that wants a login just hangs up without one."""
+        is_slow = getattr(error, "type", None) == TTransportException.TIMED_OUT
+        if is_slow or self._has_answered or self.endpoint.login is not None:
+            return str(error)
+        return (
+            f"{error}. It has never answered here: it may want a login (Kerberos, a password), TLS"
+            " or HTTP"
+        )
 
     def _next_server(self) -> None:
         self.close()

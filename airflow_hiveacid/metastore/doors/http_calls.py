@@ -184,8 +184,8 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
             words = _WORDS.get(status, "its log says why")
         if status == HTTPStatus.UNAUTHORIZED:
             words += (
-                ": the bearer token has expired or is not signed by whom it trusts; which, only its"
-                " log says"
+                ": the bearer token has expired, or is not signed by whom it trusts (which, only"
+                " its log says), or it takes a user's name in a header and no token"
                 if self._renews
                 else ": it wants a bearer token, or no user of this name"
             )

@@ -175,7 +175,9 @@ def _receive(socket: TSocket) -> tuple[_Status, bytes]:
     except ValueError:
         status = None
     if status is None or status is _Status.START or length > _MAX_ROUND_BYTES:
-        raise ConnectError("it does not speak SASL here: another transport, TLS or not?")
+        raise ConnectError(
+            "it does not speak SASL here: it may be the wrong port, or want TLS, or none"
+        )
     return status, _read(socket, length)
 
 
