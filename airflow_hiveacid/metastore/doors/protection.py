@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.jobs.logins import Protection
-from airflow_hiveacid.metastore.doors.sasl import MechanismError
+from airflow_hiveacid.metastore.doors.sasl import WeakProtectionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,15 +26,15 @@ def strongest(offered: AbstractSet[Protection], least: Protection) -> Protection
     """The strongest of what is offered.
 
     Raises:
-        MechanismError: it is weaker than `least`.
+        WeakProtectionError: it is weaker than `least`.
     """
     order = list(WORDS)
     best = max(offered, key=order.index, default=None)
     if best is None or order.index(best) < order.index(least):
         names = ", ".join(p.value for p in order if p in offered) or "none that is known here"
-        raise MechanismError(
-            f"the metastore offers {names} as protection of messages, and the connection wants"
-            f" {least.value} at least. Inside TLS it offers authentication only: there the"
-            " connection's protection can be lowered, since TLS protects"
+        raise WeakProtectionError(
+            f"the metastore offers {names} as protection of messages (hadoop.rpc.protection), and"
+            f" the connection wants {least.value} at least. Inside TLS a metastore offers"
+            " authentication only: there the connection's can be that, since TLS protects"
         )
     return best

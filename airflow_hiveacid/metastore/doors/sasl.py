@@ -40,6 +40,10 @@ class MechanismError(Exception):
     """The other side's part of a login, or of a sealed message, is not as it must be."""
 
 
+class WeakProtectionError(MechanismError):
+    """The other side does not protect messages as well as it has to."""
+
+
 class Mechanism(Protocol):
     """One way to log in, and what it does to messages afterwards. Lives as long as a connection."""
 
@@ -132,7 +136,7 @@ def log_in(socket: TSocket, mechanism: Mechanism) -> None:
     """Agree with the server on who speaks, and how messages are sealed.
 
     Raises:
-        LoginRefusedError: it does not take this login, and will not later.
+        LoginRefusedError: it does not take this login or protect it enough, and will not later.
         ConnectError: it does not take it now, does not speak SASL, or broke off.
     """
     first = mechanism.start()
@@ -147,7 +151,8 @@ def log_in(socket: TSocket, mechanism: Mechanism) -> None:
                 raise _refusal(mechanism, payload)
             _send(socket, _Status.OK, mechanism.answer(payload))
     except MechanismError as error:
-        raise ConnectError(f"login by {mechanism.name} failed: {error}") from error
+        kind = LoginRefusedError if isinstance(error, WeakProtectionError) else ConnectError
+        raise kind(f"login by {mechanism.name} failed: {error}") from error
     except (TTransportException, OSError) as error:
         raise ConnectError(
             f"it broke off the login by {mechanism.name} ({error}): it may be a metastore without"

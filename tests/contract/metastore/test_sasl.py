@@ -182,7 +182,7 @@ def test_weaker_protection_than_wanted_is_refused(qops: str, ciphers: str) -> No
     half = DigestHalf(IDENTIFIER, HALF, qops=qops, ciphers=ciphers)
     with (
         serving(lambda: half) as server,
-        pytest.raises(MetastoreUnavailableError, match="wants privacy at least"),
+        pytest.raises(MetastoreLoginError, match="wants privacy at least"),
     ):
         client_of(server.uri, login).valid_txns()
 
