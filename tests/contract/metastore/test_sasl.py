@@ -217,11 +217,12 @@ def test_a_token_that_is_renewed_in_time_carries_a_patient_call_on(tmp_path: Pat
         assert client.config_value("any", "") == "answered"
 
 
-def test_a_message_that_was_changed_is_not_read() -> None:
+@pytest.mark.parametrize("at", [20, -12, -1], ids=["message", "code", "number"])
+def test_a_message_that_was_changed_is_not_read(at: int) -> None:
     class Forged(DigestHalf):
         def seal(self, message: bytes) -> bytes:
             sealed = bytearray(super().seal(message))
-            sealed[20] ^= 1
+            sealed[at] ^= 1
             return bytes(sealed)
 
     with (
