@@ -232,7 +232,7 @@ def test_a_message_that_was_changed_is_not_read(at: int) -> None:
         client_of(server.uri, TOKEN).valid_txns()
 
 
-def test_large_answers_come_in_one_frame_or_in_many() -> None:
+def test_a_large_answer_comes_in_one_frame() -> None:
     many = GetOpenTxnsResponse(txn_high_water_mark=9, open_txns=[], abortedBits=b"\0" * 3_000_000)
     with (
         SaslServer(
