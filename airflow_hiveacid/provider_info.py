@@ -72,7 +72,14 @@ def _connection_type() -> dict[str, Any]:
                 "login": "airflow",
             },
         },
-        "conn-fields": {**_address_fields(), **_tls_fields(), **_bound_fields(), **_job_fields()},
+        "conn-fields": {
+            **_address_fields(),
+            **_tls_fields(),
+            **_login_fields(),
+            **_kerberos_fields(),
+            **_bound_fields(),
+            **_job_fields(),
+        },
     }
 
 
@@ -81,15 +88,22 @@ def _address_fields() -> dict[str, Any]:
         "uris": {
             "label": "Metastore URIs",
             "description": (
-                "thrift://host:port, several separated by commas, tried in this order; used instead"
-                " of host and port (hive.metastore.uris)"
+                "thrift://host:port, over HTTP http(s)://host:port/path; several separated by"
+                " commas, tried in this order; used instead of host and port (hive.metastore.uris)"
             ),
             "schema": {"type": _OPTIONAL_TEXT},
         },
         "transport": {
             "label": "Transport",
-            "description": "plain, or tls when the metastore runs with metastore.use.SSL",
-            "schema": {"type": "string", "enum": ["plain", "tls"], "default": "plain"},
+            "description": (
+                "plain, or tls when the metastore runs with metastore.use.SSL; http or https when"
+                " it is of Hive 4 and runs with metastore.server.thrift.transport.mode=http"
+            ),
+            "schema": {
+                "type": "string",
+                "enum": ["plain", "tls", "http", "https"],
+                "default": "plain",
+            },
         },
     }
 
@@ -116,6 +130,78 @@ def _tls_fields() -> dict[str, Any]:
             "label": "Verify host name",
             "description": "Whether the certificate must name the host that is called",
             "schema": {"type": ["boolean", "null"], "default": True},
+        },
+    }
+
+
+def _login_fields() -> dict[str, Any]:
+    return {
+        "authentication": {
+            "label": "Authentication",
+            "description": (
+                "How one logs in. kerberos, token (a Hadoop delegation token) and password (Hive 4,"
+                " over tls) with transport plain or tls; bearer (a JWT) and header (a user name"
+                " that is believed) with http or https"
+            ),
+            "schema": {
+                "type": "string",
+                "enum": ["none", "kerberos", "token", "password", "bearer", "header"],
+                "default": "none",
+            },
+        },
+        "secret_from": {
+            "label": "Secret lies in",
+            "description": (
+                "file:/path or env:NAME: where password, bearer token or delegation token lies on"
+                " each machine that talks to the metastore; never the secret itself. A delegation"
+                " token may be left to the file that YARN gives its containers"
+            ),
+            "schema": {"type": _OPTIONAL_TEXT},
+        },
+        "secret_in_clear": {
+            "label": "Send secret in clear",
+            "description": "Allow password or bearer token without TLS: on trusted networks only",
+            "schema": {"type": ["boolean", "null"], "default": False},
+        },
+        "protection": {
+            "label": "Least protection",
+            "description": (
+                "Of messages after kerberos or token: the strongest that the metastore offers"
+                " (hadoop.rpc.protection) is taken, and nothing weaker than this"
+            ),
+            "schema": {
+                "type": "string",
+                "enum": ["authentication", "integrity", "privacy"],
+                "default": "authentication",
+            },
+        },
+    }
+
+
+def _kerberos_fields() -> dict[str, Any]:
+    return {
+        "kerberos_service": {
+            "label": "Metastore's principal",
+            "description": "As hive/_HOST@REALM (hive.metastore.kerberos.principal)",
+            "schema": {"type": _OPTIONAL_TEXT},
+        },
+        "kerberos_client": {
+            "label": "Client's principal",
+            "description": "Who logs in; needed with a keytab, else the owner of the tickets",
+            "schema": {"type": _OPTIONAL_TEXT},
+        },
+        "kerberos_keytab": {
+            "label": "Keytab file",
+            "description": (
+                "With the client's key; the same path on every worker, on the triggerer and where"
+                " the Spark driver runs. Blank: tickets that somebody else renews"
+            ),
+            "schema": {"type": _OPTIONAL_TEXT},
+        },
+        "kerberos_cache": {
+            "label": "Ticket cache",
+            "description": "As FILE:/path; blank: the process's own (KRB5CCNAME)",
+            "schema": {"type": _OPTIONAL_TEXT},
         },
     }
 

@@ -21,6 +21,7 @@
     |  `- StatementChangedError        the job was done before, with another statement
     |- MetastoreError
     |  |- MetastoreUnavailableError    retryable
+    |  |- MetastoreLoginError          Kerberos or the metastore does not know who we say we are
     |  |- MetastoreVersionError        the server cannot do what is needed
     |  `- MetastoreCallError           the server refused a call
     |- TransactionError
@@ -389,6 +390,14 @@ class MetastoreUnavailableError(MetastoreError, RetryableError):
             f"metastore {', '.join(uris)} did not answer {method}: {reason}. Check that it runs and"
             " is reachable"
         )
+
+
+class MetastoreLoginError(MetastoreError):
+    """Every metastore of the list, or Kerberos, refused the login for a reason that stays."""
+
+    def __init__(self, *, uris: tuple[str, ...], reason: str) -> None:
+        self.uris, self.reason = uris, reason
+        super().__init__(f"no login at metastore {', '.join(uris)}: {reason}")
 
 
 class MetastoreVersionError(MetastoreError):

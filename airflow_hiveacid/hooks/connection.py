@@ -15,13 +15,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
+from airflow_hiveacid.hooks.extras import Extras
+from airflow_hiveacid.hooks.logins import parse_login
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport, login_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from airflow.sdk import Connection
+
+    from airflow_hiveacid.format.errors import ConfigurationError
 
 DEFAULT_PORT: Final = 9083
 DEFAULT_LOCK_TIMEOUT_S: Final = 300.0
@@ -30,7 +33,10 @@ _MAX_PORT: Final = 65535
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionFields:
-    """The fields of a connection that count; a password is not among them, as none is used yet."""
+    """The fields of a connection that count.
+
+    The password is not among them: what is read here goes to the Spark driver as it is.
+    """
 
     conn_id: str
     host: str = ""
@@ -69,22 +75,30 @@ def parse_settings(connection: ConnectionFields) -> MetastoreSettings:
     Raises:
         ConfigurationError: a field is wrong; the message names it and the connection.
     """
-    extras = _Extras(connection)
-    transport = extras.transport()
+    extras = Extras(connection.conn_id, connection.extra)
+    transport = extras.choice("transport", Transport.PLAIN)
     certificates = {
         name: extras.text(name) for name in ("ca_certificate", "client_certificate", "client_key")
     }
-    if transport is Transport.PLAIN:
+    if not transport.is_encrypted:
         for name, value in certificates.items():
             if value:
-                raise extras.wrong(name, "is set, but transport is plain; set transport to tls")
+                better = "https" if transport.is_http else "tls"
+                raise extras.wrong(
+                    name, f"is set, but transport is {transport.value}; set transport to {better}"
+                )
     if bool(certificates["client_certificate"]) != bool(certificates["client_key"]):
         raise extras.wrong("client_key", "and client_certificate belong together; set both or none")
+    login = parse_login(extras, connection.login)
+    problem = login_problem(transport, login)
+    if problem is not None:
+        raise extras.wrong("authentication", problem)
     return MetastoreSettings(
         conn_id=connection.conn_id,
         endpoint=MetastoreEndpoint(
-            uris=_uris(connection, extras),
+            uris=_uris(connection, extras, transport),
             transport=transport,
+            login=login,
             ca_certificate=certificates["ca_certificate"],
             client_certificate=certificates["client_certificate"],
             client_key=certificates["client_key"],
@@ -98,59 +112,7 @@ def parse_settings(connection: ConnectionFields) -> MetastoreSettings:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Extras:
-    """Typed access to the extras; a form may store numbers and truth values as text."""
-
-    connection: ConnectionFields
-
-    def wrong(self, name: str, problem: str) -> ConfigurationError:
-        return ConfigurationError(
-            f"connection {self.connection.conn_id!r}, field {name!r}: {problem}"
-        )
-
-    def text(self, name: str) -> str | None:
-        value = self.connection.extra.get(name)
-        if value is None or value == "":
-            return None
-        if not isinstance(value, str):
-            raise self.wrong(name, f"expected text, found {value!r}")
-        return value.strip()
-
-    def transport(self) -> Transport:
-        value = self.text("transport") or Transport.PLAIN.value
-        try:
-            return Transport(value.lower())
-        except ValueError:
-            known = ", ".join(t.value for t in Transport)
-            raise self.wrong("transport", f"expected one of {known}, found {value!r}") from None
-
-    def truth(self, name: str, *, default: bool) -> bool:
-        value = self.connection.extra.get(name)
-        match str("" if value is None else value).strip().lower():
-            case "":
-                return default
-            case "true" | "1" | "yes":
-                return True
-            case "false" | "0" | "no":
-                return False
-            case _:
-                raise self.wrong(name, f"expected true or false, found {value!r}")
-
-    def seconds(self, name: str, *, default: float) -> float:
-        value = self.connection.extra.get(name)
-        if value is None or value == "":
-            return default
-        try:
-            seconds = float(str(value))
-        except ValueError:
-            seconds = float("nan")
-        if not 0 < seconds < float("inf"):
-            raise self.wrong(name, f"expected seconds above 0, found {value!r}")
-        return seconds
-
-
-def _uris(connection: ConnectionFields, extras: _Extras) -> tuple[str, ...]:
+def _uris(connection: ConnectionFields, extras: Extras, transport: Transport) -> tuple[str, ...]:
     listed = extras.text("uris")
     name, text = ("uris", listed) if listed else ("host", connection.host)
     servers = [server.strip() for server in text.split(",") if server.strip()]
@@ -158,20 +120,40 @@ def _uris(connection: ConnectionFields, extras: _Extras) -> tuple[str, ...]:
         raise extras.wrong(
             "host", "is empty, and so is the extra 'uris'; one of them names the metastore"
         )
-    return tuple(_uri(server, connection.port or DEFAULT_PORT, extras, name) for server in servers)
+    read = _Servers(extras, name, transport, connection.port or DEFAULT_PORT)
+    return tuple(read.uri(server) for server in servers)
 
 
-def _uri(server: str, default_port: int, extras: _Extras, name: str) -> str:
-    parts = urlsplit(server if "://" in server else f"thrift://{server}")
-    try:
-        port = parts.port or default_port
-    except ValueError:
-        raise extras.wrong(name, f"{server!r} has no valid port") from None
-    if parts.scheme != "thrift" or not parts.hostname or parts.path.strip("/"):
-        raise extras.wrong(
-            name, f"expected host, host:port or thrift://host:port, found {server!r}"
-        )
-    if not 0 < port <= _MAX_PORT:
-        raise extras.wrong(name, f"{server!r} has no valid port")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return f"thrift://{host}:{port}"
+@dataclass(frozen=True, slots=True)
+class _Servers:
+    """Reads the servers that the field `name` lists."""
+
+    extras: Extras
+    name: str
+    transport: Transport
+    default_port: int
+
+    def uri(self, server: str) -> str:
+        scheme = self.transport.scheme
+        parts = urlsplit(server if "://" in server else f"{scheme}://{server}")
+        if parts.query or parts.fragment or "@" in parts.netloc:
+            # Not shown: it may hold a password.
+            raise self._wrong("has a user, a query or a fragment in an address; give none")
+        try:
+            port = parts.port or self.default_port
+        except ValueError:
+            raise self._wrong(f"{server!r} has no valid port") from None
+        path = parts.path.rstrip("/")
+        if parts.scheme != scheme or not parts.hostname or (path and not self.transport.is_http):
+            form = f"{scheme}://host:port{'/path' if self.transport.is_http else ''}"
+            raise self._wrong(
+                f"expected host, host:port or {form}, as transport is {self.transport.value};"
+                f" found {server!r}"
+            )
+        if not 0 < port <= _MAX_PORT:
+            raise self._wrong(f"{server!r} has no valid port")
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        return f"{scheme}://{host}:{port}{path}"
+
+    def _wrong(self, problem: str) -> ConfigurationError:
+        return self.extras.wrong(self.name, problem)

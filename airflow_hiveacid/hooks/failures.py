@@ -22,6 +22,7 @@ from airflow_hiveacid.format.errors import (
     FencedError,
     InputError,
     LocationPermissionError,
+    MetastoreLoginError,
     MetastoreVersionError,
     UnsupportedFileError,
 )
@@ -33,6 +34,7 @@ FINAL_ERRORS: Final[tuple[type[HiveAcidError], ...]] = (
     InputError,
     EarlierRunUnknownError,
     FencedError,
+    MetastoreLoginError,
     MetastoreVersionError,
     LocationPermissionError,
     CorruptFileError,

@@ -27,17 +27,19 @@ from airflow_hiveacid.format.errors import (
     ConfigurationError,
     HiveAcidError,
     MetastoreCallError,
+    MetastoreLoginError,
     MetastoreUnavailableError,
     MetastoreVersionError,
 )
 from airflow_hiveacid.metastore import settings
+from airflow_hiveacid.metastore.doors.address import ConnectError, LoginRefusedError, parse_uri
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException
 from airflow_hiveacid.metastore.gen.service import Metastore, Places
 from airflow_hiveacid.metastore.gen.transactions.ttypes import (
     GetOpenTxnsRequest,
     GetValidWriteIdsRequest,
 )
-from airflow_hiveacid.metastore.transport import ConnectError, open_transport, parse_uri
+from airflow_hiveacid.metastore.transport import open_transport
 
 if TYPE_CHECKING:
     from hmsclient import HMSClient
@@ -97,7 +99,7 @@ class Connection:
                 "the metastore endpoint has no address; give thrift://host:port"
             )
         self.endpoint = endpoint
-        self._addresses = tuple(parse_uri(uri) for uri in endpoint.uris)
+        self._addresses = tuple(parse_uri(uri, endpoint.transport) for uri in endpoint.uris)
         self._first = 0
         self._protocol: TProtocolBase | None = None
         self._stubs: Struct = None
@@ -106,6 +108,7 @@ class Connection:
         self._generation: MetastoreGeneration | None = None
         self._txn_timeout_s: float | None = None
         self._patience_s: Callable[[], float] = _impatient
+        self._has_answered = False
 
     def be_patient(self, left_s: Callable[[], float] | None) -> None:
         """Wait for a server that does not answer for as long as `left_s` gives seconds; None: not.
@@ -123,6 +126,7 @@ class Connection:
         Raises:
             MetastoreUnavailableError: no server answered, or, to what may be repeated, only with an
                 internal error; a NEVER call may have been done.
+            MetastoreLoginError: each server refuses the login; nothing was sent.
             MetastoreVersionError: the server does not know the method.
             MetastoreCallError: the server refused and `faults` has no better error.
         """
@@ -222,11 +226,12 @@ class Connection:
         while True:
             method = getattr(stubs(), call.method)
             try:
-                return method(*call.arguments)
+                answer = method(*call.arguments)
             except _BROKEN as error:
+                reason = self._in_words(error)
                 self._next_server()
                 if not attempts_left:
-                    raise self._unavailable(call.method, str(error)) from error
+                    raise self._unavailable(call.method, reason) from error
                 _log.warning("the metastore hung up in %s, trying again: %s", call.method, error)
             except TException as error:
                 is_general = _is_internal(error) or isinstance(error, self._general_faults())
@@ -242,6 +247,9 @@ class Connection:
                 # Interrupted in the middle: the answer would be taken for that of the next call.
                 self.close()
                 raise
+            else:
+                self._has_answered = True
+                return answer
             attempts_left -= 1
 
     def _general_faults(self) -> tuple[type[TException], ...]:
@@ -290,7 +298,7 @@ class Connection:
         return self._protocol
 
     def _connect(self) -> TProtocolBase:
-        reasons: list[str] = []
+        reasons: list[ConnectError] = []
         for step in range(len(self._addresses)):
             at = (self._first + step) % len(self._addresses)
             address = self._addresses[at]
@@ -299,14 +307,18 @@ class Connection:
                 protocol = TBinaryProtocolAccelerated(transport, fallback=True)
                 self._announce_user(protocol)
             except ConnectError as error:
-                reasons.append(str(error))
+                reasons.append(error)
                 continue
             self._first = at
             return protocol
-        raise self._unavailable("connect", "; ".join(reasons))
+        reason = "; ".join(map(str, reasons))
+        if all(isinstance(error, LoginRefusedError) for error in reasons):
+            raise MetastoreLoginError(uris=self.endpoint.uris, reason=reason)
+        raise self._unavailable("connect", reason)
 
     def _announce_user(self, protocol: TProtocolBase) -> None:
-        if self.endpoint.user is None:
+        # Who has logged in is known, and a metastore does not listen to another name.
+        if self.endpoint.user is None or self.endpoint.login is not None:
             return
         try:
             Metastore.Client(protocol).set_ugi(self.endpoint.user, [])
@@ -316,6 +328,16 @@ class Connection:
         except TException as error:
             protocol.trans.close()
             raise MetastoreCallError(method="set_ugi", reason=_text(error)) from error
+
+    def _in_words(self, error: BaseException) -> str:
+        """Why a call was not answered; a server that wants a login just hangs up without one."""
+        is_slow = getattr(error, "type", None) == TTransportException.TIMED_OUT
+        if is_slow or self._has_answered or self.endpoint.login is not None:
+            return str(error)
+        return (
+            f"{error}. It has never answered here: it may want a login (Kerberos, a password), TLS"
+            " or HTTP"
+        )
 
     def _next_server(self) -> None:
         self.close()

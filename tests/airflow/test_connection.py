@@ -9,9 +9,22 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.hooks.connection import ConnectionFields, MetastoreSettings, parse_settings
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
+from airflow_hiveacid.jobs.logins import (
+    BearerLogin,
+    HeaderLogin,
+    KerberosLogin,
+    Login,
+    PasswordLogin,
+    Protection,
+    SecretSource,
+    TokenLogin,
+)
 
 if TYPE_CHECKING:
     from airflow_support import Connections
+
+KERBEROS = {"authentication": "kerberos", "kerberos_service": "hive/_HOST@R"}
+HEADER = {"authentication": "header"}
 
 
 def _parse(host: str = "hms", port: int | None = None, **extra: object) -> MetastoreSettings:
@@ -102,12 +115,116 @@ def test_fields_that_a_form_leaves_blank_are_not_given() -> None:
         ("uris", {"uris": "thrift://hms:9083/db"}),
         ("ca_certificate", {"ca_certificate": "/ca.pem"}),
         ("client_key", {"transport": "tls", "client_certificate": "/c.pem"}),
+        ("ca_certificate", {"transport": "http", "ca_certificate": "/ca.pem"}),
+        ("uris", {**HEADER, "transport": "http", "uris": "thrift://hms:9083"}),
+        ("uris", {**HEADER, "transport": "https", "uris": "http://hms:9083"}),
+        ("uris", {"uris": "thrift://etl:hunter2@hms:9083"}),
+        ("authentication", {"authentication": "ntlm"}),
+        ("authentication", {"transport": "http"}),
+        ("authentication", {"transport": "https", **KERBEROS}),
+        ("authentication", {"authentication": "password", "secret_from": "env:P"}),
+        ("authentication", {**KERBEROS, "kerberos_service": "hive"}),
+        ("authentication", {**KERBEROS, "kerberos_keytab": "/k"}),
+        ("kerberos_service", {"authentication": "kerberos"}),
+        ("kerberos_keytab", {"kerberos_keytab": "/k"}),
+        ("secret_from", {**KERBEROS, "secret_from": "env:P"}),
+        ("secret_from", {"authentication": "password", "transport": "tls"}),
+        ("secret_from", {"authentication": "token", "secret_from": "hunter2"}),
+        ("secret_in_clear", {**KERBEROS, "secret_in_clear": True}),
+        ("protection", {"protection": "privacy"}),
+        ("protection", {**KERBEROS, "protection": "some"}),
     ],
 )
 def test_a_wrong_field_is_named_with_its_connection(field: str, extra: dict[str, object]) -> None:
+    fields = ConnectionFields(conn_id="hms_prod", host="hms", login="etl", extra=extra)
     with pytest.raises(ConfigurationError) as caught:
-        _parse(**extra)
+        parse_settings(fields)
     assert str(caught.value).startswith(f"connection 'hms_prod', field '{field}': ")
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("extra", "transport", "login"),
+    [
+        ({"authentication": "none"}, Transport.PLAIN, None),
+        (
+            {
+                "authentication": "Kerberos",
+                "kerberos_service": "hive/_HOST@R",
+                "kerberos_client": "etl@R",
+                "kerberos_keytab": "/k",
+                "protection": "privacy",
+            },
+            Transport.PLAIN,
+            KerberosLogin(
+                service="hive/_HOST@R",
+                client="etl@R",
+                keytab="/k",
+                protection=Protection.PRIVACY,
+            ),
+        ),
+        (
+            {**KERBEROS, "transport": "tls", "kerberos_cache": "FILE:/c"},
+            Transport.TLS,
+            KerberosLogin(service="hive/_HOST@R", cache="FILE:/c"),
+        ),
+        ({"authentication": "token"}, Transport.PLAIN, TokenLogin()),
+        (
+            {"authentication": "token", "secret_from": "file:/t", "protection": "integrity"},
+            Transport.PLAIN,
+            TokenLogin(token=SecretSource(file="/t"), protection=Protection.INTEGRITY),
+        ),
+        (
+            {"transport": "tls", "authentication": "password", "secret_from": "env:P"},
+            Transport.TLS,
+            PasswordLogin(user="etl", password=SecretSource(variable="P")),
+        ),
+        (
+            {"authentication": "password", "secret_from": "env:P", "secret_in_clear": "true"},
+            Transport.PLAIN,
+            PasswordLogin(user="etl", password=SecretSource(variable="P"), in_clear=True),
+        ),
+        (
+            {"transport": "https", "authentication": "bearer", "secret_from": "file:/jwt"},
+            Transport.HTTPS,
+            BearerLogin(bearer=SecretSource(file="/jwt")),
+        ),
+        (
+            {"transport": "http", "authentication": "header"},
+            Transport.HTTP,
+            HeaderLogin(user="etl"),
+        ),
+    ],
+)
+def test_every_way_to_log_in_is_read(
+    extra: dict[str, object], transport: Transport, login: Login | None
+) -> None:
+    fields = ConnectionFields(conn_id="c", host="hms", login="etl", extra=extra)
+    endpoint = parse_settings(fields).endpoint
+    assert (endpoint.transport, endpoint.login, endpoint.user) == (transport, login, "etl")
+    assert endpoint.uris == (f"{transport.scheme}://hms:9083",)
+
+
+@pytest.mark.parametrize("kind", ["password", "header"])
+def test_a_login_that_needs_a_user_says_where_one_goes(kind: str) -> None:
+    extra = {"password": {"transport": "tls", "secret_from": "env:P"}}.get(
+        kind, {"transport": "http"}
+    )
+    with pytest.raises(ConfigurationError, match="field 'login'"):
+        _parse(authentication=kind, **extra)
+
+
+def test_a_path_is_kept_where_it_means_something() -> None:
+    fields = ConnectionFields(
+        conn_id="c",
+        login="etl",
+        extra={
+            "transport": "https",
+            "uris": "https://a/gate/hms/,b:1",
+            "authentication": "header",
+        },
+    )
+    assert parse_settings(fields).endpoint.uris == ("https://a:9083/gate/hms", "https://b:1")
 
 
 def test_a_connection_without_an_address_says_where_one_goes() -> None:

@@ -46,6 +46,7 @@ def test_what_may_work_next_time_is_tried_again_after_its_own_delay(
         "MergeCardinalityError",
         "ConfigurationError",
         "FencedError",
+        "MetastoreLoginError",
         "MetastoreVersionError",
         "CorruptFileError",
         "LocationPermissionError",

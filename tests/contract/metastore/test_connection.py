@@ -200,6 +200,18 @@ def test_a_server_that_never_answers_is_given_up_in_time() -> None:
         client.close()
 
 
+def test_a_server_that_never_answers_may_want_a_login() -> None:
+    with v4(get_open_txns_req=hang_up, show_locks=hang_up) as server:
+        client = client_of(server.uri)
+        with pytest.raises(MetastoreUnavailableError, match="may want a login"):
+            client.valid_txns()
+    with v4(show_locks=hang_up) as server, client_of(server.uri) as client:
+        client.valid_txns()
+        with pytest.raises(MetastoreUnavailableError) as caught:
+            client.show_locks()
+        assert "login" not in str(caught.value)
+
+
 def test_something_that_is_no_metastore_is_told_as_such() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 

@@ -11,8 +11,8 @@ from airflow_hiveacid.format.errors import CommitStateUnknownError, MetastoreUna
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client import MetastoreClient, connect
 from airflow_hiveacid.metastore.commit import commit
+from airflow_hiveacid.metastore.doors.address import parse_uri
 from airflow_hiveacid.metastore.transaction import begin
-from airflow_hiveacid.metastore.transport import parse_uri
 from contract.bench import REAL_PARAMS, access, start
 from contract.relay import Relay
 

@@ -13,9 +13,12 @@ import pytest
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import ConfigurationError, MetastoreUnavailableError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
+from airflow_hiveacid.jobs.logins import HeaderLogin, PasswordLogin, SecretSource
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
+from contract.http_server import HttpStub
 from contract.relay import Relay
+from contract.sasl_server import PlainHalf, SaslServer
 from contract.stub_server import StubServer
 
 if TYPE_CHECKING:
@@ -94,7 +97,7 @@ def server() -> Iterator[StubServer]:
         yield made
 
 
-def client_of(uri: str, **changes: str | bool) -> MetastoreClient:
+def client_of(uri: str, **changes: object) -> MetastoreClient:
     plain = MetastoreEndpoint(
         uris=(uri,), transport=Transport.TLS, connect_timeout_s=3.0, call_timeout_s=3.0
     )
@@ -171,6 +174,35 @@ def test_tls_and_plain_do_not_hang_on_each_other(authority: Authority, server: S
             plain.valid_txns()
     with pytest.raises(MetastoreUnavailableError):
         client_of(server.uri, ca_certificate=authority.path("ca.pem")).valid_txns()
+
+
+def test_http_calls_go_through_the_same_checks(authority: Authority) -> None:
+    trust = {"ca_certificate": authority.path("ca.pem")}
+    login = {"transport": Transport.HTTPS, "login": HeaderLogin(user="etl")}
+    with (
+        HttpStub(tls=authority.server_context(), get_open_txns_req=lambda _: ANSWER) as https,
+        client_of(https.uri, **login, **trust) as client,
+    ):
+        assert client.valid_txns().high_watermark == 7
+        with pytest.raises(MetastoreUnavailableError, match=REFUSED):
+            client_of(https.uri, **login).valid_txns()
+        as_http = {**login, "transport": Transport.HTTP}
+        with pytest.raises(MetastoreUnavailableError, match="http is not https"):
+            client_of(https.uri.replace("https", "http"), **as_http).valid_txns()
+
+
+def test_a_password_goes_through_tls(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METASTORE_PASSWORD", "s3cret")
+    login = PasswordLogin(user="etl", password=SecretSource(variable="METASTORE_PASSWORD"))
+    trust = {"ca_certificate": authority.path("ca.pem")}
+    with (
+        SaslServer(
+            lambda: PlainHalf("etl", "s3cret"), get_open_txns_req=lambda _: ANSWER
+        ) as server,
+        Relay(server.port, tls=authority.server_context()) as relay,
+        client_of(relay.uri, login=login, **trust) as client,
+    ):
+        assert client.valid_txns().high_watermark == 7
 
 
 def test_a_real_metastore_is_spoken_to_over_tls(

@@ -13,11 +13,11 @@ from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore import connection
 from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.doors.address import ConnectError
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse, ShowLocksResponse
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
 from airflow_hiveacid.metastore.locks import LockRequest
 from airflow_hiveacid.metastore.transaction import begin
-from airflow_hiveacid.metastore.transport import ConnectError
 from contract.bench import access
 from contract.fake_client import FakeClient
 from contract.stub_server import HangUpError, StubServer

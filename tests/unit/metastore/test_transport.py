@@ -7,31 +7,11 @@ import pytest
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.metastore.client import connect
-from airflow_hiveacid.metastore.transport import Address, open_transport, parse_uri
+from airflow_hiveacid.metastore.doors.address import Address
+from airflow_hiveacid.metastore.transport import open_transport
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-@pytest.mark.parametrize(
-    ("uri", "expected"),
-    [
-        ("thrift://hms-1:9083", Address("hms-1", 9083)),
-        ("thrift://hms-1", Address("hms-1", 9083)),
-        (" thrift://10.0.0.1:1234/ ", Address("10.0.0.1", 1234)),
-        ("thrift://[::1]:9083", Address("::1", 9083)),
-    ],
-)
-def test_an_address_is_host_and_port(uri: str, expected: Address) -> None:
-    assert parse_uri(uri) == expected
-
-
-@pytest.mark.parametrize(
-    "uri", ["", "hms:9083", "http://hms:9083", "thrift://", "thrift://h:port", "thrift://h/path"]
-)
-def test_what_is_no_address_is_refused(uri: str) -> None:
-    with pytest.raises(ConfigurationError, match="thrift://host:port"):
-        parse_uri(uri)
 
 
 def test_an_endpoint_without_an_address_is_refused() -> None:

@@ -1,0 +1,75 @@
+"""Typed access to a connection's extras; a form may store numbers and truth values as text.
+
+Every method raises ConfigurationError, which names the connection and the field.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from airflow_hiveacid.format.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_Choice = TypeVar("_Choice", bound=enum.Enum)
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """The extras of one connection."""
+
+    conn_id: str
+    values: Mapping[str, object]
+
+    def wrong(self, name: str, problem: str) -> ConfigurationError:
+        """The error that a field has this problem."""
+        return ConfigurationError(f"connection {self.conn_id!r}, field {name!r}: {problem}")
+
+    def text(self, name: str) -> str | None:
+        """A text without spaces around it; None if it is blank."""
+        value = self.values.get(name)
+        if value is None or value == "":
+            return None
+        if not isinstance(value, str):
+            raise self.wrong(name, f"expected text, found {value!r}")
+        return value.strip()
+
+    def choice(self, name: str, default: _Choice) -> _Choice:
+        """The member of the default's enum that has this value."""
+        value, kind = self.text(name), type(default)
+        if value is None:
+            return default
+        try:
+            return kind(value.lower())
+        except ValueError:
+            known = ", ".join(str(member.value) for member in kind)
+            raise self.wrong(name, f"expected one of {known}, found {value!r}") from None
+
+    def truth(self, name: str, *, default: bool) -> bool:
+        """Yes or no."""
+        value = self.values.get(name)
+        match str("" if value is None else value).strip().lower():
+            case "":
+                return default
+            case "true" | "1" | "yes":
+                return True
+            case "false" | "0" | "no":
+                return False
+            case _:
+                raise self.wrong(name, f"expected true or false, found {value!r}")
+
+    def seconds(self, name: str, *, default: float) -> float:
+        """Seconds above 0."""
+        value = self.values.get(name)
+        if value is None or value == "":
+            return default
+        try:
+            seconds = float(str(value))
+        except ValueError:
+            seconds = float("nan")
+        if not 0 < seconds < float("inf"):
+            raise self.wrong(name, f"expected seconds above 0, found {value!r}")
+        return seconds

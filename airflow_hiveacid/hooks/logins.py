@@ -1,0 +1,149 @@
+"""How the fields of a connection become a login; which fields go with which, and none besides.
+
+Example:
+    >>> from airflow_hiveacid.hooks.extras import Extras
+    >>> extras = Extras("hms", {"authentication": "bearer", "secret_from": "file:/run/jwt"})
+    >>> parse_login(extras, user=None).bearer
+    SecretSource(file='/run/jwt', variable=None)
+"""
+
+from __future__ import annotations
+
+import enum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, assert_never
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.logins import (
+    BearerLogin,
+    HeaderLogin,
+    KerberosLogin,
+    Login,
+    PasswordLogin,
+    Protection,
+    SecretSource,
+    TokenLogin,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow_hiveacid.hooks.extras import Extras
+
+
+class Authentication(enum.Enum):
+    """How one logs in, as the connection says it."""
+
+    NONE = "none"
+    KERBEROS = "kerberos"
+    TOKEN = "token"  # noqa: S105 - a word
+    PASSWORD = "password"  # noqa: S105 - a word
+    BEARER = "bearer"
+    HEADER = "header"
+
+
+_KERBEROS_FIELDS: Final = (
+    "kerberos_service",
+    "kerberos_client",
+    "kerberos_keytab",
+    "kerberos_cache",
+)
+_PROTECTED: Final = (Authentication.KERBEROS, Authentication.TOKEN)
+_WITH_SECRET: Final = (Authentication.TOKEN, Authentication.PASSWORD, Authentication.BEARER)
+_WITH_USER: Final = (Authentication.PASSWORD, Authentication.HEADER)
+_NEEDS: Final[Mapping[Authentication, str]] = MappingProxyType(
+    {
+        Authentication.KERBEROS: "kerberos_service",
+        Authentication.PASSWORD: "secret_from",
+        Authentication.BEARER: "secret_from",
+    }
+)
+_IN_CLEAR: Final = (Authentication.PASSWORD, Authentication.BEARER)
+_USERS: Final[Mapping[str, tuple[Authentication, ...]]] = MappingProxyType(
+    {
+        **dict.fromkeys(_KERBEROS_FIELDS, (Authentication.KERBEROS,)),
+        "protection": _PROTECTED,
+        "secret_from": _WITH_SECRET,
+        "secret_in_clear": _IN_CLEAR,
+    }
+)
+"""Which ways to log in have a field: set beside another it would be a protection in name only."""
+
+
+def parse_login(extras: Extras, user: str | None) -> Login | None:
+    """Read and check the login; `user` is the connection's own login field.
+
+    Raises:
+        ConfigurationError: a field is wrong, missing, or of another way to log in.
+    """
+    kind = extras.choice("authentication", Authentication.NONE)
+    protection = extras.choice("protection", Protection.AUTHENTICATION)
+    in_clear = extras.truth("secret_in_clear", default=False)
+    texts = {name: extras.text(name) for name in (*_KERBEROS_FIELDS, "secret_from")}
+    given = {name for name, text in texts.items() if text}
+    # These two stand in the form with their default.
+    given |= {"protection"} if protection is not Protection.AUTHENTICATION else set()
+    given |= {"secret_in_clear"} if in_clear else set()
+    for name in sorted(given):
+        if kind not in _USERS[name]:
+            ways = " or ".join(way.value for way in _USERS[name])
+            raise extras.wrong(
+                name, f"is set, but authentication is {kind.value}; it goes with {ways}"
+            )
+    _check_needs(extras, kind, texts, user)
+    secret = _secret(extras, texts["secret_from"])
+    try:
+        return _login(
+            kind, texts, user=user or "", secret=secret, protection=protection, in_clear=in_clear
+        )
+    except ConfigurationError as error:
+        raise extras.wrong("authentication", f"{kind.value}: {error}") from error
+
+
+def _check_needs(
+    extras: Extras, kind: Authentication, texts: Mapping[str, str | None], user: str | None
+) -> None:
+    name = _NEEDS.get(kind)
+    if name and not texts[name]:
+        raise extras.wrong(name, f"is empty, and authentication {kind.value} needs it")
+    if kind in _WITH_USER and not user:
+        raise extras.wrong("login", f"is empty, and authentication {kind.value} needs a user")
+
+
+def _secret(extras: Extras, text: str | None) -> SecretSource | None:
+    try:
+        return SecretSource.parse(text) if text else None
+    except ConfigurationError as error:
+        raise extras.wrong("secret_from", str(error)) from error
+
+
+def _login(  # noqa: PLR0913 - one for each thing that a login may consist of
+    kind: Authentication,
+    texts: Mapping[str, str | None],
+    *,
+    user: str,
+    secret: SecretSource | None,
+    protection: Protection,
+    in_clear: bool,
+) -> Login | None:
+    match kind:
+        case Authentication.NONE:
+            return None
+        case Authentication.KERBEROS:
+            return KerberosLogin(
+                service=texts["kerberos_service"] or "",
+                client=texts["kerberos_client"],
+                keytab=texts["kerberos_keytab"],
+                cache=texts["kerberos_cache"],
+                protection=protection,
+            )
+        case Authentication.TOKEN:
+            return TokenLogin(token=secret, protection=protection)
+        case Authentication.PASSWORD:
+            return PasswordLogin(user=user, password=secret or SecretSource(), in_clear=in_clear)
+        case Authentication.BEARER:
+            return BearerLogin(bearer=secret or SecretSource(), in_clear=in_clear)
+        case Authentication.HEADER:
+            return HeaderLogin(user=user)
+        case _:
+            assert_never(kind)

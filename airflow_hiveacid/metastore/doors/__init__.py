@@ -1,0 +1,1 @@
+"""The doors of a metastore: carriers of bytes, and logins over them."""

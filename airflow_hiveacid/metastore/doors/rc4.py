@@ -1,0 +1,38 @@
+"""The stream cipher RC4, which a Java server asks for where tokens meet privacy.
+
+Example:
+    >>> Rc4(b"Key").update(b"Plaintext").hex()
+    'bbf316e8d940af0ad3'
+"""
+
+from __future__ import annotations
+
+
+class Rc4:
+    """One direction of one connection. Mutable: the stream goes on from call to call.
+
+    Some megabytes a second, which is enough for calls: a loop over bytes, since no library that is
+    everywhere has this cipher any more.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        state, j = list(range(256)), 0
+        for i in range(256):
+            j = (j + state[i] + key[i % len(key)]) & 255
+            state[i], state[j] = state[j], state[i]
+        self._state, self._i, self._j = state, 0, 0
+
+    def update(self, data: bytes) -> bytes:
+        """The next bytes, sealed or opened: it is the same."""
+        state, i, j = self._state, self._i, self._j
+        stream = bytearray(len(data))
+        for at in range(len(data)):
+            i = (i + 1) & 255
+            x = state[i]
+            j = (j + x) & 255
+            y = state[j]
+            state[i], state[j] = y, x
+            stream[at] = state[(x + y) & 255]
+        self._i, self._j = i, j
+        mixed = int.from_bytes(stream, "big") ^ int.from_bytes(data, "big")
+        return mixed.to_bytes(len(data), "big")

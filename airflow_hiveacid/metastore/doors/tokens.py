@@ -1,0 +1,156 @@
+"""Hadoop's delegation tokens, as a text and as a file of credentials.
+
+Example:
+    >>> parse_token("A2lkcwJwdwRraW5kAA")
+    DelegationToken(kind='kind', service='')
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.logins import SecretSource
+from airflow_hiveacid.metastore.doors.secret import read_secret
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.logins import TokenLogin
+
+KIND: Final = "HIVE_DELEGATION_TOKEN"
+CONTAINER_FILE: Final = "HADOOP_TOKEN_FILE_LOCATION"
+"""The variable in which YARN tells a container where its credentials lie."""
+
+_MAGIC: Final = b"HDTS"
+# Below this the first byte of a number says how many follow (WritableUtils of Hadoop).
+_ONE_BYTE: Final = -112
+_POSITIVE: Final = -120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelegationToken:
+    """A token and what it is for; its two halves are secret, and are never shown."""
+
+    identifier: bytes = field(repr=False)
+    password: bytes = field(repr=False)
+    kind: str
+    service: str
+
+
+def read_token(login: TokenLogin) -> DelegationToken:
+    """The token that a login names, as it is now.
+
+    Raises:
+        ConfigurationError: there is none, or more than one that it could be.
+    """
+    source = login.token or _container_file()
+    content = read_secret(source)
+    try:
+        if not content.startswith(_MAGIC):
+            return parse_token(content.decode("ascii").strip())
+        tokens = parse_credentials(content)
+    except ValueError as error:
+        # `from None`: what stands there is secret, and a cause would show it.
+        raise ConfigurationError(
+            f"no delegation token can be read from {source}: {error}"
+        ) from None
+    ours = {token.identifier: token for token in tokens if token.kind == KIND}
+    if len(ours) != 1:
+        kinds = ", ".join(sorted({token.kind for token in tokens})) or "none"
+        raise ConfigurationError(
+            f"{source} holds {len(ours)} tokens of kind {KIND}, and one is needed (kinds in it:"
+            f" {kinds}). Spark fetches one when its class path has a hive-site.xml with"
+            " hive.metastore.uris, hive.metastore.sasl.enabled and"
+            " hive.metastore.kerberos.principal"
+        )
+    return next(iter(ours.values()))
+
+
+def parse_token(text: str) -> DelegationToken:
+    """Read what a metastore answers to `get_delegation_token`.
+
+    Raises:
+        ValueError: the text is no token; the message does not show it.
+    """
+    try:
+        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except (binascii.Error, ValueError):
+        raise ValueError("it is no token that was written as a text") from None
+    stream = _Stream(raw)
+    token = _token(stream)
+    if stream.left:
+        raise ValueError("it has bytes behind a token")
+    return token
+
+
+def parse_credentials(content: bytes) -> list[DelegationToken]:
+    """Read the tokens of a file of credentials, as Hadoop 2 and 3 write it for containers.
+
+    Raises:
+        ValueError: it is no such file.
+    """
+    stream = _Stream(content)
+    if stream.take(len(_MAGIC)) != _MAGIC:
+        raise ValueError("it is no file of Hadoop's credentials")
+    version = stream.take(1)[0]
+    if version:
+        raise ValueError(
+            f"it is of format {version}, and only format 0 is read, which Hadoop writes for"
+            " containers; `hadoop dtutil` writes it with -format java"
+        )
+    tokens = []
+    for _ in range(stream.number()):
+        stream.text()  # an alias, which differs from one writer to the next
+        tokens.append(_token(stream))
+    return tokens
+
+
+def _container_file() -> SecretSource:
+    file = os.environ.get(CONTAINER_FILE)
+    if not file:
+        raise ConfigurationError(
+            f"the login by token names no place for it, and ${CONTAINER_FILE} is not set, in which"
+            " YARN tells its containers where theirs lies; set secret_from"
+        )
+    return SecretSource(file=file)
+
+
+def _token(stream: _Stream) -> DelegationToken:
+    identifier, password = stream.sized(), stream.sized()
+    return DelegationToken(
+        identifier=identifier, password=password, kind=stream.text(), service=stream.text()
+    )
+
+
+class _Stream:
+    """Reads Hadoop's Writables, and nothing beyond their end."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._stream = data, BytesIO(data)
+
+    @property
+    def left(self) -> int:
+        return len(self._data) - self._stream.tell()
+
+    def take(self, size: int) -> bytes:
+        if not 0 <= size <= self.left:
+            raise ValueError("it ends in the middle")
+        return self._stream.read(size)
+
+    def number(self) -> int:
+        first = int.from_bytes(self.take(1), "big", signed=True)
+        if first >= _ONE_BYTE:
+            return first
+        if first < _POSITIVE:
+            raise ValueError("it has a negative length")
+        return int.from_bytes(self.take(_ONE_BYTE - first), "big")
+
+    def sized(self) -> bytes:
+        return self.take(self.number())
+
+    def text(self) -> str:
+        return self.sized().decode()

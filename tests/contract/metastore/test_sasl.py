@@ -1,0 +1,243 @@
+"""Logins over SASL: what is sent, what is protected, and what a refusal says."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    MetastoreLoginError,
+    MetastoreUnavailableError,
+)
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.logins import Login, PasswordLogin, Protection, SecretSource, TokenLogin
+from airflow_hiveacid.metastore.client import MetastoreClient, connect
+from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
+from contract.sasl_server import DigestHalf, PlainHalf, SaslServer
+from contract.stub_server import StubServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from contract.sasl_server import ServerHalf
+
+ANSWER = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
+PASSWORD = PasswordLogin(
+    user="etl", password=SecretSource(variable="METASTORE_PASSWORD"), in_clear=True
+)
+TOKEN = TokenLogin(token=SecretSource(variable="METASTORE_TOKEN"))
+IDENTIFIER, HALF = b"\x00owner=alice", b"its other half"
+
+
+def text_of(identifier: bytes, password: bytes) -> str:
+    parts = (identifier, password, b"HIVE_DELEGATION_TOKEN", b"")
+    raw = b"".join(bytes([len(part)]) + part for part in parts)
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+@pytest.fixture(autouse=True)
+def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METASTORE_PASSWORD", "s3cret words")
+    monkeypatch.setenv("METASTORE_TOKEN", text_of(IDENTIFIER, HALF))
+
+
+@contextmanager
+def serving(half: Callable[[], ServerHalf]) -> Iterator[SaslServer]:
+    answers = {
+        "get_open_txns_req": lambda _: ANSWER,
+        "get_config_value": lambda *_: "answered",
+        "set_ugi": lambda *_: [],
+    }
+    with SaslServer(half, **answers) as server:
+        yield server
+
+
+def client_of(uri: str, login: Login, **changes: str | float) -> MetastoreClient:
+    bounds = {"connect_timeout_s": 3.0, "call_timeout_s": 3.0}
+    return connect(MetastoreEndpoint(uris=(uri,), login=login, **{**bounds, **changes}))  # type: ignore[arg-type]
+
+
+def plain_half() -> PlainHalf:
+    return PlainHalf("etl", "s3cret words")
+
+
+def digest_half() -> DigestHalf:
+    return DigestHalf(IDENTIFIER, HALF)
+
+
+def test_user_and_password_log_in_and_nobody_else_is_announced() -> None:
+    with serving(plain_half) as server, client_of(server.uri, PASSWORD, user="bob") as client:
+        assert client.valid_txns().high_watermark == 7
+        assert client.valid_txns().high_watermark == 7
+        assert set(server.calls) == {"get_open_txns_req"}
+        assert server.connections == 1
+
+
+def test_a_wrong_password_is_final_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METASTORE_PASSWORD", "hunter2")
+    with serving(plain_half) as server:
+        client = client_of(server.uri, PASSWORD)
+        client.be_patient(lambda: 60.0)  # which must not lock the account
+        with pytest.raises(MetastoreLoginError, match="Error validating the login") as caught:
+            client.valid_txns()
+        assert server.connections == 1
+    assert "'etl'" in str(caught.value)
+    assert "environment variable METASTORE_PASSWORD" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_password_is_read_anew_for_each_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(plain_half) as server:
+        client = client_of(server.uri, PASSWORD)
+        client.valid_txns()
+        monkeypatch.setenv("METASTORE_PASSWORD", "changed")
+        client.valid_txns()
+        client.close()
+        with pytest.raises(MetastoreLoginError):
+            client.valid_txns()
+
+
+def test_a_secret_that_is_missing_is_named_before_anybody_is_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("METASTORE_PASSWORD")
+    with serving(plain_half) as server:
+        with pytest.raises(ConfigurationError, match="METASTORE_PASSWORD is not set"):
+            client_of(server.uri, PASSWORD).valid_txns()
+        assert server.connections == 0
+
+
+def test_a_password_that_cannot_arrive_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METASTORE_PASSWORD", "pässword")
+    with serving(plain_half) as server:
+        with pytest.raises(ConfigurationError, match="ASCII") as caught:
+            client_of(server.uri, PASSWORD).valid_txns()
+        assert server.connections == 0
+    assert "ssword" not in str(caught.value).replace("METASTORE_PASSWORD", "")
+
+
+def test_a_server_that_takes_no_passwords_says_so() -> None:
+    with serving(digest_half) as server, pytest.raises(MetastoreLoginError, match="Unsupported"):
+        client_of(server.uri, PASSWORD).valid_txns()
+
+
+@pytest.mark.parametrize("login", [PASSWORD, TOKEN], ids=["password", "token"])
+def test_a_server_without_sasl_is_told_from_a_wrong_password(login: Login) -> None:
+    with (
+        StubServer(get_open_txns_req=lambda _: ANSWER) as server,
+        pytest.raises(MetastoreUnavailableError, match=r"without\s+SASL|not speak SASL"),
+    ):
+        client_of(server.uri, login, connect_timeout_s=1.0).valid_txns()
+
+
+def test_a_server_that_begins_a_login_and_says_no_more_is_left() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        taken: list[socket.socket] = []
+        thread = threading.Thread(target=lambda: taken.append(listener.accept()[0]))
+        thread.start()
+        uri = f"thrift://127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(MetastoreUnavailableError, match="broke off the login by PLAIN"):
+            client_of(uri, PASSWORD, connect_timeout_s=0.2).valid_txns()
+        thread.join()
+        taken[0].close()
+
+
+@pytest.mark.parametrize(
+    ("qops", "least", "chosen"),
+    [
+        ("auth", Protection.AUTHENTICATION, "auth"),
+        ("auth-int,auth", Protection.AUTHENTICATION, "auth-int"),
+        ("auth-int", Protection.INTEGRITY, "auth-int"),
+        ("auth-conf,auth-int,auth", Protection.AUTHENTICATION, "auth-conf"),
+        ("auth-conf", Protection.PRIVACY, "auth-conf"),
+    ],
+)
+def test_a_token_takes_the_strongest_protection(qops: str, least: Protection, chosen: str) -> None:
+    login = TokenLogin(token=TOKEN.token, protection=least)
+    with (
+        serving(lambda: DigestHalf(IDENTIFIER, HALF, qops=qops)) as server,
+        client_of(server.uri, login) as client,
+    ):
+        for _ in range(3):
+            assert client.valid_txns().high_watermark == 7
+        (half,) = server.halves
+        assert isinstance(half, DigestHalf)
+        assert half.chosen == chosen
+        travels_in_clear = all(b"get_open_txns_req" in frame for frame in server.frames)
+        assert travels_in_clear == (chosen != "auth-conf")
+
+
+@pytest.mark.parametrize(
+    ("qops", "ciphers"), [("auth-int,auth", "rc4"), ("auth-conf,auth", "3des,des")]
+)
+def test_weaker_protection_than_wanted_is_refused(qops: str, ciphers: str) -> None:
+    login = TokenLogin(token=TOKEN.token, protection=Protection.PRIVACY)
+    half = DigestHalf(IDENTIFIER, HALF, qops=qops, ciphers=ciphers)
+    with (
+        serving(lambda: half) as server,
+        pytest.raises(MetastoreLoginError, match="wants privacy at least"),
+    ):
+        client_of(server.uri, login).valid_txns()
+
+
+def test_a_server_that_does_not_know_the_token_itself_is_left() -> None:
+    half = DigestHalf(IDENTIFIER, HALF, knows_token=False)
+    with (
+        serving(lambda: half) as server,
+        pytest.raises(MetastoreUnavailableError, match="did not prove"),
+    ):
+        client_of(server.uri, TOKEN).valid_txns()
+    assert server.calls == []
+
+
+def test_a_token_that_is_renewed_in_time_carries_a_patient_call_on(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(text_of(b"old", HALF))
+    asked: list[float] = []
+
+    def patience() -> float:
+        asked.append(1.0)
+        if len(asked) == 2:
+            file.write_text(text_of(IDENTIFIER, HALF))
+        return 30.0
+
+    with serving(digest_half) as server:
+        login = TokenLogin(token=SecretSource(file=str(file)))
+        with pytest.raises(MetastoreUnavailableError, match="expired, was cancelled"):
+            client_of(server.uri, login).valid_txns()
+        client = client_of(server.uri, login)
+        client.be_patient(patience)
+        assert client.config_value("any", "") == "answered"
+
+
+@pytest.mark.parametrize("at", [20, -12, -1], ids=["message", "code", "number"])
+def test_a_message_that_was_changed_is_not_read(at: int) -> None:
+    class Forged(DigestHalf):
+        def seal(self, message: bytes) -> bytes:
+            sealed = bytearray(super().seal(message))
+            sealed[at] ^= 1
+            return bytes(sealed)
+
+    with (
+        serving(lambda: Forged(IDENTIFIER, HALF)) as server,
+        pytest.raises(MetastoreUnavailableError, match="changed, lost or repeated"),
+    ):
+        client_of(server.uri, TOKEN).valid_txns()
+
+
+def test_a_large_answer_comes_in_one_frame() -> None:
+    many = GetOpenTxnsResponse(txn_high_water_mark=9, open_txns=[], abortedBits=b"\0" * 3_000_000)
+    with (
+        SaslServer(
+            lambda: DigestHalf(IDENTIFIER, HALF, qops="auth-int"), get_open_txns_req=lambda _: many
+        ) as server,
+        client_of(server.uri, TOKEN) as client,
+    ):
+        assert client.valid_txns().high_watermark == 9

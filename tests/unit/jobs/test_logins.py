@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.codec import Side, from_json, to_json
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
+from airflow_hiveacid.jobs.logins import (
+    BearerLogin,
+    HeaderLogin,
+    KerberosLogin,
+    Login,
+    PasswordLogin,
+    Protection,
+    SecretSource,
+    TokenLogin,
+)
+
+FILE = SecretSource(file="/run/secret")
+KERBEROS = KerberosLogin(
+    service="hive/_HOST@R", client="etl@R", keytab="/etl.keytab", protection=Protection.PRIVACY
+)
+LOGINS: list[tuple[Transport, Login | None]] = [
+    (Transport.PLAIN, None),
+    (Transport.TLS, None),
+    (Transport.PLAIN, KERBEROS),
+    (Transport.TLS, KERBEROS),
+    (Transport.PLAIN, KerberosLogin(service="hive/h", cache="FILE:/c")),
+    (Transport.PLAIN, TokenLogin()),
+    (Transport.TLS, TokenLogin(token=FILE, protection=Protection.INTEGRITY)),
+    (Transport.TLS, PasswordLogin(user="etl", password=FILE)),
+    (Transport.PLAIN, PasswordLogin(user="etl", password=FILE, in_clear=True)),
+    (Transport.HTTPS, BearerLogin(bearer=SecretSource(variable="JWT"))),
+    (Transport.HTTP, BearerLogin(bearer=FILE, in_clear=True)),
+    (Transport.HTTP, HeaderLogin(user="etl")),
+    (Transport.HTTPS, HeaderLogin(user="etl")),
+]
+
+
+@pytest.mark.parametrize(("transport", "login"), LOGINS)
+def test_every_login_crosses_the_seam_with_its_transport(
+    transport: Transport, login: Login | None
+) -> None:
+    sent = MetastoreEndpoint(uris=("x",), transport=transport, login=login)
+    assert from_json(MetastoreEndpoint, to_json(sent), reader=Side.APPLICATION) == sent
+
+
+@pytest.mark.parametrize(
+    ("transport", "login", "words"),
+    [
+        (Transport.HTTP, None, "header or bearer"),
+        (Transport.HTTPS, KERBEROS, "header or bearer"),
+        (Transport.HTTPS, TokenLogin(), "header or bearer"),
+        (Transport.HTTPS, PasswordLogin(user="etl", password=FILE), "header or bearer"),
+        (Transport.PLAIN, HeaderLogin(user="etl"), "http or https"),
+        (Transport.TLS, BearerLogin(bearer=FILE), "http or https"),
+        (Transport.PLAIN, PasswordLogin(user="etl", password=FILE), "take tls"),
+        (Transport.HTTP, BearerLogin(bearer=FILE), "take https"),
+    ],
+)
+def test_a_login_that_cannot_go_this_way_is_refused(
+    transport: Transport, login: Login | None, words: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        MetastoreEndpoint(uris=("x",), transport=transport, login=login)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"service": "hive@host"},
+        {"service": ""},
+        {"service": "hive/_HOST@R @S"},
+        {"client": None},
+        {"cache": "FILE:/c"},
+    ],
+)
+def test_kerberos_is_refused_where_it_is_ambiguous(changes: dict[str, Any]) -> None:
+    fields = {"service": "hive/_HOST@R", "client": "etl@R", "keytab": "/k"}
+    with pytest.raises(ConfigurationError):
+        KerberosLogin(**(fields | changes))
+
+
+@pytest.mark.parametrize("user", ["", " etl", "etl\n", "a\0b", "m\u00fcller", "etl\r\nx: y"])
+def test_a_user_whose_name_cannot_arrive_is_refused(user: str) -> None:
+    with pytest.raises(ConfigurationError, match="visible ASCII"):
+        HeaderLogin(user=user)
+    with pytest.raises(ConfigurationError, match="visible ASCII"):
+        PasswordLogin(user=user, password=FILE)
+
+
+def test_a_secret_lies_in_a_file_or_in_a_variable() -> None:
+    assert SecretSource.parse(" file:/run/a:b ") == SecretSource(file="/run/a:b")
+    assert SecretSource.parse("env:HMS_JWT") == SecretSource(variable="HMS_JWT")
+
+
+@pytest.mark.parametrize("text", ["hunter2", "file:", "env:", "env:hunter2!", "pass:hunter2"])
+def test_a_secret_given_as_itself_is_refused_and_not_shown(text: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        SecretSource.parse(text)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_secret_lies_in_one_place() -> None:
+    for places in ({}, {"file": "/a", "variable": "A"}):
+        with pytest.raises(ConfigurationError, match="one place"):
+            SecretSource(**places)

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.logins import SecretSource, TokenLogin
+from airflow_hiveacid.metastore.doors.tokens import (
+    CONTAINER_FILE,
+    KIND,
+    DelegationToken,
+    parse_token,
+    read_token,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def number(value: int) -> bytes:
+    """As WritableUtils.writeVInt of Hadoop writes it."""
+    if value <= 127:
+        return bytes([value])
+    size = (value.bit_length() + 7) // 8
+    return bytes([256 - 112 - size]) + value.to_bytes(size, "big")
+
+
+def sized(data: bytes) -> bytes:
+    return number(len(data)) + data
+
+
+def token(identifier: bytes, kind: str = KIND, password: bytes = b"pw") -> bytes:
+    return sized(identifier) + sized(password) + sized(kind.encode()) + sized(b"svc")
+
+
+def credentials(*tokens: bytes, version: int = 0) -> bytes:
+    entries = b"".join(sized(f"alias {at}".encode()) + t for at, t in enumerate(tokens))
+    return b"HDTS" + bytes([version]) + number(len(tokens)) + entries + number(0)
+
+
+def read(path: Path) -> DelegationToken:
+    return read_token(TokenLogin(token=SecretSource(file=str(path))))
+
+
+@pytest.mark.parametrize("size", [0, 127, 128, 300, 70_000])
+def test_a_token_is_read_whatever_its_length(size: int) -> None:
+    text = base64.urlsafe_b64encode(token(b"\xff" * size)).decode().rstrip("=")
+    assert parse_token(text).identifier == b"\xff" * size
+
+
+def test_a_token_lies_in_a_file_as_a_text(tmp_path: Path) -> None:
+    (tmp_path / "t").write_bytes(base64.urlsafe_b64encode(token(b"id")) + b"\n")
+    assert read(tmp_path / "t") == DelegationToken(
+        identifier=b"id", password=b"pw", kind=KIND, service="svc"
+    )
+
+
+def test_the_metastores_token_is_found_among_others(tmp_path: Path) -> None:
+    file = tmp_path / "container_tokens"
+    others = token(b"1", "HDFS_DELEGATION_TOKEN"), token(b"2", "YARN_AM_RM_TOKEN")
+    file.write_bytes(credentials(others[0], token(b"ours"), others[1]))
+    assert read(file).identifier == b"ours"
+
+
+def test_a_container_finds_its_own_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "container_tokens"
+    file.write_bytes(credentials(token(b"ours")))
+    monkeypatch.setenv(CONTAINER_FILE, str(file))
+    assert read_token(TokenLogin()).identifier == b"ours"
+    monkeypatch.delenv(CONTAINER_FILE)
+    with pytest.raises(ConfigurationError, match="set secret_from"):
+        read_token(TokenLogin())
+
+
+def test_one_token_under_two_names_is_one(tmp_path: Path) -> None:
+    (tmp_path / "t").write_bytes(credentials(token(b"ours"), token(b"ours")))
+    assert read(tmp_path / "t").identifier == b"ours"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (credentials(token(b"1", "HDFS_DELEGATION_TOKEN")), "0 tokens.*HDFS_DELEGATION_TOKEN"),
+        (credentials(token(b"1"), token(b"2")), "2 tokens"),
+        (credentials(token(b"1"), version=1), "format 1"),
+        (credentials(token(b"1"))[:12], "ends in the middle"),
+        (b"HDTS", "ends in the middle"),
+        (b"not a token", "no delegation token"),
+        (b"\xff\xfe", "no delegation token"),
+        (base64.urlsafe_b64encode(token(b"1") + b"more"), "bytes behind"),
+        (base64.urlsafe_b64encode(b"\x80\x01"), "negative|middle"),
+    ],
+)
+def test_a_file_without_one_token_is_refused_in_words(
+    content: bytes, words: str, tmp_path: Path
+) -> None:
+    (tmp_path / "t").write_bytes(content)
+    with pytest.raises(ConfigurationError, match=words):
+        read(tmp_path / "t")
+
+
+def test_a_token_is_never_shown() -> None:
+    shown = repr(DelegationToken(identifier=b"alice", password=b"hunter2", kind=KIND, service=""))
+    assert "hunter2" not in shown
+    assert "alice" not in shown
