@@ -34,7 +34,6 @@ ODD = "a/b c=1 %2F#?"
 @pytest.fixture
 def lab(spark: SparkSession, tmp_path: Path) -> Iterator[Lab]:
     """A database whose warehouse is on HDFS."""
-    pytest.importorskip("hdfs_native", reason="hdfs-native is not installed")
     (tmp_path / "hdfs").mkdir()
     with MiniHdfs.started(tmp_path / "hdfs") as hdfs:
         places = {"metastore.warehouse.dir": "w", "metastore.warehouse.external.dir": "x"}

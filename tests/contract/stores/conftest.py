@@ -6,6 +6,7 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import hdfs_native
 import pytest
 from pyarrow import fs as pafs
 
@@ -98,7 +99,6 @@ def model_hdfs() -> Hdfs:
 
 @pytest.fixture
 def real_hdfs(mini_hdfs: MiniHdfs, monkeypatch: pytest.MonkeyPatch) -> Hdfs:
-    native = pytest.importorskip("hdfs_native", reason="hdfs-native is not installed")
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
     monkeypatch.delenv("HADOOP_HOME", raising=False)
 
@@ -111,11 +111,11 @@ def real_hdfs(mini_hdfs: MiniHdfs, monkeypatch: pytest.MonkeyPatch) -> Hdfs:
 
     return Hdfs(
         fs=open_hdfs("hdfs", mini_hdfs.authority),
-        client=native.Client(mini_hdfs.uri),
+        client=hdfs_native.Client(mini_hdfs.uri),
         store=mini_hdfs.uri,
         root=f"/contract_{next(_numbers)}",
-        entry=native.AclEntry,
-        options=native.WriteOptions,
+        entry=hdfs_native.AclEntry,
+        options=hdfs_native.WriteOptions,
         connect_as=as_user,
         is_real=True,
     )

@@ -29,7 +29,6 @@ _PROVIDER = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyPr
 
 @pytest.fixture(autouse=True)
 def _new_clients() -> Iterator[None]:
-    pytest.importorskip("hdfs_native", reason="hdfs-native is not installed")
     locations._hadoop.cache_clear()
     yield
     locations._hadoop.cache_clear()
