@@ -1,4 +1,4 @@
-"""Every pair of actors with every single mishap at every border, and larger casts by chance.
+"""Every pair of actors with every single mishap at every border; pairs and larger casts by chance.
 
 Actors are copies of a job, second writers, overwriters, compactors, cleaners, readers, Hive, and a
 metastore that forgets. At least 100,000 interleavings a run; `HIVEACID_INTERLEAVINGS=10` plays ten
@@ -22,7 +22,7 @@ from interleavings.schedules import InterleavingError, at_random, every
 from interleavings.stand_ins import installed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 _PROCESSES: Final = 2
 _SERVICES: Final = ("minor", "major", "clean", "truncate", "drop", "read")
@@ -67,8 +67,9 @@ _CASTS: Final = (
     "v4 is_partitioned local : merge delete@a overwrite@b clean",
     "v4 is_partitioned only_hive_4 local : update minor clean read",
 )
-_SEEDS: Final = 1650
+_SEEDS: Final = 825
 _AT_ONCE: Final = 165
+_SEEDS_OF_PAIRS: Final = 165
 
 
 def _explore(text: str, depth: int) -> tuple[int, str]:
@@ -122,12 +123,20 @@ def test_every_pair_bears_every_single_mishap_at_every_border() -> None:
 
 
 def test_larger_casts_bear_mishaps_by_chance() -> None:
+    assert _wander_through(_CASTS, seeds=_SEEDS) >= 22_000
+
+
+def test_pairs_bear_several_mishaps_by_chance() -> None:
+    assert _wander_through((*_PAIRS, *_COPIES), seeds=_SEEDS_OF_PAIRS) >= 22_000
+
+
+def _wander_through(scenes: Sequence[str], *, seeds: int) -> int:
     times = int(os.environ.get("HIVEACID_INTERLEAVINGS", "1"))
     first = int(os.environ.get("HIVEACID_SEED", "0"))
     pieces = [
-        (cast, range(start, start + _AT_ONCE))
-        for start in range(first, first + _SEEDS * times, _AT_ONCE)
-        for cast in _CASTS
+        (scene, range(start, start + _AT_ONCE))
+        for start in range(first, first + seeds * times, _AT_ONCE)
+        for scene in scenes
     ]
     with _pool() as pool:
-        assert _count(pool.map(_wander, *zip(*pieces, strict=True))) >= 44_000
+        return _count(pool.map(_wander, *zip(*pieces, strict=True)))
