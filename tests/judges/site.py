@@ -47,6 +47,8 @@ _FIXED: Final = {
     "hive.support.concurrency": "true",
     "hive.txn.manager": "org.apache.hadoop.hive.ql.lockmgr.DbTxnManager",
     "hive.txn.heartbeat.threadpool.size": "2",
+    # Heartbeats come at half of it; the tests' servers give up on who is silent for 20 s.
+    "hive.txn.timeout": "10s",
     "hive.lock.numretries": "20",
     "hive.exec.dynamic.partition.mode": "nonstrict",
     # A table is transactional when the statement says so, and compacted as the request says.
