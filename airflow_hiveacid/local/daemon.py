@@ -11,6 +11,8 @@ from airflow_hiveacid.local.process import (
     Command,
     ProcessRecord,
     birth_of,
+    free_port,
+    is_port_free,
     kill,
     spawn,
     terminate,
@@ -49,6 +51,18 @@ class Daemon:
         """Where it listens; None if it does not run."""
         record = ProcessRecord.read_alive(self._record_file)
         return None if record is None else record.port
+
+    def choose_port(self) -> int:
+        """The port of the last time, if it is free: whoever was told of it may still run."""
+        file = self._folder / "port"
+        try:
+            port = int(file.read_text())
+        except (FileNotFoundError, ValueError):
+            port = 0
+        if not port or not is_port_free(HOST, port):
+            port = free_port(HOST)
+            file.write_text(f"{port}\n")
+        return port
 
     def start(
         self, arguments: Sequence[str], environment: Mapping[str, str], *, port: int, log: Path

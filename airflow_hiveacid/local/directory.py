@@ -17,7 +17,6 @@ from airflow_hiveacid.local.daemon import Daemon
 from airflow_hiveacid.local.debian import Programs, find_programs
 from airflow_hiveacid.local.errors import LocalServerError
 from airflow_hiveacid.local.openssl import private_folder, write_private
-from airflow_hiveacid.local.process import free_port
 from airflow_hiveacid.local.progress import Progress, log_progress
 from airflow_hiveacid.local.site import HOST
 
@@ -122,15 +121,15 @@ class LocalDirectory:
 
     def _write_configuration(self, programs: Programs) -> None:
         data, root = self.config.data_dir, programs.root
-        includes = "".join(f"include {root}/etc/ldap/schema/{name}.schema\n" for name in _SCHEMAS)
+        includes = "".join(f'include "{root}/etc/ldap/schema/{name}.schema"\n' for name in _SCHEMAS)
         # Nobody administers it: it has no root user, so that there is no password for one.
         (data / "slapd.conf").write_text(
-            f"""{includes}pidfile {data}/slapd.pid
-modulepath {root}/usr/lib/ldap
+            f"""{includes}pidfile "{data}/slapd.pid"
+modulepath "{root}/usr/lib/ldap"
 moduleload back_mdb
 database mdb
 suffix "{_SUFFIX}"
-directory {data}/entries
+directory "{data}/entries"
 access to attrs=userPassword by anonymous auth by * none
 access to * by * read
 """
@@ -175,7 +174,7 @@ userPassword:: {hidden}
         (data / "made").touch()
 
     def _serve(self, programs: Programs) -> None:
-        port = free_port(HOST)
+        port = self._daemon.choose_port()
         listening = ("-h", f"ldap://{HOST}:{port}")
         arguments = [programs["slapd"], "-f", str(self.config.data_dir / "slapd.conf"), *listening]
         self._daemon.start(

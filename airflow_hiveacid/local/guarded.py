@@ -7,6 +7,7 @@ what to fill into a connection. A directory stays with the kind it was made for.
 from __future__ import annotations
 
 import enum
+import fcntl
 import json
 import shlex
 from contextlib import suppress
@@ -118,7 +119,9 @@ def start_guarded(
         )
     private_folder(_folder(config))
     try:
-        door, entrance = _beside(config, login, progress)
+        with (_folder(config) / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            door, entrance = _beside(config, login, progress)
         metastore = LocalMetastore(replace(config, door=door), progress=progress)
         metastore.start()
     except BaseException:

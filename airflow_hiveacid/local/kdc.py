@@ -17,7 +17,6 @@ from airflow_hiveacid.local.daemon import Daemon
 from airflow_hiveacid.local.debian import Programs, find_programs
 from airflow_hiveacid.local.errors import LocalServerError
 from airflow_hiveacid.local.openssl import private_folder
-from airflow_hiveacid.local.process import free_port, is_port_free
 from airflow_hiveacid.local.progress import Progress, log_progress
 from airflow_hiveacid.local.site import HOST
 
@@ -94,7 +93,7 @@ class LocalKdc:
         private_folder(self.config.data_dir)
         if self.is_running():
             return
-        port = self._port()
+        port = self._daemon.choose_port()
         self._write_configuration(port, programs)
         if not self._is_made.is_file():
             self._make_realm()
@@ -122,7 +121,7 @@ class LocalKdc:
                 self.administer(f"addprinc -randkey {name}")
             scratch = file.with_name(f"{file.name}.new")
             scratch.unlink(missing_ok=True)
-            self.administer(f"ktadd -k {scratch} {name}")
+            self.administer(f'ktadd -k "{scratch}" {name}')
             scratch.chmod(0o600)
             scratch.replace(file)
         return file
@@ -167,15 +166,6 @@ class LocalKdc:
     @property
     def _is_made(self) -> Path:
         return self.config.data_dir / "made"
-
-    def _port(self) -> int:
-        # The one of the last time if it is free: whoever read the configuration may still run.
-        file = self.config.data_dir / "port"
-        port = int(file.read_text()) if file.is_file() else 0
-        if not port or not is_port_free(HOST, port):
-            port = free_port(HOST)
-        file.write_text(f"{port}\n")
-        return port
 
     def _write_configuration(self, port: int, programs: Programs) -> None:
         data, realm, life = self.config.data_dir, self.config.realm, self.config.ticket_life
