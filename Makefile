@@ -14,7 +14,7 @@ AIRFLOW := .venv/bin/python
 SPARK := .venv-spark/bin/python
 PIP := -m pip --disable-pip-version-check
 
-.PHONY: help setup demo demo-shell demo-stop test check judge bench promises stubs constraints clean campaign histories tpcds
+.PHONY: help setup demo demo-shell demo-stop test check judge bench promises stubs constraints clean campaign histories tpcds clusters
 
 help: ## these lines
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -62,6 +62,10 @@ histories: setup ## 10,000 random histories against a model, every hundredth bef
 tpcds: setup build/tpcds-generator/ready ## the 99 queries of TPC-DS over ACID tables and over flat files
 	@tools/system_packages.sh test
 	PYTHONPATH=tests $(SPARK) -m tpcds $(TPCDS)
+
+clusters: setup ## real servers behind every login: who is let in, and who is not; writes docs/clusters.md
+	@tools/system_packages.sh test
+	PYTHONPATH=tests $(SPARK) -m clusters doors $(CLUSTERS)
 
 promises: ## which promise is proven by which test, from the last run
 	@$(or $(wildcard $(SPARK)),$(PYTHON)) tools/promises.py

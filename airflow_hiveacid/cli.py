@@ -1,7 +1,8 @@
 """The command line: look at Hive ACID tables, with a metastore or from their files alone.
 
     python -m airflow_hiveacid inspect --table db.t --metastore thrift://localhost:9083
-    python -m airflow_hiveacid scan --table db.t
+    python -m airflow_hiveacid scan --table db.t --authentication kerberos \
+        --kerberos-service hive/_HOST@EXAMPLE.COM
     python -m airflow_hiveacid scan --location DIR --write-ids 'db.t:5:9223372036854775807::' \
         --schema 'struct<id:bigint,name:string>' --json
     python -m airflow_hiveacid convert --table db.t --to full_acid --plan-only
@@ -27,7 +28,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Final
 
-from airflow_hiveacid import cli_convert, cli_view
+from airflow_hiveacid import cli_convert, cli_metastore, cli_view
 from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
 from airflow_hiveacid.spark_environment import NEWEST_TESTED, make
 
@@ -129,14 +130,7 @@ def _add_view(command: argparse.ArgumentParser) -> None:
             " path or a URI"
         ),
     )
-    command.add_argument(
-        "--metastore",
-        metavar="URI",
-        help=(
-            "with --table: thrift://host:port, several separated by commas (default:"
-            f" ${cli_view.METASTORE_VARIABLE}, else {cli_view.DEFAULT_METASTORE})"
-        ),
-    )
+    cli_metastore.add_options(command)
     command.add_argument(
         "--partition", metavar="NAME", help="with --table: only this one, such as month=1/day=2"
     )
@@ -250,7 +244,7 @@ def spark_environment_lines(options: argparse.Namespace) -> Iterator[str]:
 
 # ---- options -------------------------------------------------------------------------------------
 
-_ONLY_WITH_TABLE: Final = ("metastore", "partition")
+_ONLY_WITH_TABLE: Final = (*cli_metastore.NAMES, "partition")
 _ONLY_WITH_LOCATION: Final = ("write_ids", "txns", "schema")
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import importlib.metadata
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid import cli_view
+from airflow_hiveacid import cli_metastore
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.conversion import ConversionTarget
@@ -46,14 +46,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     convert.add_argument(
         "--to", required=True, choices=[target.value for target in ConversionTarget]
     )
-    convert.add_argument(
-        "--metastore",
-        metavar="URI",
-        help=(
-            "thrift://host:port, several separated by commas (default:"
-            f" ${cli_view.METASTORE_VARIABLE}, else {cli_view.DEFAULT_METASTORE})"
-        ),
-    )
+    cli_metastore.add_options(convert)
     convert.add_argument(
         "--plan-only", action="store_true", help="say what would be done, or why it cannot be"
     )
@@ -67,11 +60,10 @@ def convert_lines(options: argparse.Namespace) -> Iterator[str]:
         ConfigurationError: there is no PySpark.
         HiveAcidError: the table cannot be converted, or was not.
     """
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint  # noqa: PLC0415 - needs Thrift
-    from airflow_hiveacid.metastore.client import connect  # noqa: PLC0415 - as above
+    from airflow_hiveacid.metastore.client import connect  # noqa: PLC0415 - needs Thrift
 
     ref, to = TableRef.parse(options.table), ConversionTarget(options.to)
-    endpoint = MetastoreEndpoint(uris=cli_view.metastore_uris(options.metastore))
+    endpoint = cli_metastore.endpoint_of(options)
     with connect(endpoint) as client:
         if options.plan_only:
             outcome = _planned(client, ref, to)

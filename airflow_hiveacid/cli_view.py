@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid import cli_metastore
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     InvalidNameError,
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.metastore.client import MetastoreClient
 
-METASTORE_VARIABLE: Final = "HIVE_METASTORE_URIS"
-DEFAULT_METASTORE: Final = "thrift://localhost:9083"
 _LOCK_TIMEOUT_S: Final = 60.0
 
 
@@ -85,8 +84,8 @@ def looking(options: argparse.Namespace, *, holds_files: bool) -> Iterator[View]
     """What the options name.
 
     Args:
-        options: with `table`, `metastore` and `partition`, or `location`, `write_ids`, `txns` and
-            `schema`.
+        options: with `table`, `partition` and those of `cli_metastore`, or `location`,
+            `write_ids`, `txns` and `schema`.
         holds_files: whether a transaction keeps cleaners from the files until the end.
 
     Raises:
@@ -96,10 +95,9 @@ def looking(options: argparse.Namespace, *, holds_files: bool) -> Iterator[View]
     if options.table is None:
         yield _by_hand(options)
         return
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint  # noqa: PLC0415 - needs Thrift
-    from airflow_hiveacid.metastore.client import connect  # noqa: PLC0415 - as above
+    from airflow_hiveacid.metastore.client import connect  # noqa: PLC0415 - needs Thrift
 
-    with connect(MetastoreEndpoint(uris=metastore_uris(options.metastore))) as client:
+    with connect(cli_metastore.endpoint_of(options)) as client:
         table = client.get_table(TableRef.parse(options.table))
         if table.kind is TransactionalKind.NONE:
             raise NotTransactionalError(table=table.ref)
@@ -111,20 +109,6 @@ def looking(options: argparse.Namespace, *, holds_files: bool) -> Iterator[View]
         txns = client.valid_txns()
         write_ids = client.valid_write_ids([table.ref], txns)
         yield _view(client, table, wanted, Snapshot(txn_id=None, txns=txns, tables=write_ids))
-
-
-def metastore_uris(given: str | None) -> tuple[str, ...]:
-    """The servers to ask: what was given, else the environment's, else the one of this machine.
-
-    Example:
-        >>> metastore_uris("hms-1, thrift://hms-2:9084")
-        ('thrift://hms-1:9083', 'thrift://hms-2:9084')
-    """
-    text = given or os.environ.get(METASTORE_VARIABLE) or DEFAULT_METASTORE
-    servers = [server.strip() for server in text.split(",") if server.strip()]
-    if not servers:
-        raise ConfigurationError(f"{text!r} names no metastore; give thrift://host:port")
-    return tuple(_uri(server) for server in servers)
 
 
 def absolute(location: str) -> str:
@@ -143,12 +127,6 @@ def schema_columns(text: str) -> tuple[Column, ...]:
     if not isinstance(parsed, StructType):
         raise InvalidNameError(name=text, what="schema (expected struct<name:type,...>)")
     return tuple(Column(name=name, type=str(field)) for name, field in parsed.fields)
-
-
-def _uri(server: str) -> str:
-    uri = server if "://" in server else f"thrift://{server}"
-    has_port = ":" in uri.removeprefix("thrift://")
-    return uri if has_port else f"{uri}:9083"
 
 
 def _by_hand(options: argparse.Namespace) -> View:

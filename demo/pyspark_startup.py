@@ -19,11 +19,11 @@ _open = ExitStack()
 
 def table(name: str) -> DataFrame:
     """A frame of a table as it is now; cleaners keep its files until this PySpark ends."""
-    from airflow_hiveacid.cli_view import metastore_uris  # noqa: PLC0415 - a plain python may lack them
+    from airflow_hiveacid.cli_metastore import metastore_text  # noqa: PLC0415 - a plain python may lack them
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint  # noqa: PLC0415 - as above
     from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table  # noqa: PLC0415 - as above
 
-    endpoint = MetastoreEndpoint(uris=metastore_uris(None))
+    endpoint = MetastoreEndpoint(uris=(metastore_text(None),))
     key = f"pyspark/{uuid.uuid4()}"
     snapshot = _open.enter_context(read_snapshot(endpoint, [name], job_key=key))
     return read_table(globals()["spark"], name, snapshot)

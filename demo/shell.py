@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from airflow_hiveacid.cli_view import METASTORE_VARIABLE
+from airflow_hiveacid.cli_metastore import METASTORE_VARIABLE
 from demo.changes import FIRST_DAY, LAST_DAY, cut, read_flights
 from demo.environment import MARK, airflow_environment
 from demo.errors import StoryError

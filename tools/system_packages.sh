@@ -9,6 +9,8 @@ tier="${1:?base or test}"
 missing=()
 
 has_postgres() { compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || command -v postgres >/dev/null; }
+# Daemons lie where the path of most people does not lead.
+has_daemon() { PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null; }
 has_venv() { "${PYTHON:-python3}" -c 'import ensurepip, venv' 2>/dev/null; }
 
 command -v mvn >/dev/null || missing+=(maven)
@@ -19,6 +21,11 @@ fi
 if [ "$tier" = test ]; then
   command -v javac >/dev/null || missing+=(openjdk-17-jdk-headless)
   has_postgres || missing+=(postgresql)
+  has_daemon krb5kdc || missing+=(krb5-kdc)
+  has_daemon kadmin.local || missing+=(krb5-admin-server)
+  has_daemon kinit || missing+=(krb5-user)
+  has_daemon slapd || missing+=(slapd)
+  has_daemon openssl || missing+=(openssl)
 fi
 
 [ "${#missing[@]}" -eq 0 ] && exit 0

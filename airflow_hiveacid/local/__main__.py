@@ -1,11 +1,13 @@
 """Knows the commands `up`, `down` and `status` for a real metastore on this machine.
 
     python -m airflow_hiveacid.local up --version 4.0.1 --port 9083
+    python -m airflow_hiveacid.local up --kerberos
     python -m airflow_hiveacid.local status
     python -m airflow_hiveacid.local down
 
 Progress goes to standard error. `up` prints the metastore's URI on standard output and ends with 0
-once it answers; `status` ends with 0 when it answers and 3 when it does not, as `systemctl` does.
+once it answers; with a login it says before what to fill into a connection. `status` ends with 0
+when it answers and 3 when it does not, as `systemctl` does.
 """
 
 from __future__ import annotations
@@ -16,6 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.local.errors import LocalServerError
+from airflow_hiveacid.local.guarded import (
+    Login,
+    login_of,
+    start_guarded,
+    stop_beside,
+    variables_file,
+    with_door,
+)
 from airflow_hiveacid.local.metastore import LocalMetastore
 from airflow_hiveacid.local.releases import HIVE_4, RELEASES
 from airflow_hiveacid.local.site import LocalMetastoreConfig
@@ -25,6 +35,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _NOT_RUNNING: Final = 3
+_LOGINS: Final = {
+    Login.KERBEROS: "log in by Kerberos; with a KDC of its own, from Debian's packages",
+    Login.LDAP: "user and password in TLS (4.x); with a slapd of its own, from Debian's package",
+    Login.HTTP_JWT: "HTTPS with a JSON Web Token (4.x)",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,8 +55,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _up(options: argparse.Namespace) -> int:
     config = _config(options)
-    # A directory that was started on PostgreSQL stays on it, asked for or not.
-    if options.database == "postgresql" or has_postgres(config):
+    # A directory that was started on PostgreSQL, or with a login, stays with it, asked for or not.
+    on_postgres = options.database == "postgresql" or has_postgres(config)
+    login = options.login or login_of(config)
+    if login is not None:
+        if on_postgres:
+            raise LocalServerError(f"--{login.value} runs on Derby only")
+        metastore, entrance = start_guarded(config, login, _say)
+        for line in entrance.lines():
+            _say(line)
+        _say(f"as variables of a shell: . {variables_file(config)}")
+    elif on_postgres:
         metastore, _ = start_on_postgres(config, _say)
     else:
         metastore = LocalMetastore(config, progress=_say)
@@ -58,13 +82,14 @@ def _down(options: argparse.Namespace) -> int:
     if not metastore.is_running():
         _say(f"no {metastore.label} runs in {metastore.config.data_dir}")
     metastore.stop()
+    stop_beside(config, _say)
     if has_postgres(config):
         postgres_below(config, _say).stop()
     return 0
 
 
 def _status(options: argparse.Namespace) -> int:
-    metastore = LocalMetastore(_config(options), progress=_say)
+    metastore = LocalMetastore(with_door(_config(options)), progress=_say)
     pid = metastore.pid
     if pid is None:
         sys.stdout.write(f"{metastore.label} in {metastore.config.data_dir}: not running\n")
@@ -121,6 +146,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         help="a setting of the server; may be given several times",
     )
+    logins = up.add_mutually_exclusive_group()
+    for login, help_text in _LOGINS.items():
+        logins.add_argument(
+            f"--{login.value}", dest="login", action="store_const", const=login, help=help_text
+        )
     up.set_defaults(run=_up)
     down = commands.add_parser("down", help="stop the one that was started here")
     down.set_defaults(run=_down)

@@ -96,8 +96,8 @@ class LocalMetastore:
 
     @property
     def uri(self) -> str:
-        """Where clients connect: `thrift://127.0.0.1:PORT`."""
-        return f"thrift://{HOST}:{self.port}"
+        """Where clients connect: `thrift://127.0.0.1:PORT`, or as its door has it."""
+        return self.config.door.uri(self.port)
 
     @property
     def warehouse(self) -> Path:
@@ -136,7 +136,7 @@ class LocalMetastore:
     def is_answering(self) -> bool:
         """Tells whether the process runs and answers a call."""
         record = self._find()
-        return record is not None and answers(HOST, record.port)
+        return record is not None and answers(HOST, record.port, door=self.config.door)
 
     def start(self) -> None:
         """Starts the server, or finds the one that already runs here, and waits for its answer.
@@ -270,6 +270,8 @@ class LocalMetastore:
             # The marker is written last: a database without it is one whose schema was cut short.
             self._progress("removing a database whose schema was left unfinished")
             shutil.rmtree(self.config.derby_dir)
+        if derby and self._copy_schema(distribution):
+            return
         self._progress(f"creating the schema of {self.label}")
         log = self.config.data_dir / "logs" / "schema.log"
         log.unlink(missing_ok=True)
@@ -287,7 +289,28 @@ class LocalMetastore:
             raise ServerStartError(
                 f"the schema tool of {self.label}", f"ended with status {status}", log, tail(log)
             )
+        if derby:
+            self._keep_schema(distribution)
         self._schema_marker.write_text(f"{self.config.version}\n")
+
+    def _copy_schema(self, distribution: Distribution) -> bool:
+        """Takes the empty database that an earlier schema tool made; tells whether there is one."""
+        try:
+            shutil.copytree(_empty_database(distribution), self.config.derby_dir)
+        except FileNotFoundError:
+            return False
+        self._schema_marker.write_text(f"{self.config.version}\n")
+        return True
+
+    def _keep_schema(self, distribution: Distribution) -> None:
+        kept = _empty_database(distribution)
+        scratch = kept.with_name(f"{kept.name}.{os.getpid()}")
+        try:
+            shutil.copytree(self.config.derby_dir, scratch)
+            scratch.rename(kept)
+        except OSError as error:  # somebody else kept one first, or the disk is full
+            self._progress(f"no copy of the empty database is kept: {error}")
+            shutil.rmtree(scratch, ignore_errors=True)
 
     # Serving
 
@@ -343,7 +366,7 @@ class LocalMetastore:
 
     def _await_answer(self, record: ProcessRecord) -> None:
         deadline = time.monotonic() + self.config.start_timeout_s
-        while not answers(HOST, record.port):
+        while not answers(HOST, record.port, door=self.config.door):
             if self._process is not None and self._process.poll() is not None:
                 reason = f"ended with status {self._process.returncode}"
                 raise ServerStartError(self.label, reason, self.log_file, tail(self.log_file))
@@ -357,7 +380,8 @@ class LocalMetastore:
     def _java(
         self, distribution: Distribution, conf: Path, arguments: list[str], log: Path
     ) -> Command:
-        class_path = os.pathsep.join(str(entry) for entry in (conf, *distribution.class_path))
+        own = self.config.door.class_path
+        class_path = os.pathsep.join(str(file) for file in (conf, *own, *distribution.class_path))
         data = self.config.data_dir
         logging = (conf / "metastore-log4j2.properties").as_uri()
         return Command(
@@ -366,6 +390,7 @@ class LocalMetastore:
                 f"-Xmx{self.config.heap_mb}m",
                 *_JVM_FLAGS,
                 *distribution.release.jvm_flags,
+                *self.config.door.jvm_flags,
                 f"-Dlog4j.configurationFile={logging}",
                 f"-Dderby.stream.error.file={data / 'logs' / 'derby.log'}",
                 *arguments,
@@ -380,6 +405,11 @@ class LocalMetastore:
             log=log,
             ends_with_parent=self.config.ends_with_parent,
         )
+
+
+def _empty_database(distribution: Distribution) -> Path:
+    # The schema tool takes longer than the server's whole start.
+    return distribution.home / "derby-schema"
 
 
 def _java_program() -> str:

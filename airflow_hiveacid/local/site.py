@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, assert_never
 from xml.sax.saxutils import escape
 
+from airflow_hiveacid.local.door import PLAIN, Door
 from airflow_hiveacid.local.releases import HIVE_4, HiveRelease
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class LocalMetastoreConfig:
         data_dir: Everything the server keeps; made when missing.
         port: Thrift port on 127.0.0.1; 0 takes a free one.
         database: Where the server keeps its tables.
+        door: How one enters: transport, login, and where they are set.
         txn_timeout_s: Seconds of silence after which a transaction is aborted.
         housekeeping_interval_s: Seconds between two rounds of the reaper that does it.
         initiator_on: Whether the server queues compactions by itself. 3.1 knows one switch for
@@ -85,6 +87,7 @@ class LocalMetastoreConfig:
     data_dir: Path
     port: int = 0
     database: Database = DerbyDatabase()
+    door: Door = PLAIN
     txn_timeout_s: float = 300.0
     housekeeping_interval_s: float = 5.0
     initiator_on: bool = False
@@ -109,6 +112,10 @@ class LocalMetastoreConfig:
         for name in ("txn_timeout_s", "housekeeping_interval_s", "start_timeout_s", "heap_mb"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be above 0, not {getattr(self, name)}")
+        if not self.version.startswith(self.door.releases):
+            raise ValueError(
+                f"a metastore of Hive {self.version} has no such login: it would let everybody in"
+            )
 
     @property
     def release(self) -> HiveRelease:
@@ -150,17 +157,24 @@ def settings(config: LocalMetastoreConfig, *, port: int) -> dict[str, str]:
         "metastore.compactor.initiator.on": str(config.initiator_on).lower(),
         "metastore.compactor.cleaner.on": str(config.cleaner_on).lower(),
         "metastore.event.db.notification.api.auth": "false",
+        **config.door.settings,
         **config.extra_settings,
     }
 
 
 def fingerprint(config: LocalMetastoreConfig) -> str:
-    """Digests the settings, less port and password: equal for servers that behave alike."""
+    """Digests the settings, less port and passwords: equal for servers that behave alike."""
     facts = settings(config, port=0)
-    facts.pop(_PASSWORD_KEY, None)
+    facts = {key: value for key, value in facts.items() if not _is_secret(key)}
     facts["version"] = config.version
+    facts |= {f"core-site {key}": value for key, value in config.door.core_settings.items()}
+    facts |= {f"jvm {flag}": "" for flag in config.door.jvm_flags}
     text = "\n".join(f"{key}={value}" for key, value in sorted(facts.items()))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _is_secret(key: str) -> bool:
+    return key == _PASSWORD_KEY or key.endswith(".password")
 
 
 def write_conf(config: LocalMetastoreConfig, *, port: int) -> Path:
@@ -171,6 +185,7 @@ def write_conf(config: LocalMetastoreConfig, *, port: int) -> Path:
     # work in a database of their own.
     for name in ("metastore-site.xml", "hive-site.xml"):
         _write_private(conf / name, _to_xml(settings(config, port=port)))
+    _write_private(conf / "core-site.xml", _to_xml(config.door.core_settings))
     _write_private(conf / "metastore-log4j2.properties", _log4j2(config.log_level))
     return conf
 

@@ -32,7 +32,12 @@ from airflow_hiveacid.format.errors import (
     MetastoreVersionError,
 )
 from airflow_hiveacid.metastore import settings
-from airflow_hiveacid.metastore.doors.address import ConnectError, LoginRefusedError, parse_uri
+from airflow_hiveacid.metastore.doors.address import (
+    ConnectError,
+    LoginRefusedError,
+    NotAdmittedError,
+    parse_uri,
+)
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException
 from airflow_hiveacid.metastore.gen.service import Metastore, Places
 from airflow_hiveacid.metastore.gen.transactions.ttypes import (
@@ -77,6 +82,17 @@ class Repeat(enum.Enum):
     NEVER = "never"
 
 
+class _NotDoneError(MetastoreUnavailableError):
+    """A call that was surely not done: it was never sent, or turned away at the door.
+
+    Callers get what it stands for, `plain`: they can do no more about it.
+    """
+
+    def __init__(self, plain: MetastoreUnavailableError) -> None:
+        self.plain = plain
+        super().__init__(uris=plain.uris, method=plain.method, reason=plain.reason)
+
+
 class _Call(NamedTuple):
     """One call: what to send, and what to make of a refusal."""
 
@@ -113,8 +129,9 @@ class Connection:
     def be_patient(self, left_s: Callable[[], float] | None) -> None:
         """Wait for a server that does not answer for as long as `left_s` gives seconds; None: not.
 
-        What may be sent twice is sent again, with growing pauses; what may not waits only while
-        there is no connection on which it could have been sent.
+        What may be sent twice is sent again, with growing pauses; what may not, only while it was
+        surely not done: there was no connection to send it on, or it was turned away with its login
+        (401), which whoever renews a token may be about to change.
         """
         self._patience_s = left_s or _impatient
 
@@ -167,7 +184,6 @@ class Connection:
             MetastoreVersionError: the server is older than 3.0: it knows no write IDs.
         """
         if self._generation is None:
-            self._connected()
             self._generation = self._probe()
         return self._generation
 
@@ -201,10 +217,15 @@ class Connection:
             self._reach(stubs)
             try:
                 return self._call_now(stubs, call)
-            except MetastoreUnavailableError as error:
-                if call.repeat is Repeat.NEVER or self._patience_s() <= pause_s:
+            except _NotDoneError as found:
+                error = found.plain
+            except MetastoreUnavailableError as found:
+                if call.repeat is Repeat.NEVER:
                     raise
-                _log.warning("%s; asking again in %.1f s", error, pause_s)
+                error = found
+            if self._patience_s() <= pause_s:
+                raise error
+            _log.warning("%s; asking again in %.1f s", error, pause_s)
             time.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
@@ -224,14 +245,14 @@ class Connection:
     def _call_now(self, stubs: Callable[[], Struct], call: _Call) -> Struct:
         attempts_left = 0 if call.repeat is Repeat.NEVER else len(self._addresses)
         while True:
-            method = getattr(stubs(), call.method)
+            method = self._method(stubs, call)
             try:
                 answer = method(*call.arguments)
             except _BROKEN as error:
                 reason = self._in_words(error)
                 self._next_server()
                 if not attempts_left:
-                    raise self._unavailable(call.method, reason) from error
+                    raise self._given_up(call, reason, error) from error
                 _log.warning("the metastore hung up in %s, trying again: %s", call.method, error)
             except TException as error:
                 is_general = _is_internal(error) or isinstance(error, self._general_faults())
@@ -251,6 +272,21 @@ class Connection:
                 self._has_answered = True
                 return answer
             attempts_left -= 1
+
+    @staticmethod
+    def _method(stubs: Callable[[], Struct], call: _Call) -> Callable[..., Struct]:
+        try:
+            found: Callable[..., Struct] = getattr(stubs(), call.method)
+        except MetastoreUnavailableError as error:
+            raise _NotDoneError(error) from error
+        return found
+
+    def _given_up(
+        self, call: _Call, reason: str, cause: BaseException
+    ) -> MetastoreUnavailableError:
+        error = self._unavailable(call.method, reason)
+        error.__cause__ = cause
+        return _NotDoneError(error) if isinstance(cause, NotAdmittedError) else error
 
     def _general_faults(self) -> tuple[type[TException], ...]:
         if self._hms is None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,11 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.plan.thresholds import TableHealth
 from airflow_hiveacid.triggers.hive_acid import CompactionNeededTrigger, findings
+from keytabs import keytab_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from airflow_support import Connections, Warehouse
 
 _ARGUMENTS: dict[str, Any] = {
@@ -190,3 +194,41 @@ def test_an_event_of_something_else_is_refused() -> None:
 def test_its_arguments_hold_no_secret() -> None:
     _, arguments = CompactionNeededTrigger(table="db.t", delta_count=1).serialize()
     assert set(arguments) == set(_ARGUMENTS)
+
+
+def test_a_kdc_that_keeps_silent_does_not_hold_up_the_event_loop(
+    connections: Connections, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as kdc:
+        (tmp_path / "krb5.conf").write_text(
+            "[libdefaults]\n default_realm = LAB.TEST\n dns_lookup_kdc = false\n"
+            " udp_preference_limit = 1\n"
+            f"[realms]\n LAB.TEST = {{\n  kdc = 127.0.0.1:{kdc.getsockname()[1]}\n }}\n"
+        )
+        monkeypatch.setenv("KRB5_CONFIG", str(tmp_path / "krb5.conf"))
+        connections.add(
+            "hive_acid_default",
+            "hive_acid_metastore",
+            host="127.0.0.1",
+            port=kdc.getsockname()[1],  # takes the connection as well, and is not asked for more
+            extra={
+                "authentication": "kerberos",
+                "kerberos_service": "hive/_HOST@LAB.TEST",
+                "kerberos_client": "etl@LAB.TEST",
+                "kerberos_keytab": keytab_of("etl@LAB.TEST", tmp_path / "keytab"),
+                "connect_timeout_s": 0.7,
+            },
+        )
+
+        async def story() -> tuple[int, dict[str, Any]]:
+            waiting = asyncio.ensure_future(_first(_quick()))
+            turns = 0
+            while not waiting.done():
+                await asyncio.sleep(0.01)
+                turns += 1
+            return turns, waiting.result()
+
+        turns, event = asyncio.run(story())
+    with pytest.raises(MetastoreUnavailableError, match="KDC did not answer within"):
+        findings(event)
+    assert turns > 10

@@ -31,6 +31,7 @@ class Relay:
     def __init__(self, target_port: int, *, tls: ssl.SSLContext | None = None) -> None:
         self.target_port = target_port
         self.connections = 0
+        self._dropped = 0
         self._tls = tls
         self._cuts: list[Cut] = []
         self._is_open = True
@@ -46,6 +47,10 @@ class Relay:
     def cut(self, method: str, *, is_forwarded: bool, times: int = 1) -> None:
         """Lose the answers of the next calls of a method, or the calls themselves."""
         self._cuts += [Cut(method.encode(), is_forwarded)] * times
+
+    def drop(self) -> None:
+        """Close every connection there is, as a server does that goes down; new ones may come."""
+        self._dropped += 1
 
     @property
     def has_cut_all(self) -> bool:
@@ -83,7 +88,8 @@ class Relay:
                 self._pass_on(near, far)
 
     def _pass_on(self, near: socket.socket, far: socket.socket) -> None:
-        while self._is_open:
+        dropped = self._dropped
+        while self._is_open and dropped == self._dropped:
             # Bytes that TLS has decrypted already are not seen by select.
             pending = getattr(near, "pending", lambda: 0)()
             ready = [near] if pending else select.select([near, far], [], [], _GLANCE_S)[0]

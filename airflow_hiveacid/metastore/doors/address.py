@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from thrift.transport.TTransport import TTransportException
+
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.endpoint import Transport
 
@@ -39,6 +41,16 @@ class ConnectError(Exception):
 
 class LoginRefusedError(ConnectError):
     """Whoever was asked said no, and would say no again: the login has to change."""
+
+
+class NotAdmittedError(TTransportException):  # type: ignore[misc] # Thrift has no types
+    """A call was turned away with its login, or had nobody to be sent to: it was not done.
+
+    Leaves `metastore/connection.py` as little as `ConnectError` does.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(TTransportException.UNKNOWN, reason)
 
 
 def parse_uri(uri: str, transport: Transport = Transport.PLAIN) -> Address:

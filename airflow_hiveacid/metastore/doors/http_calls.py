@@ -20,7 +20,7 @@ from thrift.transport.TTransport import CReadableTransport, TTransportBase, TTra
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.logins import BearerLogin, HeaderLogin
-from airflow_hiveacid.metastore.doors.address import ConnectError
+from airflow_hiveacid.metastore.doors.address import ConnectError, NotAdmittedError
 from airflow_hiveacid.metastore.doors.secret import read_secret_text
 from airflow_hiveacid.metastore.doors.sockets import tls_context
 
@@ -132,7 +132,10 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
             status, answer = self._post(body)
         if status != HTTPStatus.OK:
             self.close()
-            raise TTransportException(TTransportException.UNKNOWN, self._words(status, answer))
+            words = self._words(status, answer)
+            if status == HTTPStatus.UNAUTHORIZED:
+                raise NotAdmittedError(words)
+            raise TTransportException(TTransportException.UNKNOWN, words)
         if not answer.startswith(_THRIFT):
             self.close()
             raise TTransportException(
@@ -156,9 +159,8 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
 
     def _post(self, body: bytes) -> tuple[int, bytes]:
         headers = {"Content-Type": _MEDIA_TYPE, "Accept": _MEDIA_TYPE, **self._headers()}
+        self._reopen()
         try:
-            if self._http.sock is None:
-                self.open()
             self._http.request("POST", self._address.path, body, headers)
             response = self._http.getresponse()
             if response.status == HTTPStatus.OK:
@@ -176,6 +178,16 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
         # Whatever is left of the page would be taken for the next answer.
         self.close()
         return response.status, page
+
+    def _reopen(self) -> None:
+        if self._http.sock is not None:
+            return
+        try:
+            self.open()
+        except OSError as error:
+            raise NotAdmittedError(
+                f"{self._address}: {str(error) or type(error).__name__}"
+            ) from error
 
     def _words(self, status: int, page: bytes) -> str:
         if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:

@@ -15,6 +15,7 @@ from contract.bench import V3_PARAMS, V4_PARAMS, Bench
 from contract.fake_client import FakeClient
 from contract.fake_metastore import FakeMetastore
 from contract.manual_clock import ManualClock
+from door_lab import DoorLab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +44,13 @@ def _bench(request: pytest.FixtureRequest) -> Bench:
     fixture = "hive_metastore_3" if version.startswith("3") else "hive_metastore"
     endpoint = MetastoreEndpoint(uris=(request.getfixturevalue(fixture).uri,))
     return Bench(clock=SystemClock(), make_client=lambda: connect(endpoint))
+
+
+@pytest.fixture(scope="session")
+def door_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DoorLab]:
+    """Metastores behind logins, each started when a test asks for it."""
+    with DoorLab(tmp_path_factory.mktemp("doors")) as lab:
+        yield lab
 
 
 @pytest.fixture

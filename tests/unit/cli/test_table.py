@@ -10,9 +10,7 @@ import pytest
 from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid import cli
-from airflow_hiveacid.cli_view import metastore_uris
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import (
     Column,
     FileFormat,
@@ -207,18 +205,6 @@ def test_a_metastore_that_does_not_answer_is_one_line(run: Callable[..., str]) -
     text = run("scan", "--table", "db.t", "--metastore", "127.0.0.1:1", status=2)
     assert text.startswith("error: MetastoreUnavailableError: metastore thrift://127.0.0.1:1")
     assert text.count("\n") == 1
-
-
-def test_the_metastore_is_the_given_one_or_the_environments_or_this_machines(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("HIVE_METASTORE_URIS", raising=False)
-    assert metastore_uris(None) == ("thrift://localhost:9083",)
-    monkeypatch.setenv("HIVE_METASTORE_URIS", "thrift://a:1,b")
-    assert metastore_uris(None) == ("thrift://a:1", "thrift://b:9083")
-    assert metastore_uris("c:2") == ("thrift://c:2",)
-    with pytest.raises(ConfigurationError):
-        metastore_uris(" , ")
 
 
 @pytest.fixture(params=[FileFormat.ORC, FileFormat.PARQUET])

@@ -97,6 +97,20 @@ def test_the_schema_is_created_once(metastore: LocalMetastore) -> None:
     assert schema_runs(metastore.config) == 1
 
 
+def test_another_directory_takes_a_copy_of_the_empty_database(
+    metastore: LocalMetastore, tmp_path: Path
+) -> None:
+    metastore.start()
+    config = replace(metastore.config, data_dir=tmp_path / "other")
+    with LocalMetastore(config) as other:
+        assert other.is_answering()
+        assert config.derby_dir.is_dir()
+        assert schema_runs(config) == 0
+        metastore.discard_schema_marker()  # what is kept is not what a server has used
+        metastore.restart()
+    assert schema_runs(metastore.config) == 1
+
+
 def test_a_schema_that_was_cut_short_is_made_again(metastore: LocalMetastore) -> None:
     metastore.config.data_dir.mkdir()
     (metastore.config.data_dir / "fail-schema").touch()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_hiveacid.local.door import Door, Language
 from airflow_hiveacid.local.thrift_probe import answers
 
 if TYPE_CHECKING:
@@ -68,3 +69,36 @@ def test_a_closed_port_is_no_answer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     assert not answers("127.0.0.1", port, timeout_s=2)
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        (b"\x03\x00\x00\x00\x02no", True),
+        (b"\x04\x00\x00\x00\x02no", True),
+        (b"\x02\x00\x00\x00\x00", False),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", False),
+        (b"", False),
+    ],
+    ids=["refused", "error", "another word", "a web server", "silent"],
+    indirect=["reply"],
+)
+def test_a_refused_login_is_an_answer(reply: int, *, expected: bool) -> None:
+    door = Door(language=Language.SASL)
+    assert answers("127.0.0.1", reply, door=door, timeout_s=2) is expected
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        (b"HTTP/1.1 200 OK\r\n\r\n", True),
+        (b"HTTP/1.1 401 Unauthorized\r\n\r\n", True),
+        (b"HTTP/1.1 503 Service Unavailable\r\n\r\n", False),
+        (message(2, LIST_OF_DATABASES), False),
+    ],
+    ids=["answered", "wants a token", "not yet", "plain Thrift"],
+    indirect=["reply"],
+)
+def test_a_web_servers_answer_or_refusal_is_an_answer(reply: int, *, expected: bool) -> None:
+    door = Door(language=Language.HTTP)
+    assert answers("127.0.0.1", reply, door=door, timeout_s=2) is expected

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import MetastoreUnavailableError
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
+from airflow_hiveacid.jobs.logins import BearerLogin, SecretSource
 from airflow_hiveacid.metastore import connection
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.doors.address import ConnectError
@@ -20,10 +21,12 @@ from airflow_hiveacid.metastore.locks import LockRequest
 from airflow_hiveacid.metastore.transaction import begin
 from contract.bench import access
 from contract.fake_client import FakeClient
+from contract.http_server import HttpStub
 from contract.stub_server import HangUpError, StubServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from airflow_hiveacid.format.table import TableInfo
     from contract.fake_metastore import FakeMetastore
@@ -104,6 +107,99 @@ def test_what_may_be_sent_once_waits_until_somebody_can_hear_it(
             client.commit_txn(TxnId(1))
     assert slept_s == pytest.approx([0.2, 0.4, 0.8, 1.6])
     assert (stub.calls.count("lock"), stub.calls.count("commit_txn")) == (1, 1)
+
+
+def test_a_call_that_was_turned_away_waits_for_a_new_token(
+    slept_s: list[float], tmp_path: Path
+) -> None:
+    file = tmp_path / "jwt"
+    file.write_text("old")
+
+    def admits(headers: dict[str, str]) -> tuple[int, str]:
+        if len(slept_s) == 3:
+            file.write_text("new")
+        return (200, "") if headers["authorization"] == "Bearer new" else (401, "expired")
+
+    login = BearerLogin(bearer=SecretSource(file=str(file)), in_clear=True)
+    locked = LockResponse(lockid=5, state=1)
+    with HttpStub(admits, lock=lambda _: locked) as server:
+        endpoint = MetastoreEndpoint(uris=(server.uri,), transport=Transport.HTTP, login=login)
+        with connect(endpoint) as client:
+            with pytest.raises(MetastoreUnavailableError, match="401"):
+                client.lock(REQUEST)
+            assert slept_s == []
+            client.be_patient(lambda: 60.0)
+            assert client.lock(REQUEST).lock_id == 5
+        assert server.calls.count("lock") == 1
+    assert slept_s == pytest.approx([0.2, 0.4, 0.8])
+
+
+def test_the_wait_for_a_new_token_ends_with_the_patience(
+    slept_s: list[float], tmp_path: Path
+) -> None:
+    (tmp_path / "jwt").write_text("old")
+    login = BearerLogin(bearer=SecretSource(file=str(tmp_path / "jwt")), in_clear=True)
+    with HttpStub(lambda _: (401, "expired")) as server:
+        endpoint = MetastoreEndpoint(uris=(server.uri,), transport=Transport.HTTP, login=login)
+        with connect(endpoint) as client:
+            client.be_patient(lambda: 0.5 - sum(slept_s))
+            with pytest.raises(MetastoreUnavailableError, match="401"):
+                client.lock(REQUEST)
+    assert slept_s == pytest.approx([0.2])
+
+
+def test_a_call_whose_answer_is_lost_is_not_taken_for_one_that_was_turned_away(
+    slept_s: list[float], tmp_path: Path
+) -> None:
+    (tmp_path / "jwt").write_text("token")
+    login = BearerLogin(bearer=SecretSource(file=str(tmp_path / "jwt")), in_clear=True)
+    with HttpStub(lambda _: (502, "the gateway lost it")) as server:
+        endpoint = MetastoreEndpoint(uris=(server.uri,), transport=Transport.HTTP, login=login)
+        with connect(endpoint) as client:
+            client.be_patient(lambda: 60.0)
+            with pytest.raises(MetastoreUnavailableError, match="502"):
+                client.lock(REQUEST)
+        assert len(server.requests) == 1
+    assert slept_s == []
+
+
+def test_the_first_question_of_a_patient_client_waits_too(
+    stub: StubServer, slept_s: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = connection.open_transport
+
+    def open_transport(*arguments: object) -> object:
+        if len(slept_s) < 2:
+            raise ConnectError("the token is late")
+        return real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(connection, "open_transport", open_transport)
+    with connect(MetastoreEndpoint(uris=(stub.uri,))) as client:
+        with pytest.raises(MetastoreUnavailableError, match="late"):
+            _ = client.generation
+        client.be_patient(lambda: 60.0)
+        assert client.generation is MetastoreGeneration.V4
+    assert slept_s == pytest.approx([0.2, 0.4])
+
+
+def test_a_connection_that_is_lost_before_a_call_was_not_a_call(
+    stub: StubServer, slept_s: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with connect(MetastoreEndpoint(uris=(stub.uri,))) as client:
+        client.be_patient(lambda: 60.0)
+        own = client._connection._own_stubs
+        asked: list[int] = []
+
+        def stubs() -> object:
+            asked.append(1)
+            if len(asked) == 2:  # after it was there a moment ago
+                raise MetastoreUnavailableError(uris=(), method="connect", reason="just gone")
+            return own()
+
+        monkeypatch.setattr(client._connection, "_own_stubs", stubs)
+        assert client.lock(REQUEST).lock_id == 5
+    assert stub.calls.count("lock") == 1
+    assert slept_s == pytest.approx([0.2])
 
 
 class Watched(FakeClient):

@@ -16,6 +16,7 @@ from airflow_hiveacid.metastore.doors.address import ConnectError, LoginRefusedE
 from airflow_hiveacid.metastore.doors.kerberos import Kerberos, service_of
 from airflow_hiveacid.metastore.doors.krb5 import GssError
 from airflow_hiveacid.metastore.doors.sasl import MechanismError
+from keytabs import keytab_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,17 +114,6 @@ def test_a_server_that_ends_the_login_before_it_proved_itself_is_left() -> None:
 
 
 # ---- the system's own library --------------------------------------------------------------------
-
-
-def keytab_of(client: str, file: Path) -> str:
-    """A keytab of version 2 with one made-up key."""
-    name, _, realm = client.partition("@")
-    parts = [text.encode() for text in (realm, *name.split("/"))]
-    entry = struct.pack(">H", len(parts) - 1)
-    entry += b"".join(struct.pack(">H", len(part)) + part for part in parts)
-    entry += struct.pack(">IIBHH", 1, 0, 1, 18, 32) + b"k" * 32
-    file.write_bytes(b"\x05\x02" + struct.pack(">i", len(entry)) + entry)
-    return str(file)
 
 
 @pytest.fixture

@@ -1,0 +1,185 @@
+"""Knows how to run a private LDAP directory below a metastore, from Debian's package slapd.
+
+Takes a folder, gives a directory with one user on a port of its own, at localhost. Nobody has to be
+root. Passwords are made up, and lie in files of mode 0600: neither in an argument nor in a log.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import shutil
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+from airflow_hiveacid.local.daemon import Daemon
+from airflow_hiveacid.local.debian import Programs, find_programs
+from airflow_hiveacid.local.errors import LocalServerError
+from airflow_hiveacid.local.openssl import private_folder, write_private
+from airflow_hiveacid.local.progress import Progress, log_progress
+from airflow_hiveacid.local.site import HOST
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+PEOPLE: Final = "ou=people,dc=hiveacid,dc=test"
+_SUFFIX: Final = "dc=hiveacid,dc=test"
+_PACKAGES: Final = {"slapd": "slapd", "slapadd": "slapd"}
+_SCHEMAS: Final = ("core", "cosine", "inetorgperson")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalDirectoryConfig:
+    """What to start, and where.
+
+    Attributes:
+        data_dir: Everything the directory keeps; made when missing.
+        user: The one who can log in.
+        ends_with_parent: See `LocalMetastoreConfig`.
+    """
+
+    data_dir: Path
+    user: str = "etl"
+    ends_with_parent: bool = False
+
+
+class LocalDirectory:
+    """One slapd. Mutable: it follows the life of a process."""
+
+    def __init__(self, config: LocalDirectoryConfig, *, progress: Progress = log_progress) -> None:
+        self.config = config
+        self._progress = progress
+        self._daemon = Daemon(
+            "slapd",
+            config.data_dir,
+            ends_with_parent=config.ends_with_parent,
+            progress=progress,
+        )
+
+    @property
+    def password_file(self) -> Path:
+        """Where the user's password lies."""
+        return self.config.data_dir / f"{self.config.user}.password"
+
+    @property
+    def log_file(self) -> Path:
+        """What the server says."""
+        return self.config.data_dir / "slapd.log"
+
+    @property
+    def uri(self) -> str:
+        """Where it listens.
+
+        Raises:
+            LocalServerError: It does not run.
+        """
+        port = self._daemon.port
+        if port is None:
+            raise LocalServerError(f"no directory runs in {self.config.data_dir}")
+        return f"ldap://{HOST}:{port}"
+
+    def is_running(self) -> bool:
+        """Tells whether it runs, whoever started it."""
+        return self._daemon.port is not None
+
+    def start(self) -> None:
+        """Starts it, or finds the one that runs here; fills it the first time.
+
+        Raises:
+            MissingProgramError: slapd is not installed.
+            LocalServerError: It could not be filled.
+            ServerStartError: It died or did not answer in time.
+        """
+        programs = find_programs(_PACKAGES)
+        private_folder(self.config.data_dir)
+        if self.is_running():
+            return
+        self._write_configuration(programs)
+        if not (self.config.data_dir / "made").is_file():
+            self._fill(programs)
+        self._serve(programs)
+
+    def stop(self) -> None:
+        """Ends the server in this folder, whoever started it; nothing when there is none."""
+        self._daemon.stop()
+
+    def __enter__(self) -> Self:
+        """Starts."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stops."""
+        self.stop()
+
+    def _write_configuration(self, programs: Programs) -> None:
+        data, root = self.config.data_dir, programs.root
+        includes = "".join(f'include "{root}/etc/ldap/schema/{name}.schema"\n' for name in _SCHEMAS)
+        # Nobody administers it: it has no root user, so that there is no password for one.
+        (data / "slapd.conf").write_text(
+            f"""{includes}pidfile "{data}/slapd.pid"
+modulepath "{root}/usr/lib/ldap"
+moduleload back_mdb
+database mdb
+suffix "{_SUFFIX}"
+directory "{data}/entries"
+access to attrs=userPassword by anonymous auth by * none
+access to * by * read
+"""
+        )
+
+    def _fill(self, programs: Programs) -> None:
+        self._progress("making an LDAP directory")
+        data, user = self.config.data_dir, self.config.user
+        shutil.rmtree(data / "entries", ignore_errors=True)  # of one that was cut short
+        (data / "entries").mkdir()
+        password = secrets.token_urlsafe(18)
+        write_private(self.password_file, f"{password}\n")
+        hidden = base64.b64encode(password.encode()).decode()
+        entries = f"""dn: {_SUFFIX}
+objectClass: dcObject
+objectClass: organization
+o: people of this machine
+dc: hiveacid
+
+dn: {PEOPLE}
+objectClass: organizationalUnit
+ou: people
+
+dn: uid={user},{PEOPLE}
+objectClass: inetOrgPerson
+uid: {user}
+cn: {user}
+sn: {user}
+userPassword:: {hidden}
+"""
+        done = subprocess.run(
+            [programs["slapadd"], "-f", str(data / "slapd.conf")],
+            input=entries,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=data,
+            env=programs.environment(),
+        )
+        if done.returncode != 0:
+            raise LocalServerError(f"slapadd failed: {done.stderr.strip()}")
+        (data / "made").touch()
+
+    def _serve(self, programs: Programs) -> None:
+        port = self._daemon.choose_port()
+        listening = ("-h", f"ldap://{HOST}:{port}")
+        arguments = [programs["slapd"], "-f", str(self.config.data_dir / "slapd.conf"), *listening]
+        self._daemon.start(
+            [*arguments, "-d", "0"],  # stays in front, and says errors only
+            programs.environment(),
+            port=port,
+            log=self.log_file,
+        )

@@ -1,0 +1,1 @@
+"""Clusters as people have them, made of real servers on this machine: what runs where."""

@@ -1,0 +1,112 @@
+"""How the command line reaches a metastore: the same fields and checks as a connection's."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+
+import pytest
+
+from airflow_hiveacid import cli
+from airflow_hiveacid.cli_metastore import add_options, endpoint_of
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
+from airflow_hiveacid.jobs.logins import (
+    BearerLogin,
+    KerberosLogin,
+    PasswordLogin,
+    Protection,
+    SecretSource,
+)
+
+KERBEROS = "--authentication kerberos --kerberos-service hive/_HOST@LAB.TEST"
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HIVE_METASTORE_URIS", raising=False)
+
+
+def endpoint(given: str) -> MetastoreEndpoint:
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    return endpoint_of(parser.parse_args(shlex.split(given)))
+
+
+def test_the_metastore_is_the_given_one_or_the_environments_or_this_machines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert endpoint("").uris == ("thrift://localhost:9083",)
+    monkeypatch.setenv("HIVE_METASTORE_URIS", "thrift://a:1,b")
+    assert endpoint("").uris == ("thrift://a:1", "thrift://b:9083")
+    assert endpoint("--metastore c:2").uris == ("thrift://c:2",)
+    assert endpoint("") == MetastoreEndpoint(uris=("thrift://a:1", "thrift://b:9083"))
+    with pytest.raises(ConfigurationError, match="names no metastore"):
+        endpoint("--metastore ' , '")
+
+
+def test_each_login_can_be_given() -> None:
+    keytab = "--kerberos-client etl@LAB.TEST --kerberos-keytab /k --protection privacy"
+    assert endpoint(f"{KERBEROS} {keytab}").login == KerberosLogin(
+        service="hive/_HOST@LAB.TEST",
+        client="etl@LAB.TEST",
+        keytab="/k",
+        protection=Protection.PRIVACY,
+    )
+    cache = endpoint(f"{KERBEROS} --kerberos-cache FILE:/t").login
+    assert cache == KerberosLogin(service="hive/_HOST@LAB.TEST", cache="FILE:/t")
+    found = endpoint(
+        "--transport tls --ca-certificate /ca --authentication password --user etl"
+        " --secret-from env:WORD"
+    )
+    assert found.login == PasswordLogin(user="etl", password=SecretSource(variable="WORD"))
+    assert (found.transport, found.ca_certificate) == (Transport.TLS, "/ca")
+    found = endpoint(
+        "--metastore http://h:1/p --transport http --authentication bearer --secret-from file:/j"
+        " --secret-in-clear"
+    )
+    assert found.login == BearerLogin(bearer=SecretSource(file="/j"), in_clear=True)
+    assert found.uris == ("http://h:1/p",)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("--authentication kerberos", "kerberos_service"),
+        ("--secret-from file:/x", "secret_from"),
+        ("--authentication password --user etl --secret-from env:X", "in clear"),
+        ("--metastore https://h:1", "transport is plain"),
+    ],
+)
+def test_what_a_connection_refuses_is_refused(given: str, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        endpoint(given)
+
+
+@pytest.mark.parametrize("secret", ["hunter2", "env:hunter2 is mine"])
+def test_a_secret_itself_is_no_option_and_not_repeated(
+    secret: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    login = ["--transport", "tls", "--authentication", "password", "--user", "etl"]
+    assert cli.main(["inspect", "--table", "db.t", *login, "--secret-from", secret]) == 2
+    said = capsys.readouterr().err
+    assert "secret" in said
+    assert "hunter2" not in said
+
+
+@pytest.mark.parametrize(
+    "option", ["--authentication none", "--secret-in-clear", "--user etl", "--ca-certificate /c"]
+)
+def test_a_login_goes_with_a_table_only(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = f"inspect --location /t --write-ids db.t:1:1:: {option}"
+    assert cli.main(argv.split()) == 2
+    assert f"{option.partition(' ')[0]} does not go with --location" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["scan", "inspect", "convert --to full_acid --plan-only"])
+def test_every_command_that_asks_a_metastore_logs_in(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = f"{command} --table db.t {KERBEROS} --kerberos-client c@R --kerberos-keytab /nowhere/k"
+    assert cli.main(argv.split()) == 2
+    assert "cannot read the keytab /nowhere/k" in capsys.readouterr().err
