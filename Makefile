@@ -14,7 +14,7 @@ AIRFLOW := .venv/bin/python
 SPARK := .venv-spark/bin/python
 PIP := -m pip --disable-pip-version-check
 
-.PHONY: help setup demo demo-shell demo-stop test check judge bench promises stubs constraints clean campaign histories tpcds
+.PHONY: help setup demo demo-shell demo-stop test check judge bench promises stubs constraints clean campaign histories tpcds clusters
 
 help: ## these lines
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -58,6 +58,10 @@ campaign: setup ## real processes killed at random times for 90 minutes: nothing
 histories: setup ## 10,000 random histories against a model, every hundredth before Hive's readers and Spark's
 	@tools/system_packages.sh test
 	PYTHONPATH=tests $(SPARK) -m histories $(HISTORIES)
+
+clusters: setup ## what users have as clusters, against real servers; writes docs/clusters.md
+	@tools/system_packages.sh test
+	PYTHONPATH=tests $(SPARK) -m clusters $(CLUSTERS)
 
 tpcds: setup build/tpcds-generator/ready ## the 99 queries of TPC-DS over ACID tables and over flat files
 	@tools/system_packages.sh test
