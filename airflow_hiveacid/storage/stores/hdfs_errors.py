@@ -111,6 +111,9 @@ _NO_MECHANISM: Final = (
 )
 # A name node with Kerberos ends the connection of who does not log in.
 _HUNG_UP: Final = "RPC listener disconnected"
+_RESET_REMEDY: Final = (
+    "If it is a data node that wants protection: say dfs.data.transfer.protection as the servers do"
+)
 _PLAIN: Final = re.compile(r"SIMPLE authentication is not enabled")
 _PLAIN_REMEDY: Final = (
     "say hadoop.security.authentication=kerberos in core-site.xml in HADOOP_CONF_DIR, or as"
@@ -161,7 +164,8 @@ def _told_by_system(error: OSError) -> tuple[int, str]:
     text = _first_line(error.strerror or str(error))
     if _HUNG_UP in text:  # hdfs-native keeps to itself what it was told at last
         return errno.ECONNRESET, f"{text}. If the name node wants Kerberos: {_PLAIN_REMEDY}"
-    return _number_of(error), text
+    number = _number_of(error)
+    return number, f"{text}. {_RESET_REMEDY}" if number == errno.ECONNRESET else text
 
 
 def _told_by_java(name: str, text: str) -> tuple[int, str]:

@@ -221,6 +221,14 @@ DENIED = (
             "Connection refused (os error 111)",
         ),
         (
+            OSError("Connection reset by peer (os error 104)"),
+            errno.ECONNRESET,
+            (
+                "Connection reset by peer (os error 104). If it is a data node that wants"
+                " protection: say dfs.data.transfer.protection as the servers do"
+            ),
+        ),
+        (
             OSError("RPC listener disconnected"),
             errno.ECONNRESET,
             (
