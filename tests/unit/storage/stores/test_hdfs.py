@@ -457,6 +457,15 @@ def test_a_list_that_could_not_be_looked_at_is_no_lack_of_it() -> None:
     assert list(model.tree) == ["/"]
 
 
+def test_a_list_of_a_directory_itself_is_no_default_for_what_is_made_in_it() -> None:
+    model = Model()
+    fs = pafs.PyFileSystem(HdfsHandler("hdfs://model", model, 0o027, Options))
+    fs.create_dir("/a")
+    model.modify_acl_entries("/a", [Entry("user", "access", "rwx", "hive")])
+    fs.create_dir("/a/b")
+    assert model.get_file_info("/a/b").permission == 0o750
+
+
 def test_behind_a_mount_table_each_name_node_may_know_lists() -> None:
     model = Model()
     model.knows_lists = False
