@@ -10,6 +10,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 _PARTITIONS: Final = 10_000
 _THREADS: Final = 16
-_ROWS: Final = 500_000
+_ROWS: Final = 2_000_000
 _BATCHES: Final = 4
 _COLUMNS: Final = [Column(name="id", type="bigint"), Column(name="name", type="string")]
 _DELTA: Final = "delta_0000001_0000001_0000"
@@ -68,7 +69,8 @@ def _cell(name: str, do: Callable[[], str]) -> Cell:
 
 def _bytes(disk: str, hdfs: str) -> str:
     numbers = pa.array(range(_ROWS // _BATCHES))
-    names = pa.array([f"{i * 2654435761 % (1 << 32):032}" for i in range(_ROWS // _BATCHES)])
+    letters = Random(0).randbytes(16 * len(numbers)).hex()  # that no codec makes small
+    names = pa.array([letters[at : at + 32] for at in range(0, len(letters), 32)])
     rows = pa.record_batch({"id": numbers, "name": names})
     best: dict[str, float] = {}
     size = 0
