@@ -59,7 +59,7 @@ def test_calls_go_side_by_side_and_threads_are_used_again() -> None:
     before = threading.active_count()
     for number in range(20):
         assert within(LONG_S, lambda number=number: number) == number  # type: ignore[misc]
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 def test_a_forked_process_has_threads_of_its_own() -> None:
