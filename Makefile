@@ -61,7 +61,7 @@ histories: setup ## 10,000 random histories against a model, every hundredth bef
 
 clusters: setup ## what users have as clusters, against real servers; writes docs/clusters.md
 	@tools/system_packages.sh test
-	PYTHONPATH=tests $(SPARK) -m clusters $(CLUSTERS)
+	PYTHONPATH=tests $(SPARK) -m clusters hdfs $(CLUSTERS)
 
 tpcds: setup build/tpcds-generator/ready ## the 99 queries of TPC-DS over ACID tables and over flat files
 	@tools/system_packages.sh test

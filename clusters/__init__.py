@@ -1,1 +1,1 @@
-"""What runs where: each combination of a cluster that users have, run against real servers."""
+"""Clusters as people have them, made of real servers on this machine: what runs where."""

@@ -1,46 +1,47 @@
-"""Knows the command that runs what users have as clusters.
+"""Knows the command of the clusters.
 
-    python -m clusters [--areas hdfs] [--only WORD]
+    python -m clusters AREA [--only WORDS] [--keep FOLDER]
 
-Wants the tests' servers on PYTHONPATH, as `make clusters` has them. Ends with 1 if a combination
-came to something else than it should.
+Tries every combination of an area whose name has the words, writes docs/clusters.json and .md, and
+ends with 1 if one failed. Wants tests/ on PYTHONPATH, as `make clusters` has it.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import shutil
 import sys
 import tempfile
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from clusters.cells import Cell, keep
+from clusters.cells import FAILED, Cell, keep
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_AREAS: Final = ("hdfs",)
-_DOCS: Final = Path(__file__).resolve().parents[1] / "docs"
-
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the areas and return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m clusters", description=__doc__)
-    parser.add_argument("--areas", nargs="+", choices=_AREAS, default=_AREAS)
-    parser.add_argument("--only", default="", help="combinations whose name has this; not kept")
+    """Try an area and return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m clusters")
+    parser.add_argument("area", choices=["hdfs"])
+    parser.add_argument("--only", default="", help="combinations whose name has these words")
+    parser.add_argument("--keep", help="folder for servers and logs, which stays")
     asked = parser.parse_args(argv)
-    began, found = time.monotonic(), list[Cell]()
-    for area in asked.areas:
-        with tempfile.TemporaryDirectory(prefix=f"clusters-{area}-") as folder:
-            for cell in importlib.import_module(f"clusters.{area}").cells(Path(folder), asked.only):
-                found.append(cell)
-                line = f"{cell.area} {cell.combination}: {cell.outcome} {cell.note}"
-                print(f"{time.monotonic() - began:7.1f} s  {line}", flush=True)
-    if not asked.only:
-        keep(found, _DOCS)
-    return 1 if any(cell.outcome == "failed" for cell in found) else 0
+    folder = Path(asked.keep or tempfile.mkdtemp(prefix="hiveacid-clusters-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    found: list[Cell] = []
+    try:
+        for cell in importlib.import_module(f"clusters.{asked.area}").cells(folder, asked.only):
+            print(f"{cell.outcome:7} {cell.version:22} {cell.combination} {cell.note}", flush=True)
+            found.append(cell)
+            keep([cell])
+    finally:
+        if not asked.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    failed = [cell for cell in found if cell.outcome == FAILED]
+    return 1 if failed or not found else 0
 
 
 if __name__ == "__main__":

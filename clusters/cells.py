@@ -1,36 +1,35 @@
-"""Knows what one combination came to, and the table of all of them.
+"""Knows what one combination came to, and how all of them become docs/clusters.md.
 
-An area that is run replaces its cells in docs/clusters.json and leaves those of the others alone.
-
-Example:
-    >>> cell = Cell(area="HDFS", combination="a", version="3.4.2", outcome="ran", note="1 s")
-    >>> print(table([cell]).splitlines()[-1])
-    | HDFS | a | 3.4.2 | ran | 1 s |
+An area is a module of this package with a function `cells`: it starts its servers, tries its
+combinations one after another, and gives a cell for each. Cells of other areas, and those of
+combinations that were not asked for, stay as the last run left them.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Iterable
 
-_HEAD: Final = """# What runs where
+_DOCS: Final = Path(__file__).resolve().parents[1] / "docs"
+JSON: Final = _DOCS / "clusters.json"
+PAGE: Final = _DOCS / "clusters.md"
+RAN: Final = "ran"
+FAILED: Final = "failed"
 
-Written by `make clusters`, which runs each line against real servers on one machine; figures are of
-that machine and say only how stores compare.
+_HEAD: Final = """# Clusters: what ran where
 
-| area | combination | version | outcome | note |
-| --- | --- | --- | --- | --- |
+Written by `make clusters`, which starts real servers on one machine. Nothing stands here unrun.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One combination; `outcome` is `ran`, `refused` (as it should be), or `failed`."""
+    """One combination: what was tried, with which versions, and what it came to."""
 
     area: str
     combination: str
@@ -38,23 +37,33 @@ class Cell:
     outcome: str
     note: str = ""
 
-
-def table(cells: Sequence[Cell]) -> str:
-    """The page."""
-    lines = (
-        f"| {c.area} | {c.combination} | {c.version} | {c.outcome} | {c.note} |\n" for c in cells
-    )
-    return _HEAD + "".join(lines)
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What makes it this cell."""
+        return self.area, self.combination, self.version
 
 
-def keep(found: Sequence[Cell], docs: Path) -> None:
-    """Write the cells of the areas that were run beside those of the others."""
-    file = docs / "clusters.json"
-    before = [Cell(**c) for c in json.loads(file.read_text())] if file.is_file() else []
-    areas = {c.area for c in found}
-    cells = sorted(
-        [*(c for c in before if c.area not in areas), *found],
-        key=lambda c: c.area,
-    )
-    file.write_text(json.dumps([asdict(c) for c in cells], indent=2) + "\n")
-    (docs / "clusters.md").write_text(table(cells))
+def keep(cells: Iterable[Cell], json_file: Path = JSON, page: Path = PAGE) -> None:
+    """Put cells among those of earlier runs, in both files."""
+    known: dict[tuple[str, str, str], Cell] = {}
+    if json_file.exists():
+        known = {cell.key: cell for cell in (Cell(**c) for c in json.loads(json_file.read_text()))}
+    known |= {cell.key: cell for cell in cells}
+    ordered = [known[key] for key in sorted(known)]
+    json_file.write_text(json.dumps([asdict(cell) for cell in ordered], indent=1) + "\n")
+    page.write_text(page_of(ordered))
+
+
+def page_of(cells: Iterable[Cell]) -> str:
+    """The page, with a table for each area."""
+    lines, area = [_HEAD], None
+    for cell in cells:
+        if cell.area != area:
+            area = cell.area
+            lines.append(
+                f"\n## {area}\n\n| combination | version | outcome | |\n|---|---|---|---|\n"
+            )
+        texts = (cell.combination, cell.version, cell.outcome, cell.note)
+        lines.append("| " + " | ".join(t.replace("|", "\\|").replace("\n", " ") for t in texts))
+        lines.append(" |\n")
+    return "".join(lines)

@@ -28,7 +28,7 @@ from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.filesystem import write_bytes
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
-from clusters.cells import Cell
+from clusters.cells import FAILED, RAN, Cell
 from contract.stores.mini_hdfs import VERSION, MiniHdfs
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ def cells(folder: Path, only: str) -> Iterator[Cell]:
 
 def _cell(name: str, do: Callable[[], str]) -> Cell:
     try:
-        outcome, note = "ran", do()
+        outcome, note = RAN, do()
     except Exception as error:  # noqa: BLE001 - it is told in the table
-        outcome, note = "failed", f"{type(error).__name__}: {error}"
+        outcome, note = FAILED, f"{type(error).__name__}: {error}"
     return Cell(area="HDFS", combination=name, version=VERSION, outcome=outcome, note=note)
 
 

@@ -10,13 +10,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def cell(area: str, combination: str) -> Cell:
-    return Cell(area=area, combination=combination, version="1", outcome="ran")
+def cell(area: str, combination: str, note: str = "") -> Cell:
+    return Cell(area=area, combination=combination, version="1", outcome="ran", note=note)
 
 
-def test_an_area_that_was_run_replaces_its_cells_alone(tmp_path: Path) -> None:
-    keep([cell("S3", "a"), cell("HDFS", "b"), cell("HDFS", "c")], tmp_path)
-    keep([cell("HDFS", "d")], tmp_path)
-    lines = (tmp_path / "clusters.md").read_text().splitlines()
-    assert lines[-2:] == ["| HDFS | d | 1 | ran |  |", "| S3 | a | 1 | ran |  |"]
-    assert (tmp_path / "clusters.json").read_text().count('"area"') == 2
+def test_what_was_run_replaces_what_it_was_before_and_nothing_else(tmp_path: Path) -> None:
+    files = tmp_path / "clusters.json", tmp_path / "clusters.md"
+    keep([cell("S3", "a"), cell("HDFS", "b", "old"), cell("HDFS", "c")], *files)
+    keep([cell("HDFS", "b", "new | odd")], *files)
+    lines = [line for line in files[1].read_text().splitlines() if line.endswith("|")]
+    assert [line for line in lines if "ran" in line] == [
+        "| b | 1 | ran | new \\| odd |",
+        "| c | 1 | ran |  |",
+        "| a | 1 | ran |  |",
+    ]
+    assert files[0].read_text().count('"area"') == 3
