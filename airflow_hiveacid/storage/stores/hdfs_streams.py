@@ -152,7 +152,7 @@ class HdfsWriter:
 
     def _send(self) -> None:
         content, self._waiting = bytes(self._waiting), bytearray()
-        if content or self._failure is not None:
+        if content:
             self._do(partial(self._sink.write, content))
 
     def _do(self, call: Callable[[], object]) -> None:

@@ -41,7 +41,7 @@ def within(seconds: float, call: Callable[[], _T]) -> _T:
     if not is_over:
         raise TimeoutError(
             errno.ETIMEDOUT,
-            f"no answer in {seconds:.0f} s. The name node, or what is between, is silent; try again"
+            f"no answer in {seconds:g} s. The name node, or what is between, is silent; try again"
             " when it answers",
         )
     error, result = helper.error, helper.result

@@ -325,6 +325,13 @@ def test_a_login_that_failed_says_what_to_do(text: str, number: int, remedy: str
     assert caught.value.errno == number
 
 
+@pytest.mark.parametrize("name", ["SafeModeException", "RetriableException", "StandbyException"])
+def test_a_name_node_that_is_not_ready_may_be_later(name: str) -> None:
+    with pytest.raises(OSError, match=name) as caught, hdfs_errors("/path"):
+        raise RuntimeError(f'RPCError("org.apache.hadoop.ipc.{name}", "not now")')
+    assert caught.value.errno == errno.EAGAIN
+
+
 def test_who_gave_up_in_rust_is_an_error_like_others() -> None:
     gave_up = type("PanicException", (BaseException,), {})
     with (
@@ -610,12 +617,17 @@ def test_files_are_made_as_the_site_says(monkeypatch: pytest.MonkeyPatch) -> Non
 
     native = SimpleNamespace(Client=lambda *_: Model(), WriteOptions=options)
     monkeypatch.setitem(sys.modules, "hdfs_native", native)
-    settings = {"dfs.replication": "2", "dfs.blocksize": "64m"}
+    settings = {
+        "dfs.replication": "2",
+        "dfs.blocksize": "64m",
+        "fs.permissions.umask-mode": "027",
+    }
     for told in (settings, {}):
         monkeypatch.setenv("HIVEACID_STORE_SETTINGS", json.dumps(told))
         open_hdfs("hdfs", "nn:8020").open_output_stream("/f").close()
     usual = {"permission": 0o644, "overwrite": True, "create_parent": True}
-    assert made == [{**usual, "replication": 2, "block_size": 64 << 20}, usual]
+    strict = {**usual, "permission": 0o640, "replication": 2, "block_size": 64 << 20}
+    assert made == [strict, usual]
 
 
 def test_nobody_empties_a_whole_store() -> None:

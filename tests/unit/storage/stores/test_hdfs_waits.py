@@ -38,7 +38,7 @@ def test_a_call_gives_what_it_gives_and_raises_what_it_raises() -> None:
 
 
 def test_who_does_not_answer_is_left(gate: threading.Event) -> None:
-    with pytest.raises(TimeoutError, match="no answer in 0 s"):
+    with pytest.raises(TimeoutError, match=r"no answer in 0\.01 s"):
         within(0.01, gate.wait)
     assert within(LONG_S, lambda: 8) == 8  # by another thread
 
@@ -82,5 +82,5 @@ def test_a_name_node_that_keeps_silent_is_an_error_that_may_pass() -> None:
         )
         fs = pafs.PyFileSystem(handler)
         for call in (exists, read_bytes):
-            with pytest.raises(StoreUnavailableError, match=rf"no answer in 0 s.*{place}/w/t"):
+            with pytest.raises(StoreUnavailableError, match=rf"no answer in 0\.3 s.*{place}/w/t"):
                 call(fs, "/w/t")
