@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -30,13 +29,11 @@ from airflow_hiveacid.storage.stores.filesystem import (
 from airflow_hiveacid.storage.stores.hdfs_streams import PIECE_BYTES
 from airflow_hiveacid.storage.stores.listing import list_directories, list_files, list_table
 from airflow_hiveacid.storage.stores.staging import Staging
-from contract.stores.mini_hdfs import MiniHdfs
 from contract.stores.name_node_calls import safe_mode, set_quota
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from contract.stores.conftest import Hdfs
+    from contract.stores.mini_hdfs import MiniHdfs
 
 pytestmark = pytest.mark.server
 
@@ -158,24 +155,19 @@ def test_who_is_killed_while_writing_leaves_no_file_that_looks_whole(hdfs: Hdfs)
     delete_directory(hdfs.fs, f"{hdfs.root}/d")
 
 
-def test_a_name_node_that_stops_is_waited_for_and_found_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_name_node_that_stands_still_is_left_and_found_again(
+    hdfs: Hdfs, mini_hdfs: MiniHdfs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = {"dfs.client.failover.max.attempts": "1", "dfs.client.failover.sleep.max.millis": "500"}
-    monkeypatch.setenv("HIVEACID_STORE_SETTINGS", json.dumps(few))
-    with MiniHdfs.started(tmp_path) as server:
-        fs = hdfs_connect.open_hdfs("hdfs", server.authority)
-        hasty = {**few, "ipc.client.rpc-timeout.ms": "500"}
-        monkeypatch.setenv("HIVEACID_STORE_SETTINGS", json.dumps(hasty))
-        impatient = hdfs_connect.open_hdfs("hdfs", server.authority)
-        write_bytes(fs, "/t/f", b"1")
-        os.kill(server.process_id, signal.SIGSTOP)
-        try:
-            with pytest.raises(StoreUnavailableError, match=r"no answer in .*hdfs://127.0.0.1"):
-                make_directory(impatient, "/t/d")
-        finally:
-            os.kill(server.process_id, signal.SIGCONT)
-        write_bytes(fs, "/t/f", b"2")
-        assert read_bytes(fs, "/t/f") == b"2"
-    with pytest.raises(StoreUnavailableError, match=r"look at /t/f .*hdfs://127.0.0.1"):
-        exists(fs, "/t/f")
+    monkeypatch.setattr(
+        hdfs_connect, "given_settings", lambda: {"ipc.client.rpc-timeout.ms": "500"}
+    )
+    impatient = hdfs_connect.open_hdfs("hdfs", mini_hdfs.authority)
+    write_bytes(hdfs.fs, f"{hdfs.root}/f", b"1")
+    os.kill(mini_hdfs.process_id, signal.SIGSTOP)
+    try:
+        with pytest.raises(StoreUnavailableError, match=rf"no answer in 0\.5 s.*{hdfs.uri}"):
+            make_directory(impatient, f"{hdfs.root}/d")
+    finally:
+        os.kill(mini_hdfs.process_id, signal.SIGCONT)
+    write_bytes(hdfs.fs, f"{hdfs.root}/f", b"2")
+    assert read_bytes(hdfs.fs, f"{hdfs.root}/f") == b"2"
