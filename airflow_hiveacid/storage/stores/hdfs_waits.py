@@ -28,6 +28,7 @@ def within(seconds: float, call: Callable[[], _T]) -> _T:
 
     Raises:
         TimeoutError: it did not.
+        OSError: this process was forked from one that has made such calls.
         BaseException: what the call raised.
     """
     helper = _take()
@@ -83,14 +84,31 @@ class _Helper:
 
 
 _idle: Final[list[_Helper]] = []
+_is_used = False
+_is_forked = False
 
 
 def _take() -> _Helper:
+    global _is_used  # noqa: PLW0603 - see `_after_fork`
+    if _is_forked:
+        # hdfs-native keeps connections to data nodes for whoever comes next: one that parent and
+        # child both use would hang, or give one of them what the other has asked for.
+        raise OSError(
+            errno.ENOTSUP,
+            "this process was forked from one that has called HDFS, and would share its"
+            " connections; start it anew (multiprocessing's spawn), or fork before the first call",
+        )
+    _is_used = True
     try:
         return _idle.pop()
     except IndexError:
         return _Helper()
 
 
-# A forked process has none of these threads.
-os.register_at_fork(after_in_child=_idle.clear)
+def _after_fork() -> None:
+    global _is_forked  # noqa: PLW0603 - of the process, as what was inherited is
+    _is_forked = _is_used
+    _idle.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
+import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -62,15 +65,31 @@ def test_calls_go_side_by_side_and_threads_are_used_again() -> None:
     assert threading.active_count() <= before
 
 
-def test_a_forked_process_has_threads_of_its_own() -> None:
+def test_a_process_that_was_forked_after_a_call_is_refused() -> None:
+    """It would share connections to data nodes with its parent: it hangs, or reads another file."""
     within(LONG_S, lambda: 1)
     child = os.fork()
     if child == 0:  # pragma: no cover - another process
         try:
-            os._exit(0 if within(LONG_S, lambda: 2) == 2 else 1)
+            within(LONG_S, lambda: 2)
+        except OSError as error:
+            os._exit(0 if error.errno == errno.ENOTSUP and "forked" in str(error) else 1)
         finally:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert within(LONG_S, lambda: 3) == 3
+
+
+def test_a_process_that_was_forked_before_any_call_makes_its_own() -> None:
+    program = """
+import os
+from airflow_hiveacid.storage.stores.hdfs_waits import within
+child = os.fork()
+if child == 0:
+    os._exit(within(60.0, lambda: 7))
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_a_name_node_that_keeps_silent_is_an_error_that_may_pass() -> None:
