@@ -59,13 +59,9 @@ histories: setup ## 10,000 random histories against a model, every hundredth bef
 	@tools/system_packages.sh test
 	PYTHONPATH=tests $(SPARK) -m histories $(HISTORIES)
 
-tpcds: setup build/tpcds-generator/ready ## the 99 queries of TPC-DS over ACID tables and over flat files
+clusters: setup ## every login, store and cluster that users have, against real servers; writes docs/clusters.md
 	@tools/system_packages.sh test
-	PYTHONPATH=tests $(SPARK) -m tpcds $(TPCDS)
-
-clusters: setup ## real servers behind every login: who is let in, and who is not; writes docs/clusters.md
-	@tools/system_packages.sh test
-	PYTHONPATH=tests $(SPARK) -m clusters doors $(CLUSTERS)
+	PYTHONPATH=tests $(SPARK) -m clusters $(CLUSTERS)
 
 promises: ## which promise is proven by which test, from the last run
 	@$(or $(wildcard $(SPARK)),$(PYTHON)) tools/promises.py

@@ -1,6 +1,6 @@
 """Knows the command of the campaign.
 
-    python -m campaign [--seed N] [--minutes 88] [--kills 300] [--versions 4.0.1 3.1.3]
+    python -m campaign [--seed N] [--minutes 88] [--kills 300] [--versions 4.0.1 3.1.3] [--hdfs]
 
 Wants the tests' judges on PYTHONPATH, as `make campaign` has them. Prints its seed first, so that
 a run can be started again with the same changes, dooms and incidents; what the operating system
@@ -46,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         minutes=asked.minutes,
         kills=asked.kills,
         versions=tuple(asked.versions),
+        on_hdfs=asked.hdfs,
     )
     signal.signal(signal.SIGTERM, _end)  # processes and mounts are cleared away on the way out
     began = time.monotonic()
@@ -122,6 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--seed", type=int, help="of changes, dooms and incidents; a new one by default")
     add("--minutes", type=float, default=_MINUTES, help="at most, for all (%(default)s)")
     add("--kills", type=int, default=_KILLS, help="after which it ends (%(default)s)")
+    add("--hdfs", action="store_true", help="let the tables lie on a real HDFS")
     add("--versions", nargs="+", choices=versions, default=versions, help="of the metastore")
     return parser
 

@@ -15,6 +15,8 @@ from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs import CleanSpec, CompactionChoice, CompactSpec, JobSpec
 from airflow_hiveacid.local.errors import LocalServerError
+from airflow_hiveacid.storage.stores.listing import list_directories
+from airflow_hiveacid.storage.stores.locations import open_location
 from campaign.plans import Action, Plan, Table, draw
 from campaign.setting import launch_spark
 from demo.spark_settings import has_classes, record_classes, use_classes
@@ -63,16 +65,19 @@ def tidy_up(options: Options, folder: Path, endpoint: MetastoreEndpoint, db: str
     _do(process, endpoint, [*compactions, *cleanings])
 
 
-def litter(tables: Path) -> list[str]:
+def litter(tables: str) -> list[str]:
     """What lies in tidied tables beside one directory a partition, as paths."""
     found = []
-    for place in (tables / Table.BUCKETED.value, *(tables / Table.PARTED.value).glob("p=*")):
-        entries = sorted(entry.name for entry in place.iterdir())
-        found += [f"{place.name}/{name}" for name in entries if name.startswith("_tmp")]
+    parted = f"{tables}/{Table.PARTED.value}"
+    top = list_directories(*open_location(parted))
+    partitions = [f"{parted}/{name}" for name in top if name.startswith("p=")]
+    for place in (f"{tables}/{Table.BUCKETED.value}", *partitions):
+        entries = list_directories(*open_location(place))
+        shown = place.rpartition("/")[2]
+        found += [f"{shown}/{name}" for name in entries if name.startswith("_tmp")]
         directories = [name for name in entries if name.startswith(("base", "delta", "delete"))]
-        found += [f"{place.name}/{name}" for name in directories[:-1]]
-    top = (tables / Table.PARTED.value).glob("_tmp*")
-    return [*found, *(entry.name for entry in top)]
+        found += [f"{shown}/{name}" for name in directories[:-1]]
+    return [*found, *(name for name in top if name.startswith("_tmp"))]
 
 
 def _do(process: CampaignProcess, endpoint: MetastoreEndpoint, jobs: Sequence[Job]) -> None:

@@ -1,7 +1,8 @@
 """Knows what all drivers share, and how it fails: the metastore, its database, the tables' disk.
 
 The tables lie on a file system of their own (tmpfs), so that it can be full without harm to others.
-Mounting one needs root; without it the disk is never full, and the report says so.
+Mounting one needs root; without it the disk is never full, and the report says so. Or they lie on
+an HDFS of one name node and one data node, which is never full.
 """
 
 from __future__ import annotations
@@ -11,12 +12,17 @@ import shutil
 import subprocess
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
+
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.local.errors import LocalServerError
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.local.stack import start_on_postgres
+from airflow_hiveacid.storage.stores.locations import open_location
 from campaign.schedule import Incident, ServerFault
+from contract.stores.mini_hdfs import MiniHdfs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,8 +43,12 @@ _RETRY_S: Final = 1.0
 class Ground:
     """The servers and the disk of one part of a campaign. Mutable: it follows their life."""
 
-    def __init__(self, folder: Path, *, version: str, timeout_s: float, record: Record) -> None:
+    def __init__(
+        self, folder: Path, *, version: str, timeout_s: float, record: Record, on_hdfs: bool
+    ) -> None:
         self._folder = folder
+        self._on_hdfs = on_hdfs
+        self._stack = ExitStack()
         self._record = record
         self._config = LocalMetastoreConfig(
             version=version,
@@ -56,6 +66,7 @@ class Ground:
         self._began_s = self._mend_at = 0.0
         self._waiting: list[Incident] = []
         self.has_disk = False
+        self._warehouse = self._disk.as_uri()
 
     @property
     def uri(self) -> str:
@@ -64,10 +75,9 @@ class Ground:
             raise LocalServerError("the metastore was never started")
         return self._metastore.uri
 
-    @property
-    def warehouses(self) -> Path:
-        """Where databases go."""
-        return self._disk
+    def place_of(self, database: str) -> str:
+        """Where a database goes, as a URI."""
+        return f"{self._warehouse}/{database}.db"
 
     @property
     def is_calm(self) -> bool:
@@ -76,7 +86,12 @@ class Ground:
 
     def start(self) -> None:
         """Mount the disk, start the servers."""
-        self._mount()
+        if self._on_hdfs:
+            home = self._folder / "hdfs"
+            home.mkdir(parents=True)
+            self._warehouse = self._stack.enter_context(MiniHdfs.started(home)).uri
+        else:
+            self._mount()
         self._metastore, self._postgres = self._thread.submit(
             start_on_postgres, self._config, self._record.say
         ).result()
@@ -114,10 +129,15 @@ class Ground:
             self._thread.submit(self._metastore.stop).result()
             self._thread.submit(self._postgres.destroy).result()
         self._thread.shutdown()
+        self._stack.close()
         self._unmount()
 
     def keep_tables(self, target: Path) -> None:
         """Copy the tables' files, for whoever wants to know what went wrong."""
+        if self._on_hdfs:
+            fs, root = open_location(f"{self._warehouse}/")
+            pafs.copy_files(root, str(target), source_filesystem=fs)
+            return
         shutil.copytree(self._disk, target, dirs_exist_ok=True)
 
     # Faults

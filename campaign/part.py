@@ -67,13 +67,19 @@ class Outcome:
 def run_part(options: Options, record: Record) -> Outcome:
     """Let everything run and be struck; then look at what is left."""
     folder = options.folder / record.version
-    ground = Ground(folder, version=record.version, timeout_s=options.timeout_s, record=record)
+    ground = Ground(
+        folder,
+        version=record.version,
+        timeout_s=options.timeout_s,
+        record=record,
+        on_hdfs=options.on_hdfs,
+    )
     seats: list[Seat] = []
     try:
         ground.start()
         endpoint = MetastoreEndpoint(uris=(ground.uri,), connect_timeout_s=5.0, call_timeout_s=30.0)
         for name in (_WARM_UP_DB, _DB):
-            make_tables(endpoint, name, (ground.warehouses / f"{name}.db").as_uri())
+            make_tables(endpoint, name, ground.place_of(name))
         warm_up(options, record, endpoint, _WARM_UP_DB)
         changes = Changes(options.seed, _DB, record)
         upkeep = [Upkeep(options.seed, _DB, record, cleans=cleans) for cleans in (False, True)]
@@ -85,7 +91,7 @@ def run_part(options: Options, record: Record) -> Outcome:
         _look_for_leftovers(record, endpoint, options.timeout_s)
         record.say("compacting and cleaning what is left")
         tidy_up(options, folder / "tidy-up", endpoint, _DB)
-        for path in litter(ground.warehouses / f"{_DB}.db"):
+        for path in litter(ground.place_of(_DB)):
             record.trouble("litter", path)
         polls = [*read_polls(folder.glob("processes/*/polls.jsonl")), _last_look(folder, endpoint)]
         _judge_failed(record, polls)

@@ -20,12 +20,16 @@ FOLDER: Final = REPOSITORY / "build" / "campaign"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a campaign is asked for. It ends after the kills, or after the minutes at the latest."""
+    """What a campaign is asked for. It ends after the kills, or after the minutes at the latest.
+
+    `on_hdfs`: tables lie on a real HDFS, not on a disk of this machine.
+    """
 
     seed: int
     minutes: float
     kills: int
     versions: tuple[str, ...]
+    on_hdfs: bool = False
     timeout_s: float = 20.0
     folder: Path = FOLDER
 

@@ -23,7 +23,7 @@ FAILED: Final = "failed"
 
 _HEAD: Final = """# Clusters: what ran where
 
-Written by `make clusters`, which starts real servers on one machine.
+Written by `make clusters`, which starts real servers on one machine. Nothing stands here unrun.
 """
 
 

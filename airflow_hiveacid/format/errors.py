@@ -36,6 +36,7 @@
     |- StorageError
     |  |- LocationNotFoundError        retryable: dropped or moved a moment ago
     |  |- SourceNotFoundError          retryable: it may be late
+    |  |- StoreUnavailableError        retryable: it does not answer, or takes nothing for now
     |  |- LocationPermissionError      |- DirectoryExistsError
     |  |- CorruptFileError             |- DanglingDeleteError
     |  |- NotEnoughHistoryError        |- UnsupportedFileError
@@ -508,6 +509,14 @@ class SourceNotFoundError(StorageError, RetryableError):
     def __init__(self, *, source: str, reason: str) -> None:
         self.source, self.reason = source, reason
         super().__init__(f"source {source}: {reason}")
+
+
+class StoreUnavailableError(StorageError, RetryableError):
+    """A store could not be reached, does not know us just now, or takes no changes for now."""
+
+    def __init__(self, *, location: str, action: str, reason: str) -> None:
+        self.location, self.action, self.reason = location, action, reason
+        super().__init__(f"cannot {action} {location} for now: {reason}")
 
 
 class EarlierRunUnknownError(TransactionError):

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.spark.catalyst import jvm_of
 from airflow_hiveacid.spark.failures import SPARK_ERRORS
+from airflow_hiveacid.spark.store_settings import give_store_settings
 from airflow_hiveacid.spark.time_zones import UTC_OPTION, names_a_zone
 
 log = logging.getLogger("hiveacid")
@@ -114,6 +115,7 @@ def open_session(app_name: str) -> SparkSession:
     _give_up_other_meanings(spark)
     for key, value in _SETTINGS.items():
         spark.conf.set(key, value)
+    give_store_settings(spark)
     return spark
 
 

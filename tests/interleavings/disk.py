@@ -95,11 +95,12 @@ class Disk:
         after: Callable[[Effect], None],
         now_s: Callable[[], float],
         is_hdfs: bool,
+        is_native: bool,
     ) -> None:
         self.root: Directory = {}
         self._before, self._after, self._now_s = before, after, now_s
-        self._is_hdfs = is_hdfs
-        self.type_name = "hdfs" if is_hdfs else "local"
+        self._is_hdfs, self._is_native = is_hdfs, is_native
+        self.type_name = "py::hdfs-native" if is_native else "hdfs" if is_hdfs else "local"
 
     # For the laboratory itself: no effect is told.
 
@@ -179,9 +180,12 @@ class Disk:
         def keep(content: bytes) -> None:
             filled = Effect("fill", path, is_change=True)
             self._before(filled)
-            if self.find(path) is not None:  # else it was removed under the writer's hands
+            is_there = self.find(path) is not None  # else it was removed under the writer's hands
+            if is_there:
                 self.put(path, content)
             self._after(filled)
+            if not is_there and self._is_native:
+                raise OSError(errno.ESTALE, "it was deleted while it was written", path)
 
         return _Written(keep)
 
@@ -239,6 +243,8 @@ class Disk:
         if node is None or not isinstance(parent, dict):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
         there = self.find(target)
+        if self._is_native and isinstance(node, dict) and there is not None:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
         if isinstance(node, dict) and isinstance(there, dict):
             if self._is_hdfs:
                 self._take(source)

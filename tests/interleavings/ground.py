@@ -44,7 +44,9 @@ class Ground:
 
     def __init__(self, scene: Scene, schedule: Schedule) -> None:
         self.scene = scene
-        self.world = World(scene.generation, schedule, is_hdfs=scene.is_hdfs)
+        self.world = World(
+            scene.generation, schedule, is_hdfs=scene.is_hdfs, is_native=scene.is_native
+        )
         self.jobs: dict[int, Job] = {}
         self.commits: list[tuple[str, Commit, bool]] = []
         self.before: Rows = frozenset()

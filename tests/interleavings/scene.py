@@ -42,7 +42,8 @@ class Scene:
 
     Each of `cast` is a job's or a service's name; `insert@a` is about one partition only. `x/2` is
     the second try of the x before it, `x/1` a second copy of the same try, `x/1/1` the task cleared
-    after it, and `kill` a late order to kill the first try of the first job.
+    after it, and `kill` a late order to kill the first try of the first job. The disk is HDFS as
+    libhdfs shows it; `is_native`, as hdfs-native does; or a local one.
     """
 
     generation: MetastoreGeneration
@@ -53,10 +54,13 @@ class Scene:
     has_deletes: bool = False
     has_strangers: bool = False
     is_hdfs: bool = True
+    is_native: bool = False
 
     def __str__(self) -> str:
         named = ("is_partitioned", "only_hive_4", "has_base", "has_deletes", "has_strangers")
         flags = [f"v{self.generation.value}", *(n for n in named if getattr(self, n))]
+        if self.is_native:
+            flags.append("native")
         if not self.is_hdfs:
             flags.append("local")
         return " ".join((*flags, ":", *self.cast))
@@ -75,6 +79,7 @@ class Scene:
             has_deletes="has_deletes" in words,
             has_strangers="has_strangers" in words,
             is_hdfs="local" not in words,
+            is_native="native" in words,
         )
 
     @property

@@ -26,43 +26,45 @@ if TYPE_CHECKING:
 
 _PROCESSES: Final = 2
 _SERVICES: Final = ("minor", "major", "clean", "truncate", "drop", "read")
+# Hive 3 by libhdfs, Hive 4 by hdfs-native: the one has nothing to do with the other.
+_STORES: Final = {"3": "v3", "4": "v4 native"}
 _PAIRS: Final = tuple(
-    f"v{generation} : {one} {other}"
+    f"{_STORES[generation]} : {one} {other}"
     for one, other in itertools.combinations_with_replacement((*JOBS, *_SERVICES), 2)
     if (one, other) != ("truncate", "drop")  # both are Hive's
     for generation in "34"
 )
 _COPIES: Final = tuple(
-    f"v{generation} : {kind} {kind}/{attempt}"
+    f"{_STORES[generation]} : {kind} {kind}/{attempt}"
     for kind in ("insert", "update", "overwrite")
     for attempt in "12"
     for generation in "34"
 )
 _CASTS: Final = (
     "v3 : insert insert/2 overwrite clean",
-    "v4 : insert insert/1 overwrite major",
+    "v4 native : insert insert/1 overwrite major",
     "v4 : update update/2 insert kill",
     "v3 : update update/1 major clean",
-    "v4 : insert insert/2 insert/2/1 kill",
+    "v4 native : insert insert/2 insert/2/1 kill",
     "v3 : delete delete/2 forget clean",
     "v4 : insert update forget clean",
-    "v4 : merge overwrite forget insert",
-    "v4 has_deletes : update insert forget major",
+    "v4 native : merge overwrite forget insert",
+    "v4 has_deletes native : update insert forget major",
     "v4 : update update/2 forget read",
     "v4 local : merge merge/2 delete minor",
-    "v3 has_deletes : minor major insert insert",
+    "v3 has_deletes native : minor major insert insert",
     "v4 has_deletes : minor major update clean",
-    "v4 only_hive_4 has_deletes : minor minor clean",
+    "v4 only_hive_4 has_deletes native : minor minor clean",
     "v4 only_hive_4 has_deletes local : minor major insert clean read",
-    "v4 has_base : read overwrite clean clean",
+    "v4 has_base native : read overwrite clean clean",
     "v3 has_base : read update major clean",
     "v4 : truncate insert update minor",
-    "v3 : truncate overwrite insert insert/2",
+    "v3 native : truncate overwrite insert insert/2",
     "v4 : drop insert insert/2 clean",
     "v3 : drop update major",
     "v4 has_strangers : insert update overwrite",
-    "v3 is_partitioned : insert update@a overwrite@b",
-    "v4 is_partitioned : insert insert/2 minor",
+    "v3 is_partitioned native : insert update@a overwrite@b",
+    "v4 is_partitioned native : insert insert/2 minor",
     "v3 is_partitioned : insert forget clean insert/2",
     "v4 is_partitioned local : merge delete@a overwrite@b clean",
     "v4 is_partitioned only_hive_4 local : update minor clean read",
@@ -119,7 +121,7 @@ def _pool() -> ProcessPoolExecutor:
 def test_every_pair_bears_every_single_mishap_at_every_border() -> None:
     scenes = (*_PAIRS, *_COPIES)
     with _pool() as pool:
-        assert _count(pool.map(_explore, scenes, [1] * len(scenes))) >= 57_000
+        assert _count(pool.map(_explore, scenes, [1] * len(scenes))) >= 56_500
 
 
 def test_larger_casts_bear_mishaps_by_chance() -> None:

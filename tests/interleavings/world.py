@@ -230,7 +230,12 @@ class World:
     """Everything that one interleaving happens in. Mutable."""
 
     def __init__(
-        self, generation: MetastoreGeneration, schedule: Schedule, *, is_hdfs: bool = True
+        self,
+        generation: MetastoreGeneration,
+        schedule: Schedule,
+        *,
+        is_hdfs: bool = True,
+        is_native: bool = False,
     ) -> None:
         self.clock = Clock(self)
         self.server = Server(self, generation)
@@ -239,6 +244,7 @@ class World:
             after=self._after_effect,
             now_s=self.now_s,
             is_hdfs=is_hdfs,
+            is_native=is_native,
         )
         self.schedule = schedule
         self.actors: list[Actor] = []

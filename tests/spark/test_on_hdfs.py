@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import os
+import uuid
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs import CompactionChoice, MergeAction, MergeClause, MergeWhen
-from airflow_hiveacid.local.metastore import LocalMetastore
-from airflow_hiveacid.local.site import LocalMetastoreConfig
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.spark.reading.target import resolve_target
+from airflow_hiveacid.spark.store_settings import give_store_settings
+from airflow_hiveacid.storage.stores.given_settings import VARIABLE
 from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.locations import open_location
 from contract.stores.mini_hdfs import MiniHdfs
-from spark_lab import make_lab
+from spark_lab import Lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +27,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_lab import Lab, Row
+    from airflow_hiveacid.format.directories import FileEntry
+    from airflow_hiveacid.local.metastore import LocalMetastore
+    from spark_lab import Row
 
 pytestmark = pytest.mark.server
 
@@ -32,20 +41,33 @@ ODD = "a/b c=1 %2F#?"
 
 
 @pytest.fixture
-def lab(spark: SparkSession, tmp_path: Path) -> Iterator[Lab]:
-    """A database whose warehouse is on HDFS."""
-    (tmp_path / "hdfs").mkdir()
-    with MiniHdfs.started(tmp_path / "hdfs") as hdfs:
-        places = {"metastore.warehouse.dir": "w", "metastore.warehouse.external.dir": "x"}
-        settings = {name: f"{hdfs.uri}/{place}" for name, place in places.items()}
-        server = LocalMetastore(
-            LocalMetastoreConfig(data_dir=tmp_path / "metastore", extra_settings=settings)
-        )
-        server.start()
-        try:
-            yield from make_lab(spark, server)
-        finally:
-            server.stop()
+def umask(spark: SparkSession) -> Iterator[None]:
+    """Only Spark's configuration says it, as with `spark.hadoop.fs.permissions.umask-mode`."""
+    context = spark.sparkContext
+    conf = context._jsc.hadoopConfiguration()
+    before = os.environ.pop(VARIABLE), context.environment.pop(VARIABLE)
+    conf.set("fs.permissions.umask-mode", "027")
+    conf.set("fs.s3a.secret.key", "of-no-concern")
+    give_store_settings(spark)
+    yield
+    conf.unset("fs.permissions.umask-mode")
+    conf.unset("fs.s3a.secret.key")
+    os.environ[VARIABLE], context.environment[VARIABLE] = before
+
+
+@pytest.fixture
+def lab(
+    spark: SparkSession, hive_metastore: LocalMetastore, tmp_path: Path, umask: None
+) -> Iterator[Lab]:
+    """A database that lies on HDFS."""
+    del umask
+    endpoint = MetastoreEndpoint(uris=(hive_metastore.uri,))
+    with MiniHdfs.started(tmp_path) as hdfs, connect(endpoint) as client:
+        db = f"hdfs_{uuid.uuid4().hex[:12]}"
+        client.create_database(db, f"{hdfs.uri}/{db}.db")
+        lab = Lab(spark=spark, endpoint=endpoint, client=client, db=db)
+        yield lab
+        lab.script("DROP TABLE IF EXISTS t")  # as long as its files are there
 
 
 def check(lab: Lab, rows: list[Row]) -> None:
@@ -57,12 +79,39 @@ def check(lab: Lab, rows: list[Row]) -> None:
     assert sorted(tuple(row)[1:3] for row in by_arrow) == sorted(row[:2] for row in rows)
 
 
+def files(lab: Lab) -> list[FileEntry]:
+    listed = list_table(lab.info("t").location).files
+    return [f for f in listed if not f.path.startswith("_")]
+
+
+def rights_of(location: str, path: str) -> int:
+    fs, root = open_location(location)
+    found: int = fs.handler._client.get_file_info(f"{root}/{path}").permission
+    return found
+
+
+def test_workers_know_what_only_spark_knows_but_no_secret(spark: SparkSession, umask: None) -> None:
+    del umask
+
+    def told(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"told": [os.environ[VARIABLE]]})
+
+    (row,) = spark.range(0, 1, 1, 1).mapInArrow(told, "told string").collect()
+    assert json.loads(row.told) == {
+        "fs.permissions.umask-mode": "027",
+        "hiveacid.s3.keys.in.jvm": "true",
+    }
+
+
 def test_a_table_lives_its_whole_life_on_hdfs(lab: Lab) -> None:
     names = ["id", "v", "p"]
     lab.table("t", {"id": "int", "v": "string"}, partition={"p": "string"})
     location = lab.info("t").location
     assert location.startswith("hdfs://127.0.0.1:")
     lab.insert("t", [(i, f"v{i}", ODD) for i in range(4)], names)
+    rights = [(f.path.rpartition("/")[2], rights_of(location, f.path)) for f in files(lab)]
+    assert rights == [("_orc_acid_version", 0o640), ("bucket_00000", 0o640)]
     lab.insert("t", [(9, "nine", "x")], names)
     lab.delete("t", "id = 0")
     lab.update("t", {"v": "'u'"}, "id = 1")

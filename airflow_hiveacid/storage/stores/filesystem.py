@@ -21,6 +21,7 @@ from airflow_hiveacid.format.errors import (
     LocationNotFoundError,
     LocationPermissionError,
     StorageError,
+    StoreUnavailableError,
 )
 from airflow_hiveacid.format.names import staging_directory
 from airflow_hiveacid.storage.stores.locations import open_location
@@ -33,6 +34,19 @@ ASIDE_PREFIX: Final = "_tmp_"
 """Start of the names under which `write_new` writes; one is left where the writer was killed."""
 
 _DENIED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+# What may be otherwise in a minute, by the numbers that systems, and our own clients, give it.
+_PASSING: Final = frozenset(
+    {
+        errno.EAGAIN,
+        errno.ECONNABORTED,
+        errno.ECONNREFUSED,
+        errno.ECONNRESET,
+        errno.EHOSTUNREACH,
+        errno.ENETUNREACH,
+        errno.EPIPE,
+        errno.ETIMEDOUT,
+    }
+)
 
 
 @contextmanager
@@ -47,6 +61,7 @@ def storage_errors(action: str, path: str) -> Iterator[None]:
 
     Raises:
         LocationPermissionError: the file system denied it.
+        StoreUnavailableError: it could not be reached, or takes no changes now.
         StorageError: it failed otherwise.
     """
     try:
@@ -58,6 +73,8 @@ def storage_errors(action: str, path: str) -> Iterator[None]:
             raise LocationPermissionError(
                 location=path, action=action, reason=str(error)
             ) from error
+        if error.errno in _PASSING:
+            raise StoreUnavailableError(location=path, action=action, reason=str(error)) from error
         raise StorageError(f"cannot {action} {path}: {error}") from error
     except (pa.ArrowException, UnicodeDecodeError) as error:  # the latter of a name there
         raise StorageError(f"cannot {action} {path}: {error}") from error

@@ -1,28 +1,22 @@
 """HDFS without a JVM in the process: hdfs-native, as a file system of pyarrow.
 
-Takes the scheme and authority of a location, and the settings of Hadoop's client where they lie
-(name services and mount tables are hdfs-native's own business); gives a file system on which a
-directory is never renamed into another one, and every failure is an OSError with a number.
+Takes a client of hdfs-native (`hdfs_connect` makes them); gives a file system on which a directory
+is never renamed into another one, no call lasts for ever, and every failure is an OSError that has
+a number and names the store.
 
-Deletes go past the trash. A client stays in its process: it has connections and a login.
+Deletes go past the trash.
 """
 
 from __future__ import annotations
 
 import errno
 import posixpath
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.storage.stores.hadoop_settings import (
-    read_settings,
-    settings_folder,
-    umask_of,
-)
-from airflow_hiveacid.storage.stores.hdfs_client import place_of
 from airflow_hiveacid.storage.stores.hdfs_errors import hdfs_errors
 from airflow_hiveacid.storage.stores.hdfs_streams import (
     OPEN_FILE,
@@ -30,6 +24,7 @@ from airflow_hiveacid.storage.stores.hdfs_streams import (
     HdfsReader,
     HdfsWriter,
 )
+from airflow_hiveacid.storage.stores.hdfs_waits import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,36 +39,14 @@ if TYPE_CHECKING:
 HDFS_NATIVE: Final = "hdfs-native"
 """What pyarrow calls the type of this file system, behind `py::`."""
 
+_T = TypeVar("_T")
+
+ANSWER_S: Final = 150.0
+"""How long a name node is waited for; Linux takes 127 s to give up a machine that is off."""
+
 _ANY_DIRECTORY: Final = 0o777
 _ANY_FILE: Final = 0o666
 _NS_PER_MS: Final = 1_000_000
-
-
-def open_hdfs(scheme: str, authority: str) -> pafs.FileSystem:
-    """The file system of a name node, a name service, a mount table; without authority the default.
-
-    Nobody is asked anything yet, so a name node that is down is found out later.
-
-    Raises:
-        ConfigurationError: hdfs-native is missing, or the settings lack what it needs.
-    """
-    settings = read_settings()
-    place = place_of(scheme, authority, settings)
-    try:
-        import hdfs_native  # noqa: PLC0415 - where no table lies on HDFS, it need not be there
-
-        with hdfs_errors(place):
-            client = hdfs_native.Client(place)
-    except (ImportError, OSError) as error:
-        folder = settings_folder()
-        raise ConfigurationError(
-            f"no client for {place}: {error}. It is the package hdfs-native; name services, mount"
-            " tables and the default file system it takes from core-site.xml and hdfs-site.xml in"
-            f" HADOOP_CONF_DIR, which is {folder or 'not set'}"
-        ) from error
-    return pafs.PyFileSystem(
-        HdfsHandler(place, client, umask_of(settings), hdfs_native.WriteOptions)
-    )
 
 
 class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no types
@@ -84,12 +57,19 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
         client: `hdfs_native.Client`.
         umask: bits that files and directories are made without.
         options: `hdfs_native.WriteOptions`.
+        answer_s: how long a name node is waited for.
     """
 
     def __init__(
-        self, place: str, client: HdfsClient, umask: int, options: Callable[..., object]
+        self,
+        place: str,
+        client: HdfsClient,
+        umask: int,
+        options: Callable[..., object],
+        answer_s: float = ANSWER_S,
     ) -> None:
         self._place, self._client, self._umask, self._options = place, client, umask, options
+        self._answer_s = answer_s
         self._has_lists = True
 
     def __eq__(self, other: object) -> bool:
@@ -106,6 +86,14 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
         """As it is: nothing in it has a meaning but `/`."""
         return path
 
+    def _ask(self, path: str, call: Callable[[], _T]) -> _T:
+        """What a name node answers to a call about a path."""
+        with hdfs_errors(self._where(path)):
+            return within(self._answer_s, call)
+
+    def _where(self, path: str) -> str:
+        return f"{self._place.rstrip('/')}{path}"
+
     # ---- looking ---------------------------------------------------------------------------------
 
     def get_file_info(self, paths: Sequence[str]) -> list[pafs.FileInfo]:
@@ -118,8 +106,7 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
 
     def _look(self, path: str) -> pafs.FileInfo:
         try:
-            with hdfs_errors(path):
-                return _info(self._client.get_file_info(path))
+            return _info(self._ask(path, partial(self._client.get_file_info, path)))
         except (FileNotFoundError, NotADirectoryError):  # the latter below a file
             return pafs.FileInfo(path, pafs.FileType.NotFound)
 
@@ -132,15 +119,26 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
             OSError: nobody may look, or the name node did not answer.
         """
         top = selector.base_dir.rstrip("/") or "/"
+        found = self._children(top, is_optional=selector.allow_not_found)
+        if selector.recursive:
+            # Below the top what goes meanwhile is an error where the top may not go, either.
+            for one in found:  # which grows
+                if one.type == pafs.FileType.Directory:
+                    found += self._children(one.path, is_optional=selector.allow_not_found)
+        return found
+
+    def _children(self, top: str, *, is_optional: bool) -> list[pafs.FileInfo]:
+        def ask() -> list[FileStatus]:
+            return list(self._client.list_status(top, False))  # noqa: FBT003 - of this one
+
         try:
-            with hdfs_errors(top):
-                found = list(self._client.list_status(top, selector.recursive))
+            found = self._ask(top, ask)
         except FileNotFoundError:
-            if selector.allow_not_found and self._look(top).type == pafs.FileType.NotFound:
+            if is_optional:
                 return []
             raise
         if len(found) == 1 and found[0].path == top:
-            raise NotADirectoryError(errno.ENOTDIR, "it is a file", top)
+            raise NotADirectoryError(errno.ENOTDIR, "it is a file", self._where(top))
         return [_info(one) for one in found]
 
     # ---- directories -----------------------------------------------------------------------------
@@ -152,8 +150,7 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
             OSError: it cannot be made.
         """
         permission = self._permission(path, _ANY_DIRECTORY)
-        with hdfs_errors(path):
-            self._client.mkdirs(path, permission, recursive)
+        self._ask(path, partial(self._client.mkdirs, path, permission, recursive))
 
     def delete_dir(self, path: str) -> None:
         """Delete a directory and all below it, at once.
@@ -193,14 +190,12 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
             OSError: it is a directory, or cannot be deleted.
         """
         if self._look(path).type == pafs.FileType.Directory:
-            raise IsADirectoryError(errno.EISDIR, "it is a directory", path)
+            raise IsADirectoryError(errno.EISDIR, "it is a directory", self._where(path))
         self._delete(path, is_directory=False)
 
     def _delete(self, path: str, *, is_directory: bool) -> None:
-        with hdfs_errors(path):
-            was_there = self._client.delete(path, is_directory)
-        if not was_there:
-            raise FileNotFoundError(errno.ENOENT, "it is not there", path)
+        if not self._ask(path, partial(self._client.delete, path, is_directory)):
+            raise FileNotFoundError(errno.ENOENT, "it is not there", self._where(path))
 
     def move(self, src: str, dest: str) -> None:
         """Rename: a file takes another's place, a directory nobody's, not even an empty one's.
@@ -212,9 +207,8 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
             FileExistsError: it is a directory, and something has its new name.
             OSError: it cannot be renamed.
         """
-        with hdfs_errors(src):
-            is_file = not self._client.get_file_info(src).isdir
-            self._client.rename(src, dest, is_file)
+        is_file = not self._ask(src, partial(self._client.get_file_info, src)).isdir
+        self._ask(src, partial(self._client.rename, src, dest, is_file))
 
     def copy_file(self, src: str, dest: str) -> None:
         """Copy a file, piece by piece through this process.
@@ -222,8 +216,8 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
         Raises:
             OSError: reading or writing failed.
         """
-        source = HdfsReader(self._read(src), src)
-        sink = HdfsWriter(self._create(dest), dest)
+        source = HdfsReader(self._read(src), self._where(src))
+        sink = HdfsWriter(self._create(dest), self._where(dest))
         while piece := source.read(PIECE_BYTES):
             sink.write(piece)
         sink.close()
@@ -242,7 +236,7 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
         Raises:
             OSError: it is not there, or may not be read.
         """
-        return pa.PythonFile(HdfsReader(self._read(path), path), mode="r")
+        return pa.PythonFile(HdfsReader(self._read(path), self._where(path)), mode="r")
 
     def open_output_stream(self, path: str, metadata: object) -> pa.NativeFile:  # noqa: ARG002
         """Open a file for writing, in place of one that is there.
@@ -250,7 +244,7 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
         Raises:
             OSError: it cannot be made.
         """
-        return pa.PythonFile(HdfsWriter(self._create(path), path), mode="w")
+        return pa.PythonFile(HdfsWriter(self._create(path), self._where(path)), mode="w")
 
     def open_append_stream(self, path: str, metadata: object) -> pa.NativeFile:
         """Nobody here appends.
@@ -261,24 +255,24 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
         raise NotImplementedError(f"{path} is not appended to")
 
     def _read(self, path: str) -> FileSource:
-        with hdfs_errors(path):
-            known = self._client.get_file_info(path)
-            source = self._client.read(path)
-        if known.length > len(source):
+        look = partial(self._client.get_file_info, path)
+        known = self._ask(path, look)
+        source = self._ask(path, partial(self._client.read, path))
+        # Who has taken its place since then may be shorter; so it is looked at once more.
+        if known.length > len(source) and self._ask(path, look).length > len(source):
             # A reader would take the end of the closed blocks for that of the file.
             raise OSError(
                 errno.EAGAIN,
                 f"{len(source)} of its {known.length} bytes can be read: {OPEN_FILE}",
-                path,
+                self._where(path),
             )
         return source
 
     def _create(self, path: str) -> FileSink:
-        permission = self._permission(path, _ANY_FILE)
-        with hdfs_errors(path):
-            return self._client.create(
-                path, self._options(permission=permission, overwrite=True, create_parent=True)
-            )
+        options = self._options(
+            permission=self._permission(path, _ANY_FILE), overwrite=True, create_parent=True
+        )
+        return self._ask(path, partial(self._client.create, path, options))
 
     # ---- permissions -----------------------------------------------------------------------------
 
@@ -294,15 +288,18 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
         parent = posixpath.dirname(path)
         while self._has_lists:
             try:
-                with hdfs_errors(parent):
-                    entries = self._client.get_acl_status(parent).entries
+                entries = self._ask(parent, partial(self._client.get_acl_status, parent)).entries
             except FileNotFoundError:
                 if parent in ("", "/"):
                     return False
                 parent = posixpath.dirname(parent)
+            except PermissionError:
+                return False  # who may not look will hear of it soon
             except OSError as error:
-                # A name node may be told to know none. Who may not look will hear of it soon.
-                self._has_lists = error.errno != errno.ENOTSUP
+                if error.errno != errno.ENOTSUP:
+                    raise  # a list that nobody saw would lose rights of those whom it names
+                # A name node may be told to know none; behind a mount table are several.
+                self._has_lists = self._place.startswith("viewfs:")
                 return False
             else:
                 return any(entry.scope == "default" for entry in entries)

@@ -2,6 +2,9 @@
 
 Takes hdfs-native's readers and writers. Each call of these crosses into Rust and takes a lock, so
 small writes are gathered; a large one goes piece by piece, since each is copied.
+
+A file that could not be written to its end is never finished: hdfs-native forgets the block that
+failed, and the name node would take what is left for the whole.
 """
 
 from __future__ import annotations
@@ -9,12 +12,14 @@ from __future__ import annotations
 import errno
 import io
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.storage.stores.hdfs_errors import hdfs_errors
+from airflow_hiveacid.storage.stores.hdfs_waits import within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from airflow_hiveacid.storage.stores.hdfs_client import FileSink, FileSource
 
@@ -26,6 +31,11 @@ OPEN_FILE: Final = (
 
 PIECE_BYTES: Final = 1 << 20
 """How much is gathered before it is sent."""
+
+# Data nodes have bounds of their own (dfs.client.socket-timeout, a minute by default), and each
+# copy of a block is tried: this is for a name node that falls silent meanwhile.
+_DATA_S: Final = 600.0
+_SLOWEST_BYTES_PER_S: Final = 1 << 20
 
 
 class HdfsReader:
@@ -69,7 +79,10 @@ class HdfsReader:
         if not wanted:
             return b""
         with hdfs_errors(self._path):
-            found = self._source.read_range(self._at, wanted)
+            found = within(
+                _DATA_S + wanted / _SLOWEST_BYTES_PER_S,
+                partial(self._source.read_range, self._at, wanted),
+            )
         if len(found) != wanted:
             raise OSError(
                 errno.EIO, f"{len(found)} bytes came of {wanted} at {self._at}", self._path
@@ -83,11 +96,12 @@ class HdfsReader:
 
 
 class HdfsWriter:
-    """One file that is written. Mutable: it gathers what is to be sent."""
+    """One file that is written. Mutable: it gathers what is to be sent, and knows its failure."""
 
     def __init__(self, sink: FileSink, path: str) -> None:
         self._sink, self._path = sink, path
         self._waiting = bytearray()
+        self._failure: OSError | None = None
         self._at = 0
         self.closed = False
 
@@ -128,20 +142,31 @@ class HdfsWriter:
         """Send what is left and finish the file; nothing the second time.
 
         Raises:
-            OSError: it is not finished.
+            OSError: it is not finished, and never will be.
         """
         if self.closed:
             return
         self.closed = True
         self._send()
-        with _still_there(self._path):
-            self._sink.close()
+        self._do(self._sink.close)
 
     def _send(self) -> None:
-        if self._waiting:
-            content, self._waiting = bytes(self._waiting), bytearray()
+        content, self._waiting = bytes(self._waiting), bytearray()
+        if content:
+            self._do(partial(self._sink.write, content))
+
+    def _do(self, call: Callable[[], object]) -> None:
+        if self._failure is not None:
+            text = f"it was not written to its end before: {self._failure.strerror}"
+            raise OSError(self._failure.errno, text, self._path)
+        try:
             with _still_there(self._path):
-                self._sink.write(content)
+                within(_DATA_S, call)
+        except BaseException as error:
+            self._failure = (
+                error if isinstance(error, OSError) else OSError(errno.EINTR, repr(error))
+            )
+            raise
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +24,8 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.storage.stores.hdfs import open_hdfs
+from airflow_hiveacid.storage.stores.given_settings import VARIABLE
+from airflow_hiveacid.storage.stores.hdfs_connect import open_hdfs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,7 +93,7 @@ def client_of(store: str) -> pafs.FileSystem:
         return _local()
     scheme, _, authority = store.partition("://")
     if scheme in HADOOP_SCHEMES:
-        return _hadoop(scheme, authority)
+        return _hadoop(scheme, authority, os.getpid(), os.environ.get(VARIABLE))
     return _object_store(scheme, authority)[0]
 
 
@@ -122,7 +124,12 @@ def _local() -> pafs.FileSystem:
 
 
 @functools.lru_cache(maxsize=16)
-def _hadoop(scheme: str, authority: str) -> pafs.FileSystem:
+def _hadoop(
+    scheme: str,
+    authority: str,
+    process_id: int,  # noqa: ARG001 - a forked process has none of the threads of its parent's
+    given: str | None,  # noqa: ARG001 - settings that came later are another client's
+) -> pafs.FileSystem:
     """By hdfs-native where it is installed, which needs no JVM; else by libhdfs."""
     if importlib.util.find_spec("hdfs_native") is not None:
         return open_hdfs(scheme, authority)

@@ -11,7 +11,8 @@ import pytest
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.storage.stores import filesystem, locations
-from airflow_hiveacid.storage.stores.hdfs import HdfsHandler, open_hdfs
+from airflow_hiveacid.storage.stores.hdfs import HdfsHandler
+from airflow_hiveacid.storage.stores.hdfs_connect import open_hdfs
 from contract.stores.hdfs_model import Entry, Model, Options
 from contract.stores.mini_hdfs import MiniHdfs
 

@@ -89,10 +89,15 @@ class Reader:
 
 
 class Writer:
-    def __init__(self, tree: dict[str, Node], path: str) -> None:
+    def __init__(self, tree: dict[str, Node], path: str, full_at: int | None) -> None:
         self._tree, self._path, self._node = tree, path, tree[path]
+        self._full_at = full_at
 
     def write(self, buf: bytes) -> int:
+        if self._full_at is not None and len(self._node.content) + len(buf) > self._full_at:
+            # What came before stays, and the real one would finish the file with it.
+            name = "org.apache.hadoop.hdfs.protocol.DSQuotaExceededException"
+            raise rpc_error(name, "The DiskSpace quota of /quota is exceeded")
         self._node.content += bytes(buf)
         return len(buf)
 
@@ -114,6 +119,7 @@ class Model:
         self.tree = made if tree is None else tree
         self._user = user
         self.knows_lists = True
+        self.full_at: int | None = None
 
     def get_file_info(self, path: str) -> Status:
         return _status(path, self._node(path))
@@ -142,7 +148,7 @@ class Model:
             self._parents(path, write_options.permission | 0o300)
         self._may_change(path)
         self.tree[path] = self._made(path, write_options.permission, is_directory=False)
-        return Writer(self.tree, path)
+        return Writer(self.tree, path, self.full_at)
 
     def mkdirs(self, path: str, permission: int, create_parent: bool) -> None:
         node = self.tree.get(path)

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _BUILD: Final = Path(__file__).resolve().parents[3] / "build" / "mini-hdfs"
-_VERSION: Final = "3.4.2"
+VERSION: Final = "3.4.2"
+"""The release of Hadoop whose servers these are."""
+
 _START_S: Final = 120
 _MAIN: Final = "org.apache.hadoop.test.MiniDFSClusterManager"
 _POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -31,7 +33,7 @@ _POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 """
 _DEPENDENCY: Final = (
     "<dependency><groupId>org.apache.hadoop</groupId><artifactId>hadoop-client-{}</artifactId>"
-    f"<version>{_VERSION}</version></dependency>"
+    f"<version>{VERSION}</version></dependency>"
 )
 _SETTINGS: Final = {
     "dfs.replication": "1",
@@ -46,6 +48,7 @@ class MiniHdfs:
     """A server that runs; `authority` is that of its URIs."""
 
     authority: str
+    process_id: int
 
     @property
     def uri(self) -> str:
@@ -74,7 +77,7 @@ class MiniHdfs:
             )
         try:
             _wait(server, details, folder / "log")
-            yield cls(f"127.0.0.1:{port}")
+            yield cls(f"127.0.0.1:{port}", server.pid)
         finally:
             server.kill()
             server.wait()
@@ -91,7 +94,7 @@ def _wait(server: subprocess.Popen[bytes], details: Path, log: Path) -> None:
 
 
 def _class_path() -> str:
-    kept = _BUILD / f"class-path-{_VERSION}.txt"
+    kept = _BUILD / f"class-path-{VERSION}.txt"
     if kept.is_file() and all(Path(jar).is_file() for jar in kept.read_text().split(":")):
         return kept.read_text()
     maven = shutil.which("mvn")

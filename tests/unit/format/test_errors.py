@@ -23,6 +23,7 @@ from airflow_hiveacid.format.errors import (
     PartitionsFailedError,
     RetryableError,
     SourceNotFoundError,
+    StoreUnavailableError,
     TableChangedError,
     TableNotFoundError,
     TransactionAbortedError,
@@ -64,6 +65,7 @@ def test_only_these_may_be_tried_again() -> None:
         PartitionsFailedError,
         TableChangedError,
         SourceNotFoundError,
+        StoreUnavailableError,
         TransactionAbortedError,
         WriteConflictError,
     }

@@ -19,6 +19,7 @@ from airflow_hiveacid.format.errors import (
     LocationNotFoundError,
     LocationPermissionError,
     StorageError,
+    StoreUnavailableError,
 )
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.filesystem import (
@@ -367,3 +368,27 @@ def test_nobody_sees_half_of_a_directory_that_is_removed(tmp_path: Path) -> None
         delete_directory(_FailingInTheMiddle(), str(directory))  # type: ignore[arg-type]
     assert not directory.exists()
     assert [path.name[:14] for path in tmp_path.iterdir()] == ["_tmp_hiveacid_"]
+
+
+@pytest.mark.parametrize(
+    ("number", "is_passing"),
+    [
+        (errno.ETIMEDOUT, True),
+        (errno.ECONNREFUSED, True),
+        (errno.ECONNRESET, True),
+        (errno.EAGAIN, True),
+        (errno.EIO, False),
+        (errno.ENOSPC, False),
+        (errno.EDQUOT, False),
+    ],
+)
+def test_what_may_be_otherwise_in_a_minute_may_be_tried_again(
+    number: int, is_passing: bool
+) -> None:
+    with (
+        pytest.raises(StorageError, match=r"cannot write /f.*why") as caught,
+        storage_errors("write", "/f"),
+    ):
+        raise OSError(number, "why", "hdfs://nn/f")
+    assert caught.value.retryable == is_passing
+    assert isinstance(caught.value, StoreUnavailableError) == is_passing

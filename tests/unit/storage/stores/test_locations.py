@@ -97,7 +97,7 @@ def test_a_store_is_a_text_that_leads_back_to_it(location: str, place: tuple[str
 def test_each_store_has_one_client_and_it_is_found_by_its_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(locations, "_hadoop", lambda *place: place)
+    monkeypatch.setattr(locations, "_hadoop", lambda *place: place[:2])
     assert client_of(locate("hdfs://nn:8020/w")[0]) == ("hdfs", "nn:8020")
     assert client_of(locate("viewfs:///w")[0]) == ("viewfs", "")
     assert client_of(LOCAL_STORE) is client_of(locate("file:/x")[0])
@@ -129,3 +129,23 @@ def test_an_object_store_keeps_its_bucket_in_the_path(monkeypatch: pytest.Monkey
 )
 def test_the_path_on_an_object_store_begins_with_its_container(location: str, path: str) -> None:
     assert open_location(location)[1] == path
+
+
+def test_a_forked_process_and_settings_that_came_later_have_clients_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(locations.importlib.util, "find_spec", lambda _: True)
+    monkeypatch.setattr(locations, "open_hdfs", lambda *_: object())
+    monkeypatch.delenv("HIVEACID_STORE_SETTINGS", raising=False)
+    locations._hadoop.cache_clear()
+    try:
+        first = client_of("hdfs://nn")
+        assert client_of("hdfs://nn") is first
+        monkeypatch.setenv("HIVEACID_STORE_SETTINGS", "{}")
+        assert client_of("hdfs://nn") is not first
+        monkeypatch.delenv("HIVEACID_STORE_SETTINGS")
+        assert client_of("hdfs://nn") is first
+        monkeypatch.setattr(locations.os, "getpid", lambda: -1)
+        assert client_of("hdfs://nn") is not first
+    finally:
+        locations._hadoop.cache_clear()

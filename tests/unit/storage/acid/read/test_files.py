@@ -478,7 +478,7 @@ def test_files_of_one_path_on_two_stores_are_two_files(
         deleted = [tombstone(write_id, 0, 5)]
         write_acid(tmp_path / host / "t/delete_delta_5_5_0/bucket_00000", deleted)
     stores = {h: pafs.SubTreeFileSystem(str(tmp_path / h), LOCAL) for h in ("one", "two")}
-    monkeypatch.setattr(locations, "_hadoop", lambda _, host: stores[host])
+    monkeypatch.setattr(locations, "_hadoop", lambda _, host, *__: stores[host])
     states = [resolve(list_table(f"hdfs://{host}/t"), ids(9), None) for host in stores]
     found = [d.least_write_id for one in buckets_of(states, ids(9)) for b in one for d in b.deletes]
     assert found == [3, 4]

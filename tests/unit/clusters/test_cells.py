@@ -1,0 +1,27 @@
+"""The table of what runs where."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusters.cells import Cell, keep
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def cell(area: str, combination: str, note: str = "") -> Cell:
+    return Cell(area=area, combination=combination, version="1", outcome="ran", note=note)
+
+
+def test_what_was_run_replaces_what_it_was_before_and_nothing_else(tmp_path: Path) -> None:
+    files = tmp_path / "clusters.json", tmp_path / "clusters.md"
+    keep([cell("S3", "a"), cell("HDFS", "b", "old"), cell("HDFS", "c")], *files)
+    keep([cell("HDFS", "b", "new | odd")], *files)
+    lines = [line for line in files[1].read_text().splitlines() if line.endswith("|")]
+    assert [line for line in lines if "ran" in line] == [
+        "| b | 1 | ran | new \\| odd |",
+        "| c | 1 | ran |  |",
+        "| a | 1 | ran |  |",
+    ]
+    assert files[0].read_text().count('"area"') == 3
