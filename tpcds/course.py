@@ -126,7 +126,7 @@ class Course:
     @contextmanager
     def _without_ansi(self) -> Iterator[None]:
         settings, name = self.lab.spark.conf, "spark.sql.ansi.enabled"
-        before = settings.get(name)
+        before = str(settings.get(name))
         settings.set(name, "false")
         try:
             yield
