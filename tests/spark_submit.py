@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 
 SPARK_HOME = Path(pyspark.__file__).parent
+# These processes live for seconds: what the optimising compiler costs never comes back.
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1"
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ def submit(
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LAUNCHER_OPTS": _SHORT_LIVED,
+            "SPARK_SUBMIT_OPTS": _SHORT_LIVED,
             **extra,
             **(environment or {}),
         },
