@@ -63,6 +63,10 @@ clusters: setup ## every login, store and cluster that users have, against real 
 	@tools/system_packages.sh test
 	PYTHONPATH=tests $(SPARK) -m clusters $(CLUSTERS)
 
+tpcds: setup build/tpcds-generator/ready ## the 99 queries of TPC-DS over ACID tables and over flat files
+	@tools/system_packages.sh test
+	PYTHONPATH=tests $(SPARK) -m tpcds $(TPCDS)
+
 promises: ## which promise is proven by which test, from the last run
 	@$(or $(wildcard $(SPARK)),$(PYTHON)) tools/promises.py
 
