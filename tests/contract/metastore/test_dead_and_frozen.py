@@ -41,13 +41,8 @@ TIMEOUT_S: Final = 4.0
 _ROOT: Final = Path(__file__).resolve().parents[3]
 _JOB: Final = Path(__file__).resolve().parents[1] / "frozen_job.py"
 _COLUMNS: Final = (Column(name="id", type="bigint"),)
-# 3.1's initiator, which forgets empty aborted transactions, reads hive-site.xml alone. Once a
-# second, so that it can be watched.
-_HIVE_SITE: Final = """<configuration>
-<property><name>hive.compactor.check.interval</name><value>1s</value></property>
-<property><name>javax.jdo.option.ConnectionURL</name><value>jdbc:derby:{};create=true</value></property>
-</configuration>
-"""
+# 3.1's initiator forgets empty aborted transactions; so often that it can be watched.
+_SETTINGS: Final = {"hive.compactor.check.interval": "1s"}
 
 
 @pytest.fixture(scope="module", params=[HIVE_3, HIVE_4], ids=lambda release: release.version)
@@ -62,10 +57,8 @@ def server(
         housekeeping_interval_s=0.5,
         initiator_on=release is HIVE_3,
         ends_with_parent=True,
+        extra_settings=_SETTINGS,
     )
-    conf = config.data_dir / "conf"
-    conf.mkdir()
-    (conf / "hive-site.xml").write_text(_HIVE_SITE.format(config.derby_dir))
     with LocalMetastore(config) as metastore:
         yield metastore
 
