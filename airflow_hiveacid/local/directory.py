@@ -11,18 +11,18 @@ import secrets
 import shutil
 import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.local.daemon import Daemon
 from airflow_hiveacid.local.debian import Programs, find_programs
 from airflow_hiveacid.local.errors import LocalServerError
+from airflow_hiveacid.local.lifetime import Server
 from airflow_hiveacid.local.openssl import private_folder, write_private
 from airflow_hiveacid.local.progress import Progress, log_progress
 from airflow_hiveacid.local.site import HOST
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
 
 PEOPLE: Final = "ou=people,dc=hiveacid,dc=test"
 _SUFFIX: Final = "dc=hiveacid,dc=test"
@@ -45,7 +45,7 @@ class LocalDirectoryConfig:
     ends_with_parent: bool = False
 
 
-class LocalDirectory:
+class LocalDirectory(Server):
     """One slapd. Mutable: it follows the life of a process."""
 
     def __init__(self, config: LocalDirectoryConfig, *, progress: Progress = log_progress) -> None:
@@ -104,20 +104,6 @@ class LocalDirectory:
     def stop(self) -> None:
         """Ends the server in this folder, whoever started it; nothing when there is none."""
         self._daemon.stop()
-
-    def __enter__(self) -> Self:
-        """Starts."""
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stops."""
-        self.stop()
 
     def _write_configuration(self, programs: Programs) -> None:
         data, root = self.config.data_dir, programs.root

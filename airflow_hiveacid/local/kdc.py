@@ -11,18 +11,18 @@ from __future__ import annotations
 import secrets
 import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.local.daemon import Daemon
 from airflow_hiveacid.local.debian import Programs, find_programs
 from airflow_hiveacid.local.errors import LocalServerError
+from airflow_hiveacid.local.lifetime import Server
 from airflow_hiveacid.local.openssl import private_folder
 from airflow_hiveacid.local.progress import Progress, log_progress
 from airflow_hiveacid.local.site import HOST
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
 
 REALM: Final = "HIVEACID.TEST"
 _PACKAGES: Final = {
@@ -50,7 +50,7 @@ class LocalKdcConfig:
     ends_with_parent: bool = False
 
 
-class LocalKdc:
+class LocalKdc(Server):
     """One realm with its KDC. Mutable: it follows the life of a process."""
 
     def __init__(self, config: LocalKdcConfig, *, progress: Progress = log_progress) -> None:
@@ -148,20 +148,6 @@ class LocalKdc:
         keytab = self.keytab(name)
         bound = () if life is None else ("-l", life)
         self._run("kinit", *bound, "-k", "-t", str(keytab), "-c", f"FILE:{cache}", name)
-
-    def __enter__(self) -> Self:
-        """Starts."""
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stops."""
-        self.stop()
 
     @property
     def _is_made(self) -> Path:

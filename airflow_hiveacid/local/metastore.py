@@ -18,7 +18,7 @@ import os
 import shutil
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.local.distribution import Distribution, fetch
 from airflow_hiveacid.local.errors import (
@@ -27,6 +27,7 @@ from airflow_hiveacid.local.errors import (
     ServerConflictError,
     ServerStartError,
 )
+from airflow_hiveacid.local.lifetime import Server
 from airflow_hiveacid.local.process import (
     Command,
     ProcessRecord,
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator
     from pathlib import Path
-    from types import TracebackType
 
 _SERVER_CLASS: Final = "org.apache.hadoop.hive.metastore.HiveMetaStore"
 _RECORD_NAME: Final = "metastore.json"
@@ -68,7 +68,7 @@ _JVM_FLAGS: Final = (
 )
 
 
-class LocalMetastore:
+class LocalMetastore(Server):
     """One metastore in one data directory. Mutable: it follows the life of a process."""
 
     def __init__(self, config: LocalMetastoreConfig, *, progress: Progress = log_progress) -> None:
@@ -180,20 +180,6 @@ class LocalMetastore:
         """Stops and starts on the same port."""
         self.stop()
         self.start()
-
-    def __enter__(self) -> Self:
-        """Starts."""
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stops."""
-        self.stop()
 
     # Who runs here
 

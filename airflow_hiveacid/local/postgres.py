@@ -19,9 +19,10 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.local.errors import LocalServerError, MissingProgramError, ServerStartError
+from airflow_hiveacid.local.lifetime import Server
 from airflow_hiveacid.local.process import (
     Command,
     ProcessRecord,
@@ -36,7 +37,6 @@ from airflow_hiveacid.local.site import HOST, PostgresDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from types import TracebackType
 
 _DEBIAN_ROOT: Final = Path("/usr/lib/postgresql")
 _PACKAGE_USER: Final = "postgres"
@@ -81,7 +81,7 @@ class LocalPostgresConfig:
             raise ValueError(f"data_dir must be absolute, not {self.data_dir}")
 
 
-class LocalPostgres:
+class LocalPostgres(Server):
     """One PostgreSQL server. Mutable: it follows the life of a process."""
 
     def __init__(self, config: LocalPostgresConfig, *, progress: Progress = log_progress) -> None:
@@ -186,20 +186,6 @@ class LocalPostgres:
         self.stop()
         shutil.rmtree(self._files, ignore_errors=True)
         shutil.rmtree(self.config.data_dir, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        """Starts."""
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stops."""
-        self.stop()
 
     @property
     def _files(self) -> Path:
