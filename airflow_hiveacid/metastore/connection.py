@@ -214,7 +214,6 @@ class Connection:
     def _call(self, stubs: Callable[[], Struct], call: _Call) -> Struct:
         pause_s = _FIRST_PAUSE_S
         while True:
-            self._reach(stubs)
             try:
                 return self._call_now(stubs, call)
             except _NotDoneError as found:
@@ -226,19 +225,6 @@ class Connection:
             if self._patience_s() <= pause_s:
                 raise error
             _log.warning("%s; asking again in %.1f s", error, pause_s)
-            time.sleep(pause_s)
-            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
-
-    def _reach(self, stubs: Callable[[], Struct]) -> None:
-        """Wait for a connection, as long as there is patience."""
-        pause_s = _FIRST_PAUSE_S
-        while self._patience_s() > pause_s:
-            try:
-                stubs()
-            except MetastoreUnavailableError as error:
-                _log.warning("%s; connecting again in %.1f s", error, pause_s)
-            else:
-                return
             time.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 

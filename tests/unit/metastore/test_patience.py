@@ -192,7 +192,7 @@ def test_a_connection_that_is_lost_before_a_call_was_not_a_call(
 
         def stubs() -> object:
             asked.append(1)
-            if len(asked) == 2:  # after it was there a moment ago
+            if len(asked) == 1:  # after it was there a moment ago
                 raise MetastoreUnavailableError(uris=(), method="connect", reason="just gone")
             return own()
 
