@@ -30,7 +30,7 @@ demo-shell: ## after `make demo`: a shell with airflow, pyspark and the table, a
 demo-stop: ## end every process the demo started
 	@if [ -x $(AIRFLOW) ]; then $(AIRFLOW) -m demo stop; else echo "nothing was set up"; fi
 
-test: setup build/oldest-spark/ready build/tpcds-generator/ready ## all tiers but bench
+test: setup build/oldest-spark/ready build/tpcds-generator/ready build/spark-classes/ready ## all tiers but bench
 	@tools/system_packages.sh test
 	@tools/run_tests.sh
 
@@ -100,6 +100,11 @@ build/oldest-spark/ready: Makefile | .venv-spark/ready
 	rm -rf build/oldest-spark
 	$(SPARK) $(PIP) install --quiet --no-deps --target build/oldest-spark $(OLDEST_SPARK)
 	PYTHONPATH=build/oldest-spark $(SPARK) -c 'import pyspark; assert pyspark.__version__ == "3.5.9", pyspark'
+	@touch $@
+
+# What the tests' short-lived drivers start from.
+build/spark-classes/ready: tests/short_jvms.py | .venv-spark/ready
+	$(SPARK) tests/short_jvms.py .venv-spark/bin/spark-submit
 	@touch $@
 
 # The last DuckDB that has the generator of TPC-DS built in.

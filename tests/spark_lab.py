@@ -49,6 +49,7 @@ from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.session import AT_START, open_session
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.sql.script import read_script
+from short_jvms import CLASSES
 from spark_apps.clean import clean
 from spark_apps.compact import compact
 from spark_apps.convert import convert
@@ -97,10 +98,11 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
-def small_session() -> SparkSession:
+def small_session(driver_memory: str = "1g") -> SparkSession:
     """A local session with two threads, as small as it gets."""
     # The default is the first python3 on the path, which lacks our libraries.
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", CLASSES)
     builder = SparkSession.builder.master("local[2]")
     for key, value in {
         **AT_START,
@@ -108,7 +110,7 @@ def small_session() -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
-        "spark.driver.memory": "1g",
+        "spark.driver.memory": driver_memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
     }.items():

@@ -15,13 +15,12 @@ import pyspark
 from airflow_hiveacid.jobs.packager import application_path, build_archive
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs import Job, JobSpec, ProgramSpec
+from short_jvms import ENVIRONMENT, SHORT_LIVED
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 
 SPARK_HOME = Path(pyspark.__file__).parent
-# These processes live for seconds: what the optimising compiler costs never comes back.
-_SHORT_LIVED = "-XX:TieredStopAtLevel=1"
 
 
 @dataclass(frozen=True)
@@ -61,6 +60,7 @@ def submit(
             *("--conf", "spark.driver.host=127.0.0.1"),
             *("--conf", "spark.driver.bindAddress=127.0.0.1"),
             *("--conf", "spark.sql.shuffle.partitions=2"),
+            *("--conf", f"spark.executor.extraJavaOptions={SHORT_LIVED}"),
             *("--driver-memory", "768m"),
             *("--executor-memory", "512m"),
             *("--py-files", str(archive)),
@@ -79,8 +79,7 @@ def submit(
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_LAUNCHER_OPTS": _SHORT_LIVED,
-            "SPARK_SUBMIT_OPTS": _SHORT_LIVED,
+            **ENVIRONMENT,
             **extra,
             **(environment or {}),
         },

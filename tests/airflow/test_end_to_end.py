@@ -26,6 +26,7 @@ from airflow_hiveacid.operators.hive_acid import (
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_support import context_of, run_task
+from short_jvms import ENVIRONMENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +48,11 @@ _SMALL: Final[dict[str, Any]] = {
 
 
 @pytest.fixture
-def table(warehouse: Warehouse, connections: Connections) -> Iterator[TableInfo]:
+def table(
+    warehouse: Warehouse, connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[TableInfo]:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
     connections.add("spark_default", "spark", host="local[1]")
     yield warehouse.table("t")
     assert warehouse.client.show_locks() == ()

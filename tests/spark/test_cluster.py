@@ -17,6 +17,7 @@ from airflow_hiveacid.jobs.packager import build_archive
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs import CompactionChoice, CompactSpec, InsertSpec, SourceSpec
 from fault_cases import AFTER, BEFORE, COLUMNS, change
+from short_jvms import ENVIRONMENT
 from spark_submit import SPARK_HOME, submit
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     url = f"spark://127.0.0.1:{port}"
     environment = {
         **os.environ,
+        **ENVIRONMENT,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
         "PYSPARK_PYTHON": sys.executable,
@@ -129,6 +131,7 @@ def start_reader(lab: Lab, master: str, folder: Path) -> subprocess.Popen[str]:
         [sys.executable, str(driver), uri, f"{lab.db}.t", str(archive), str(folder)],
         env={
             **os.environ,
+            **ENVIRONMENT,
             "PYTHONPATH": str(_ROOT),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",

@@ -15,6 +15,7 @@ import pytest
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs import JobSpec, UpdateSpec
 from airflow_hiveacid.storage.acid.read.scan import scan
+from short_jvms import ENVIRONMENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,6 +68,7 @@ def test_a_driver_killed_between_two_renames_shows_no_partition_and_its_retry_sh
             [sys.executable, str(_DRIVER), str(tmp_path / "spec.json"), str(RENAMES)],
             env={
                 **os.environ,
+                **ENVIRONMENT,
                 "PYTHONPATH": str(_ROOT),
                 "PYSPARK_PYTHON": sys.executable,
                 "SPARK_LOCAL_IP": "127.0.0.1",

@@ -23,6 +23,7 @@ from airflow_hiveacid.jobs.specs import (
 )
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.spark.session import open_session
+from short_jvms import ENVIRONMENT
 from spark_lab import make_lab
 
 if TYPE_CHECKING:
@@ -220,6 +221,7 @@ def test_applications_run_in_utc_unless_their_submitter_names_a_zone(
     )
     environment = {
         **os.environ,
+        **ENVIRONMENT,
         "TZ": "Europe/Berlin",
         "PYTHONPATH": str(Path(__file__).parents[2]),
         "PYSPARK_PYTHON": sys.executable,
