@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             version="4.0.1", data_dir=folder / "metastore", ends_with_parent=True
         )
         server = stack.enter_context(LocalMetastore(config))
-        spark = small_session()
+        spark = small_session("3g")  # its joins send tables around; 1g was not enough for that
         stack.callback(spark.stop)
         endpoint = MetastoreEndpoint(uris=(server.uri,))
         client = stack.enter_context(connect(endpoint))
