@@ -1,9 +1,9 @@
 #!/bin/bash
-# Runs every tier but bench, each in its environment, all even when one fails. What needs Spark or a
-# server takes longest, then the oldest PySpark (the files that meet what changed since); everything
-# else runs beside it, as the one that gives way, and what it says is shown once it has ended: what
-# starts nothing, then Airflow, then other engines. A last, small run counts the results of all, so
-# that its last line speaks for them.
+# Runs every tier but bench, each in its environment, all even when one fails. Three lanes go side by
+# side, since tests of servers, of clocks and of schedulers mostly wait: Spark, then the oldest
+# PySpark (the files that meet what changed since); servers, then other engines; what starts nothing,
+# then Airflow. The last one gives way, and what the lanes but the first say is shown once they have
+# ended. A last, small run counts the results of all, so that its last line speaks for them.
 set -uo pipefail
 mkdir -p build
 rm -f build/junit-*.xml
@@ -15,48 +15,64 @@ airflow_tests=()
 for folder in tests/airflow tests/unit/hooks tests/unit/operators tests/unit/sensors tests/unit/triggers; do
   [ -d "$folder" ] && airflow_tests+=("$folder")
 done
+more=("$@")
 
-beside() {
+# in_tier NAME PYTHON EXPRESSION ARGUMENT...: one run of pytest; those of a checkout share no cache.
+in_tier() {
+  local name="$1" python="$2" expression="$3"
+  shift 3
+  "$python" -m pytest -m "$expression" -p no:cacheprovider --junitxml="build/junit-$name.xml" \
+    ${more[@]+"${more[@]}"} "$@"
+}
+
+of_servers() {
   local status=0
-  renice -n 10 -p "$BASHPID" >/dev/null # tests of servers and clocks are next door
-  .venv-spark/bin/python -m pytest -m "not airflow and not bench and not ($starting)" --doctest-modules \
-    -p no:cacheprovider --junitxml=build/junit-quick.xml "$@" tests "${rooms[@]}" || status=$?
-  .venv/bin/python -m pytest -m airflow -p no:cacheprovider \
-    --junitxml=build/junit-airflow.xml "$@" "${airflow_tests[@]}" || status=$?
-  .venv-spark/bin/python -m pytest -m "$engines" -p no:cacheprovider \
-    --junitxml=build/junit-engines.xml "$@" tests || status=$?
+  in_tier servers .venv-spark/bin/python \
+    "server and not airflow and not bench and not spark and not ($engines)" tests || status=$?
+  in_tier engines .venv-spark/bin/python "$engines" tests || status=$?
   return "$status"
 }
 
-set -m # a group of its own, so that it ends with us
-beside "$@" >build/beside.log 2>&1 &
+that_give_way() {
+  local status=0
+  renice -n 10 -p "$BASHPID" >/dev/null # tests of servers and clocks are next door
+  in_tier quick .venv-spark/bin/python "not airflow and not bench and not ($starting)" \
+    --doctest-modules tests "${rooms[@]}" || status=$?
+  in_tier airflow .venv/bin/python airflow "${airflow_tests[@]}" || status=$?
+  return "$status"
+}
+
+set -m # groups of their own, so that they end with us
+of_servers >build/servers.log 2>&1 &
+servers=$!
+that_give_way >build/beside.log 2>&1 &
 beside=$!
 set +m
-trap 'kill -- "-$beside" 2>/dev/null' EXIT
+trap 'kill -- "-$servers" "-$beside" 2>/dev/null' EXIT
 
-.venv-spark/bin/python -m pytest -m "not airflow and not bench and not ($engines) and (server or spark)" \
-  --junitxml=build/junit-spark.xml "$@" tests
-spark=$?
+in_tier spark .venv-spark/bin/python "spark and not bench and not ($engines)" tests
+statuses=($?)
 # PySpark 3.5 asks for the version of pandas in a way that Python is about to forget.
-PYTHONPATH="$PWD/build/oldest-spark" .venv-spark/bin/python -m pytest -m spark \
-  -W "ignore:distutils Version classes:DeprecationWarning" -p no:cacheprovider \
-  --junitxml=build/junit-oldest-spark.xml "$@" tests/spark/test_bad_input.py tests/spark/test_sources.py
-oldest=$?
+PYTHONPATH="$PWD/build/oldest-spark" in_tier oldest-spark .venv-spark/bin/python spark \
+  -W "ignore:distutils Version classes:DeprecationWarning" \
+  tests/spark/test_bad_input.py tests/spark/test_sources.py
+statuses+=($?)
 
+wait "$servers"
+statuses+=($?)
 wait "$beside"
-others=$?
+statuses+=($?)
 trap - EXIT
-cat build/beside.log
+cat build/servers.log build/beside.log
 
-.venv/bin/python -m pytest -m airflow -p tools.earlier_results \
-  --earlier "quick=build/junit-quick.xml" --earlier "Spark=build/junit-spark.xml" \
-  --earlier "oldest Spark=build/junit-oldest-spark.xml" --earlier "Airflow=build/junit-airflow.xml" \
-  --earlier "engines=build/junit-engines.xml" \
-  --junitxml=build/junit-arch.xml tests/arch
-all=$?
+earlier=()
+for name in quick spark oldest-spark servers airflow engines; do
+  earlier+=(--earlier "$name=build/junit-$name.xml")
+done
+in_tier arch .venv/bin/python airflow -p tools.earlier_results "${earlier[@]}" tests/arch
+statuses+=($?)
 
 # The first status that is not 0 counts: 1 is a failed test, above it is a run that broke off.
-[ "$spark" -ne 0 ] && exit "$spark"
-[ "$oldest" -ne 0 ] && exit "$oldest"
-[ "$others" -ne 0 ] && exit "$others"
-exit "$all"
+for status in "${statuses[@]}"; do
+  [ "$status" -eq 0 ] || exit "$status"
+done
