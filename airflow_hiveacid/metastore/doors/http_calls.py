@@ -7,9 +7,7 @@ reads the page of an error as Thrift and goes through $http_proxy.
 
 from __future__ import annotations
 
-import logging
 import re
-import ssl
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from io import BytesIO
@@ -22,7 +20,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.logins import BearerLogin, HeaderLogin
 from airflow_hiveacid.metastore.doors.address import ConnectError, NotAdmittedError
 from airflow_hiveacid.metastore.doors.secret import read_secret_text
-from airflow_hiveacid.metastore.doors.sockets import tls_context
+from airflow_hiveacid.metastore.doors.sockets import is_quiet, tls_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,8 +28,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.jobs.logins import Login
     from airflow_hiveacid.metastore.doors.address import Address
-
-_log = logging.getLogger(__name__)
 
 _MEDIA_TYPE: Final = "application/x-thrift"
 # How a message of the binary protocol begins.
@@ -93,24 +89,8 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
             self._http.sock.settimeout(self._call_timeout_s)
 
     def isOpen(self) -> bool:  # noqa: N802 - Thrift's name
-        """Whether a call can be sent.
-
-        Between calls nothing comes but the server's goodbye (it ends idle connections): seen here
-        it costs a new connection, seen in a call the doubt whether that was done.
-        """
-        sock = self._http.sock
-        if sock is None:
-            return False
-        sock.settimeout(0)
-        try:
-            sock.recv(1)
-        except (BlockingIOError, ssl.SSLWantReadError):
-            return True  # TLS may have sent tickets for its next session, which are read now
-        except OSError as error:
-            _log.debug("%s went away: %s", self._address, error)
-        finally:
-            sock.settimeout(self._call_timeout_s)
-        return False
+        """Whether a call can be sent; see `is_quiet`."""
+        return self._http.sock is not None and is_quiet(self._http.sock)
 
     def close(self) -> None:
         """Close the connection."""
