@@ -9,7 +9,13 @@ from __future__ import annotations
 
 import re
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import (
+    HTTPConnection,
+    HTTPException,
+    HTTPResponse,
+    HTTPSConnection,
+    IncompleteRead,
+)
 from io import BytesIO
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -34,6 +40,8 @@ _MEDIA_TYPE: Final = "application/x-thrift"
 _THRIFT: Final = b"\x80\x01"
 _MAX_SHOWN: Final = 300
 _MAX_PAGE_BYTES: Final = 64 * 1024
+# As for a frame of SASL: a catalog of many partitions comes in one answer.
+_MAX_ANSWER_BYTES: Final = 1 << 30
 # RFC 6750, 2.1.
 _BEARER: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*\Z")
 
@@ -144,7 +152,7 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
             self._http.request("POST", self._address.path, body, headers)
             response = self._http.getresponse()
             if response.status == HTTPStatus.OK:
-                return response.status, response.read()
+                return response.status, _whole(response)
             page = response.read(_MAX_PAGE_BYTES)
         except (OSError, HTTPException) as error:
             self.close()
@@ -182,6 +190,22 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
                 else ": it wants a bearer token, or no user of this name"
             )
         return f"{self._address} answered HTTP {status}: {words}. It said: {_page(page)}"
+
+
+def _whole(response: HTTPResponse) -> bytes:
+    """The answer, as it comes: not `read()`, which takes memory for all that a length claims.
+
+    Raises:
+        HTTPException: it ended early, or has no end.
+    """
+    answer = bytearray()
+    while piece := response.read(_MAX_PAGE_BYTES):
+        answer += piece
+        if len(answer) > _MAX_ANSWER_BYTES:
+            raise HTTPException(f"an answer of more than {_MAX_ANSWER_BYTES} bytes is none")
+    if response.length:
+        raise IncompleteRead(b"", response.length)
+    return bytes(answer)
 
 
 def _connection(endpoint: MetastoreEndpoint, address: Address) -> HTTPConnection:
