@@ -47,6 +47,10 @@ class LoginRefusedError(ConnectError):
     """Whoever was asked said no, and would say no again: the login has to change."""
 
 
+class CountedRefusalError(LoginRefusedError):
+    """The user's password or key was wrong: who tries on is counted, and locks the account."""
+
+
 class NotAdmittedError(TTransportException):  # type: ignore[misc] # Thrift has no types
     """A call was turned away with its login, or had nobody to be sent to: it was not done.
 

@@ -15,6 +15,7 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.jobs.logins import Protection
+from airflow_hiveacid.metastore.doors.address import ConnectError
 from airflow_hiveacid.metastore.doors.protection import WORDS, strongest
 from airflow_hiveacid.metastore.doors.rc4 import Rc4
 from airflow_hiveacid.metastore.doors.sasl import MechanismError
@@ -41,7 +42,7 @@ class DigestMd5:
 
     name: Final = "DIGEST-MD5"
     # Whoever puts the token there may put a fresh one there.
-    is_final: Final = False
+    refusal: Final = ConnectError
     hint: Final = (
         "The token has expired, was cancelled, is another metastore's, or was lost in a restart of"
         " one that keeps tokens in memory"
