@@ -261,12 +261,18 @@ class Connection:
                 return answer
             attempts_left -= 1
 
-    @staticmethod
-    def _method(stubs: Callable[[], Struct], call: _Call) -> Callable[..., Struct]:
+    def _method(self, stubs: Callable[[], Struct], call: _Call) -> Callable[..., Struct]:
         try:
             found: Callable[..., Struct] = getattr(stubs(), call.method)
         except MetastoreUnavailableError as error:
             raise _NotDoneError(error) from error
+        except ConfigurationError as error:
+            if not self._has_answered:
+                raise
+            # It was all right before: a file that is written anew is empty, or gone, meanwhile.
+            away = self._unavailable(call.method, f"{error}. It was there before")
+            away.__cause__ = error
+            raise _NotDoneError(away) from error
         return found
 
     def _given_up(

@@ -146,7 +146,7 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
         raise EOFError(f"the answer ends {reqlen - len(partialread)} bytes early")
 
     def _post(self, body: bytes) -> tuple[int, bytes]:
-        headers = {"Content-Type": _MEDIA_TYPE, "Accept": _MEDIA_TYPE, **self._headers()}
+        headers = {"Content-Type": _MEDIA_TYPE, "Accept": _MEDIA_TYPE, **self._named()}
         self._reopen()
         try:
             self._http.request("POST", self._address.path, body, headers)
@@ -166,6 +166,13 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
         # Whatever is left of the page would be taken for the next answer.
         self.close()
         return response.status, page
+
+    def _named(self) -> Mapping[str, str]:
+        try:
+            return self._headers()
+        except ConfigurationError as error:
+            # It was all right at first: a file that is written anew is empty meanwhile.
+            raise NotAdmittedError(f"{error}. It was there before") from error
 
     def _reopen(self) -> None:
         if self._http.sock is not None:
