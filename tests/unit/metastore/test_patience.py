@@ -291,6 +291,18 @@ def test_a_transaction_is_patient_as_long_as_nobody_can_have_given_it_up(
     assert watched.patience is None
 
 
+@pytest.mark.parametrize(
+    ("asked_s", "bounds_s"),
+    [(30.0, (30.0, 30.0)), (0.25, (0.25, 2.0)), (500.0, (120.0, 90.0)), (None, (120.0, 90.0))],
+)
+def test_a_clone_waits_less_for_answers_and_for_logins(
+    asked_s: float | None, bounds_s: tuple[float, float]
+) -> None:
+    with connect(MetastoreEndpoint(uris=("thrift://hms",), connect_timeout_s=90.0)) as client:
+        endpoint = client.clone(call_timeout_s=asked_s).endpoint
+    assert (endpoint.call_timeout_s, endpoint.connect_timeout_s) == bounds_s
+
+
 def test_a_beat_that_hangs_is_given_up_while_there_is_time_for_others(
     watched: Watched, table: TableInfo, clock: ManualClock
 ) -> None:
