@@ -21,7 +21,7 @@ from airflow_hiveacid.jobs.logins import Login, PasswordLogin, Protection, Secre
 from airflow_hiveacid.metastore.client import MetastoreClient, connect
 from airflow_hiveacid.metastore.doors import refusals
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
-from contract.sasl_server import DigestHalf, PlainHalf, SaslServer
+from contract.sasl_server import COMPLETE, DigestHalf, PlainHalf, SaslServer
 from contract.stub_server import StubServer
 
 if TYPE_CHECKING:
@@ -237,6 +237,21 @@ def test_a_server_that_does_not_know_the_token_itself_is_left() -> None:
     with (
         serving(lambda: half) as server,
         pytest.raises(MetastoreUnavailableError, match="did not prove"),
+    ):
+        client_of(server.uri, TOKEN).valid_txns()
+    assert server.calls == []
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_a_challenge_that_is_none_takes_no_time(*, is_last: bool) -> None:
+    class Endless(DigestHalf):
+        def respond(self, response: bytes) -> tuple[int, bytes]:
+            status, payload = super().respond(response)
+            return status, b"a" * 2048 + payload if is_last == (status == COMPLETE) else payload
+
+    with (
+        serving(lambda: Endless(IDENTIFIER, HALF)) as server,
+        pytest.raises(MetastoreUnavailableError, match=r"2\d+ bytes are no challenge"),
     ):
         client_of(server.uri, TOKEN).valid_txns()
     assert server.calls == []
