@@ -39,6 +39,7 @@ _MEDIA_TYPE: Final = "application/x-thrift"
 # How a message of the binary protocol begins.
 _THRIFT: Final = b"\x80\x01"
 _MAX_SHOWN: Final = 300
+_MAX_LOOKED_AT: Final = 8 * 1024
 _MAX_PAGE_BYTES: Final = 64 * 1024
 # As for a frame of SASL: a catalog of many partitions comes in one answer.
 _MAX_ANSWER_BYTES: Final = 1 << 30
@@ -242,5 +243,7 @@ def _token(login: BearerLogin) -> str:
 
 def _page(page: bytes) -> str:
     """What a page of HTML says, on one line."""
-    text = re.sub(r"<style.*?</style>|<[^>]*>", " ", page.decode(errors="replace"), flags=re.DOTALL)
+    # The search takes the square of the length, and no other thread runs meanwhile.
+    begin = page[:_MAX_LOOKED_AT].decode(errors="replace")
+    text = re.sub(r"<style.*?</style>|<[^>]*>", " ", begin, flags=re.DOTALL)
     return " ".join(text.split())[:_MAX_SHOWN] or "nothing"

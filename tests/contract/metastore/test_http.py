@@ -131,6 +131,17 @@ def test_an_answer_that_is_no_thrift_is_put_into_words(status: int, page: str, w
         client_of(server.uri).open_txn()
 
 
+@pytest.mark.parametrize("status", [200, 500])
+def test_only_the_beginning_of_a_page_is_looked_at(status: int) -> None:
+    page = "<html>Sorry" + "<" * 8192 + "> The end"
+    with (
+        stub(lambda _: (status, page)) as server,
+        pytest.raises(MetastoreUnavailableError, match="Sorry") as caught,
+    ):
+        client_of(server.uri).open_txn()
+    assert "The end" not in str(caught.value)
+
+
 def test_a_wrong_path_is_named() -> None:
     with stub() as server, pytest.raises(MetastoreUnavailableError, match=r"thrift\.http\.path"):
         client_of(server.uri + "/elsewhere").open_txn()
