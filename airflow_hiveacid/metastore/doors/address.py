@@ -74,7 +74,7 @@ def parse_uri(uri: str, transport: Transport = Transport.PLAIN) -> Address:
         host, port, parts = None, None, urlsplit("")
     path = parts.path.rstrip("/")
     can_be_sent = _can_be_looked_up(host or "") and _PATH.match(path)
-    is_plain = not (parts.query or parts.fragment or "@" in parts.netloc)
+    is_plain = not set("@?#") & set(uri)
     has_form = parts.scheme == transport.scheme and host and can_be_sent and is_plain
     if not has_form or (path and not transport.is_http):
         form = f"{transport.scheme}://host:port{'/path' if transport.is_http else ''}"

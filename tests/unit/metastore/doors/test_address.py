@@ -60,7 +60,16 @@ def test_an_address_of_another_transport_is_refused(uri: str) -> None:
         parse_uri(uri, Transport.HTTP)
 
 
-@pytest.mark.parametrize("uri", ["http://u:hunter2@hms/", "http://hms/?t=hunter2", "http://h/#x"])
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "http://u:hunter2@hms/",
+        "http://hms/?t=hunter2",
+        "http://h/#x",
+        "http://u:hunter2@hms:port",
+        "http://u:hunter2@[::1",
+    ],
+)
 def test_an_address_that_may_hold_a_secret_is_not_shown(uri: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         parse_uri(uri, Transport.HTTP)
