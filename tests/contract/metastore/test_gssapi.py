@@ -20,7 +20,7 @@ from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.logins import KerberosLogin, Protection
 from airflow_hiveacid.metastore.client import MetastoreClient, connect
-from airflow_hiveacid.metastore.doors import krb5
+from airflow_hiveacid.metastore.doors import krb5, refusals
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
 from airflow_hiveacid.metastore.locks import LockRequest
@@ -245,6 +245,37 @@ def test_tickets_of_a_keytab_go_with_their_connection(
             refused.valid_txns()
     gc.collect()
     assert [_is_there(cache) for cache in caches] == [False] * 3
+
+
+def test_a_key_that_the_kdc_counts_is_not_shown_to_it_again(
+    door_lab: DoorLab, keytab: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = [1000.0]
+    monkeypatch.setattr(refusals, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    kdc, own = door_lab.kdc, door_lab.kdc.keytab("counted")
+    old = own.read_bytes()
+    for query in ("modprinc +requires_preauth counted", "cpw -randkey counted"):
+        kdc.administer(query)
+    service = kdc.principal("hive/localhost")
+
+    def refused() -> int:
+        """How often the KDC has counted, after one more try."""
+        with pytest.raises(MetastoreLoginError, match="holds an old key of counted"):
+            client.valid_txns()
+        return kdc.log_file.read_text().count("preauth (encrypted_timestamp) verify failure")
+
+    with (
+        serving(lambda: GssapiHalf(keytab)) as server,
+        client_of(server, door_lab.keytab("counted", service=service)) as client,
+    ):
+        first = refused()
+        assert first >= 1
+        assert [refused(), refused()] == [first, first]
+        now_s[0] += 121
+        assert refused() == 2 * first
+        kdc.administer(f'ktadd -k "{own}" counted')
+        assert own.read_bytes() != old
+        assert client.valid_txns().high_watermark == 7
 
 
 def test_clients_log_in_side_by_side(door_lab: DoorLab, keytab: Path) -> None:
