@@ -54,7 +54,10 @@ class Refusals:
         known = self._known.get(address)
         is_early = known is not None and time.monotonic() < known.until_s
         if known is not None and is_early and known.print == self._print():
-            raise CountedRefusalError(known.words)
+            raise CountedRefusalError(
+                f"{known.words}. That was said before: the same is sent again after"
+                f" {known.pause_s:.0f} s at the earliest, since who tries on is locked out"
+            )
 
     def note(self, address: Address, error: ConnectError) -> None:
         """Remember a refusal that was counted; each of the same secret is for twice as long."""

@@ -110,6 +110,8 @@ def test_a_wrong_password_is_not_sent_again_by_whoever_asks_on(
     with serving(plain_half) as server, client_of(server.uri, PASSWORD) as client:
         # As a heartbeat does, or who wants to know what became of a commit.
         assert [asked(server) for _ in range(3)] == [1, 1, 1]
+        with pytest.raises(MetastoreLoginError, match="sent again after 120 s at the earliest"):
+            client.valid_txns()
         now_s[0] += 121  # the directory may have been away
         assert [asked(server) for _ in range(2)] == [2, 2]
         now_s[0] += 121
