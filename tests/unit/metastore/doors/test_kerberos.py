@@ -106,6 +106,16 @@ def test_an_offer_that_will_not_do_is_refused(payload: bytes, words: str) -> Non
         login.answer(payload)
 
 
+def test_a_protection_that_is_agreed_on_is_not_agreed_on_again() -> None:
+    login = mechanism()
+    login.start()
+    login.answer(b"token")
+    login.answer(offer(4))
+    with pytest.raises(MechanismError, match="second offer"):
+        login.answer(offer(1))
+    assert login.seal(b"m") == b"em"
+
+
 def test_a_server_that_ends_the_login_before_it_proved_itself_is_left() -> None:
     login = mechanism()
     login.start()
