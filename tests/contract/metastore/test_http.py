@@ -65,7 +65,7 @@ def test_each_call_names_the_user_on_one_connection() -> None:
 
 def test_a_bearer_token_is_read_anew_at_each_call(tmp_path: Path) -> None:
     file = tmp_path / "jwt"
-    file.write_text("first.to.ken\n")
+    file.write_text(" first.to.ken \n")
     with stub() as server, client_of(server.uri, bearer(file)) as client:
         client.valid_txns()
         file.write_text("second.to.ken\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import ssl
 import subprocess
 import time
@@ -176,6 +177,9 @@ def test_a_server_that_went_away_between_calls_is_not_sent_one_that_counts(
         assert client.lock(request).lock_id == 5
         transport = client._connection._protocol.trans
         assert transport.isOpen()
+        connected = transport._TBufferedTransport__trans.handle
+        # So that one whose other side vanished without a word is not open for ever.
+        assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         relay.drop()
         deadline = time.monotonic() + 10
         while transport.isOpen():
