@@ -6,6 +6,7 @@ import contextlib
 import re
 import socket
 import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -154,6 +155,17 @@ def test_a_server_that_ends_idle_connections_is_called_on_a_new_one() -> None:
         # A call that must not be made twice finds out before it is sent.
         assert client.open_txn() == 5
         assert len(server.peers) >= 2
+
+
+def test_an_answer_may_take_longer_than_connecting() -> None:
+    def admits(_: dict[str, str]) -> tuple[int, str]:
+        time.sleep(1.2)
+        return 200, ""
+
+    with stub(admits) as server:
+        client = client_of(server.uri, connect_timeout_s=1.0, call_timeout_s=60.0)
+        assert client.open_txn() == 5
+        client.close()
 
 
 def test_a_proxy_of_the_environment_does_not_get_the_calls(monkeypatch: pytest.MonkeyPatch) -> None:
