@@ -135,10 +135,13 @@ class _Servers:
 
     def uri(self, server: str) -> str:
         scheme = self.transport.scheme
-        parts = urlsplit(server if "://" in server else f"{scheme}://{server}")
-        if parts.query or parts.fragment or "@" in parts.netloc:
+        if set("@?#") & set(server):
             # Not shown: it may hold a password.
             raise self._wrong("has a user, a query or a fragment in an address; give none")
+        try:
+            parts = urlsplit(server if "://" in server else f"{scheme}://{server}")
+        except ValueError:
+            raise self._wrong(f"{server!r} is no address") from None
         try:
             port = parts.port or self.default_port
         except ValueError:

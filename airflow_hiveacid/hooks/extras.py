@@ -34,8 +34,9 @@ class Extras:
         if value is None or value == "":
             return None
         if not isinstance(value, str):
-            raise self.wrong(name, f"expected text, found {value!r}")
-        return value.strip()
+            # Not shown: what is no text may be a secret that stands in the wrong place.
+            raise self.wrong(name, f"expected text, found a value of type {type(value).__name__}")
+        return value.strip() or None
 
     def choice(self, name: str, default: _Choice) -> _Choice:
         """The member of the default's enum that has this value."""

@@ -11,7 +11,7 @@ Example:
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from airflow_hiveacid.metastore.catalog_calls import CatalogCalls
 from airflow_hiveacid.metastore.connection import Connection
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.conflicts import MetastoreGeneration
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+
+# A login has several rounds, and a KDC behind it; a beat that is in a great hurry gets this far.
+_SHORTEST_CONNECT_S: Final = 2.0
 
 
 def connect(endpoint: MetastoreEndpoint) -> MetastoreClient:
@@ -80,8 +83,13 @@ class MetastoreClient(CatalogCalls, ConstraintCalls, TransactionCalls, LockCalls
         """See MetastorePort."""
         endpoint = self._connection.endpoint
         if call_timeout_s is not None:
-            bound_s = min(call_timeout_s, endpoint.call_timeout_s)
-            endpoint = dataclasses.replace(endpoint, call_timeout_s=bound_s)
+            endpoint = dataclasses.replace(
+                endpoint,
+                call_timeout_s=min(call_timeout_s, endpoint.call_timeout_s),
+                connect_timeout_s=min(
+                    max(call_timeout_s, _SHORTEST_CONNECT_S), endpoint.connect_timeout_s
+                ),
+            )
         return type(self)(endpoint)
 
     def close(self) -> None:

@@ -38,6 +38,7 @@ from airflow_hiveacid.metastore.doors.address import (
     NotAdmittedError,
     parse_uri,
 )
+from airflow_hiveacid.metastore.doors.refusals import Refusals
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException
 from airflow_hiveacid.metastore.gen.service import Metastore, Places
 from airflow_hiveacid.metastore.gen.transactions.ttypes import (
@@ -125,6 +126,7 @@ class Connection:
         self._txn_timeout_s: float | None = None
         self._patience_s: Callable[[], float] = _impatient
         self._has_answered = False
+        self._refusals = Refusals(endpoint.login)
 
     def be_patient(self, left_s: Callable[[], float] | None) -> None:
         """Wait for a server that does not answer for as long as `left_s` gives seconds; None: not.
@@ -259,12 +261,18 @@ class Connection:
                 return answer
             attempts_left -= 1
 
-    @staticmethod
-    def _method(stubs: Callable[[], Struct], call: _Call) -> Callable[..., Struct]:
+    def _method(self, stubs: Callable[[], Struct], call: _Call) -> Callable[..., Struct]:
         try:
             found: Callable[..., Struct] = getattr(stubs(), call.method)
         except MetastoreUnavailableError as error:
             raise _NotDoneError(error) from error
+        except ConfigurationError as error:
+            if not self._has_answered:
+                raise
+            # It was all right before: a file that is written anew is empty, or gone, meanwhile.
+            away = self._unavailable(call.method, f"{error}. It was there before")
+            away.__cause__ = error
+            raise _NotDoneError(away) from error
         return found
 
     def _given_up(
@@ -325,10 +333,12 @@ class Connection:
             at = (self._first + step) % len(self._addresses)
             address = self._addresses[at]
             try:
+                self._refusals.check(address)
                 transport = open_transport(self.endpoint, address)
                 protocol = TBinaryProtocolAccelerated(transport, fallback=True)
                 self._announce_user(protocol)
             except ConnectError as error:
+                self._refusals.note(address, error)
                 reasons.append(error)
                 continue
             self._first = at

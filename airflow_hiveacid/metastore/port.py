@@ -329,7 +329,7 @@ class MetastorePort(CatalogPort, TransactionPort, LockPort, QueuePort, Protocol)
         """
 
     def clone(self, *, call_timeout_s: float | None = None) -> Self:
-        """A second connection to the same metastore, for another thread; its calls wait less."""
+        """A second connection to the same metastore, for another thread, which waits less."""
 
     def close(self) -> None:
         """Close the connection; the next call opens it again."""

@@ -55,6 +55,36 @@ def test_an_address_of_version_six_keeps_its_brackets() -> None:
     assert _parse("[::1]:9090").endpoint.uris == ("thrift://[::1]:9090",)
 
 
+@pytest.mark.parametrize("host", ["[::1", "thrift://a\u2100.com", "hms:port"])
+def test_what_is_no_address_is_an_error_of_its_field(host: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"'hms_prod', field 'host'.*(address|port)"):
+        _parse(host)
+
+
+@pytest.mark.parametrize(
+    "host", ["u:hunter2@hms", "u:hunter2@[::1", "u:hunter2@a\u2100", "h?hunter2"]
+)
+def test_an_address_with_a_secret_is_not_shown(host: str) -> None:
+    with pytest.raises(ConfigurationError, match="has a user, a query") as caught:
+        _parse(host)
+    assert "hunter2" not in repr((caught.value, caught.value.__cause__, caught.value.__context__))
+
+
+@pytest.mark.parametrize("secret", [4711, {"password": 4711}, [4711]])
+def test_a_secret_in_the_wrong_place_is_not_shown(secret: object) -> None:
+    with pytest.raises(ConfigurationError, match="expected text") as caught:
+        _parse(authentication="token", secret_from=secret)
+    assert "4711" not in str(caught.value)
+
+
+def test_a_field_of_spaces_is_blank() -> None:
+    endpoint = _parse(
+        transport="tls", ca_certificate=" ", client_certificate=" ", client_key=" "
+    ).endpoint
+    assert endpoint.ca_certificate is None
+    assert (endpoint.client_certificate, endpoint.client_key) == (None, None)
+
+
 def test_every_field_of_the_form_arrives() -> None:
     settings = parse_settings(
         ConnectionFields(

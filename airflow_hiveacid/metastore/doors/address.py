@@ -7,6 +7,7 @@ Example:
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
@@ -19,6 +20,9 @@ from airflow_hiveacid.jobs.endpoint import Transport
 DEFAULT_PORT: Final = 9083
 DEFAULT_PATH: Final = "/metastore"
 """What a metastore serves over HTTP unless it is told otherwise."""
+
+# RFC 3986, 3.3; anything else would have to be written as %20 and the like.
+_PATH: Final = re.compile(r"[A-Za-z0-9/%._~!$&'()*+,;=:@-]*\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,10 @@ class LoginRefusedError(ConnectError):
     """Whoever was asked said no, and would say no again: the login has to change."""
 
 
+class CountedRefusalError(LoginRefusedError):
+    """The user's password or key was wrong: who tries on is counted, and locks the account."""
+
+
 class NotAdmittedError(TTransportException):  # type: ignore[misc] # Thrift has no types
     """A call was turned away with its login, or had nobody to be sent to: it was not done.
 
@@ -65,8 +73,9 @@ def parse_uri(uri: str, transport: Transport = Transport.PLAIN) -> Address:
     except ValueError:
         host, port, parts = None, None, urlsplit("")
     path = parts.path.rstrip("/")
-    is_plain = not (parts.query or parts.fragment or "@" in parts.netloc)
-    has_form = parts.scheme == transport.scheme and host and is_plain
+    can_be_sent = _can_be_looked_up(host or "") and _PATH.match(path)
+    is_plain = not set("@?#") & set(uri)
+    has_form = parts.scheme == transport.scheme and host and can_be_sent and is_plain
     if not has_form or (path and not transport.is_http):
         form = f"{transport.scheme}://host:port{'/path' if transport.is_http else ''}"
         shown = uri if is_plain else "with a user, a query or a fragment"
@@ -77,3 +86,11 @@ def parse_uri(uri: str, transport: Transport = Transport.PLAIN) -> Address:
     if transport.is_http:
         path = path or DEFAULT_PATH
     return Address(host or "", DEFAULT_PORT if port is None else port, transport.scheme, path)
+
+
+def _can_be_looked_up(host: str) -> bool:
+    # What Python does to a name before it asks for it, and raises as no error of a connection.
+    try:
+        return "\0" not in host and bool(host.encode("idna"))
+    except UnicodeError:
+        return False

@@ -15,6 +15,7 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.jobs.logins import Protection
+from airflow_hiveacid.metastore.doors.address import ConnectError
 from airflow_hiveacid.metastore.doors.protection import WORDS, strongest
 from airflow_hiveacid.metastore.doors.rc4 import Rc4
 from airflow_hiveacid.metastore.doors.sasl import MechanismError
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 # A Java server registers the mechanism with protocol null for the server "default".
 _URI: Final = b"null/default"
 _COUNT: Final = b"00000001"
+# RFC 2831, 2.1.1 and 2.1.3. The search for directives takes the square of it.
+_MAX_CHALLENGE_BYTES: Final = 2048
 _MAC_BYTES: Final = 10
 _TRAILER_BYTES: Final = 6
 _MESSAGE_TYPE: Final = 1
@@ -41,7 +44,7 @@ class DigestMd5:
 
     name: Final = "DIGEST-MD5"
     # Whoever puts the token there may put a fresh one there.
-    is_final: Final = False
+    refusal: Final = ConnectError
     hint: Final = (
         "The token has expired, was cancelled, is another metastore's, or was lost in a restart of"
         " one that keeps tokens in memory"
@@ -144,6 +147,8 @@ def _offered(offer: Mapping[bytes, bytes]) -> set[Protection]:
 
 def _directives(text: bytes) -> dict[bytes, bytes]:
     """The first value of each: of several realms, any will do."""
+    if len(text) >= _MAX_CHALLENGE_BYTES:
+        raise MechanismError(f"{len(text)} bytes are no challenge of DIGEST-MD5")
     found: dict[bytes, bytes] = {}
     for name, quoted, bare in _DIRECTIVE.findall(text):
         found.setdefault(name.lower(), re.sub(rb"\\(.)", rb"\1", quoted) or bare)

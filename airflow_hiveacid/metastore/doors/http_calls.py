@@ -7,11 +7,15 @@ reads the page of an error as Thrift and goes through $http_proxy.
 
 from __future__ import annotations
 
-import logging
 import re
-import ssl
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import (
+    HTTPConnection,
+    HTTPException,
+    HTTPResponse,
+    HTTPSConnection,
+    IncompleteRead,
+)
 from io import BytesIO
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -22,7 +26,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.logins import BearerLogin, HeaderLogin
 from airflow_hiveacid.metastore.doors.address import ConnectError, NotAdmittedError
 from airflow_hiveacid.metastore.doors.secret import read_secret_text
-from airflow_hiveacid.metastore.doors.sockets import tls_context
+from airflow_hiveacid.metastore.doors.sockets import is_quiet, tls_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,13 +35,14 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.logins import Login
     from airflow_hiveacid.metastore.doors.address import Address
 
-_log = logging.getLogger(__name__)
-
 _MEDIA_TYPE: Final = "application/x-thrift"
 # How a message of the binary protocol begins.
 _THRIFT: Final = b"\x80\x01"
 _MAX_SHOWN: Final = 300
+_MAX_LOOKED_AT: Final = 8 * 1024
 _MAX_PAGE_BYTES: Final = 64 * 1024
+# As for a frame of SASL: a catalog of many partitions comes in one answer.
+_MAX_ANSWER_BYTES: Final = 1 << 30
 # RFC 6750, 2.1.
 _BEARER: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*\Z")
 
@@ -93,24 +98,8 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
             self._http.sock.settimeout(self._call_timeout_s)
 
     def isOpen(self) -> bool:  # noqa: N802 - Thrift's name
-        """Whether a call can be sent.
-
-        Between calls nothing comes but the server's goodbye (it ends idle connections): seen here
-        it costs a new connection, seen in a call the doubt whether that was done.
-        """
-        sock = self._http.sock
-        if sock is None:
-            return False
-        sock.settimeout(0)
-        try:
-            sock.recv(1)
-        except (BlockingIOError, ssl.SSLWantReadError):
-            return True  # TLS may have sent tickets for its next session, which are read now
-        except OSError as error:
-            _log.debug("%s went away: %s", self._address, error)
-        finally:
-            sock.settimeout(self._call_timeout_s)
-        return False
+        """Whether a call can be sent; see `is_quiet`."""
+        return self._http.sock is not None and is_quiet(self._http.sock)
 
     def close(self) -> None:
         """Close the connection."""
@@ -158,13 +147,13 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
         raise EOFError(f"the answer ends {reqlen - len(partialread)} bytes early")
 
     def _post(self, body: bytes) -> tuple[int, bytes]:
-        headers = {"Content-Type": _MEDIA_TYPE, "Accept": _MEDIA_TYPE, **self._headers()}
+        headers = {"Content-Type": _MEDIA_TYPE, "Accept": _MEDIA_TYPE, **self._named()}
         self._reopen()
         try:
             self._http.request("POST", self._address.path, body, headers)
             response = self._http.getresponse()
             if response.status == HTTPStatus.OK:
-                return response.status, response.read()
+                return response.status, _whole(response)
             page = response.read(_MAX_PAGE_BYTES)
         except (OSError, HTTPException) as error:
             self.close()
@@ -178,6 +167,13 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
         # Whatever is left of the page would be taken for the next answer.
         self.close()
         return response.status, page
+
+    def _named(self) -> Mapping[str, str]:
+        try:
+            return self._headers()
+        except ConfigurationError as error:
+            # It was all right at first: a file that is written anew is empty meanwhile.
+            raise NotAdmittedError(f"{error}. It was there before") from error
 
     def _reopen(self) -> None:
         if self._http.sock is not None:
@@ -202,6 +198,22 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
                 else ": it wants a bearer token, or no user of this name"
             )
         return f"{self._address} answered HTTP {status}: {words}. It said: {_page(page)}"
+
+
+def _whole(response: HTTPResponse) -> bytes:
+    """The answer, as it comes: not `read()`, which takes memory for all that a length claims.
+
+    Raises:
+        HTTPException: it ended early, or has no end.
+    """
+    answer = bytearray()
+    while piece := response.read(_MAX_PAGE_BYTES):
+        answer += piece
+        if len(answer) > _MAX_ANSWER_BYTES:
+            raise HTTPException(f"an answer of more than {_MAX_ANSWER_BYTES} bytes is none")
+    if response.length:
+        raise IncompleteRead(b"", response.length)
+    return bytes(answer)
 
 
 def _connection(endpoint: MetastoreEndpoint, address: Address) -> HTTPConnection:
@@ -231,5 +243,7 @@ def _token(login: BearerLogin) -> str:
 
 def _page(page: bytes) -> str:
     """What a page of HTML says, on one line."""
-    text = re.sub(r"<style.*?</style>|<[^>]*>", " ", page.decode(errors="replace"), flags=re.DOTALL)
+    # The search takes the square of the length, and no other thread runs meanwhile.
+    begin = page[:_MAX_LOOKED_AT].decode(errors="replace")
+    text = re.sub(r"<style.*?</style>|<[^>]*>", " ", begin, flags=re.DOTALL)
     return " ".join(text.split())[:_MAX_SHOWN] or "nothing"

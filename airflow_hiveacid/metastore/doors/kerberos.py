@@ -15,7 +15,11 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.logins import Protection
-from airflow_hiveacid.metastore.doors.address import ConnectError, LoginRefusedError
+from airflow_hiveacid.metastore.doors.address import (
+    ConnectError,
+    CountedRefusalError,
+    LoginRefusedError,
+)
 from airflow_hiveacid.metastore.doors.krb5 import GssContext, GssError
 from airflow_hiveacid.metastore.doors.protection import strongest
 from airflow_hiveacid.metastore.doors.sasl import MechanismError
@@ -67,7 +71,7 @@ class Kerberos:
     """See `sasl.Mechanism`. Mutable: it follows the context."""
 
     name: Final = "GSSAPI"
-    is_final: Final = True
+    refusal: Final = LoginRefusedError
 
     def __init__(
         self,
@@ -203,7 +207,8 @@ class Kerberos:
         elif error.code in absent:
             passing[error.code] = f"there are no tickets in {self._login.cache or 'the cache'}"
         if error.code in final:
-            return LoginRefusedError(f"no ticket for the metastore: {final[error.code]} ({error})")
+            kind = CountedRefusalError if error.code == _PREAUTH_FAILED else LoginRefusedError
+            return kind(f"no ticket for the metastore: {final[error.code]} ({error})")
         words = passing.get(error.code, "the Kerberos library gives no better reason")
         return ConnectError(f"no ticket for the metastore: {words} ({error})")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid.metastore.doors.address import CountedRefusalError
 from airflow_hiveacid.metastore.doors.sasl import MechanismError
 from airflow_hiveacid.metastore.doors.secret import read_secret_text
 
@@ -15,8 +16,7 @@ class Plain:
     """See `sasl.Mechanism`; messages travel as they are."""
 
     name: Final = "PLAIN"
-    # Trying a wrong password again locks accounts.
-    is_final: Final = True
+    refusal: Final = CountedRefusalError
 
     def __init__(self, login: PasswordLogin) -> None:
         self._login = login

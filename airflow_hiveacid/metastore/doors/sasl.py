@@ -56,8 +56,8 @@ class Mechanism(Protocol):
         """What it may mean, in words, that the server refuses."""
 
     @property
-    def is_final(self) -> bool:
-        """Whether a refusal would be the same the next time: nobody renews this login."""
+    def refusal(self) -> type[ConnectError]:
+        """What it is that the server refuses: final, unless somebody renews this login."""
 
     def start(self) -> bytes:
         """The first response. Raises ConnectError."""
@@ -161,9 +161,8 @@ def log_in(socket: TSocket, mechanism: Mechanism) -> None:
 
 
 def _refusal(mechanism: Mechanism, payload: bytes) -> ConnectError:
-    kind = LoginRefusedError if mechanism.is_final else ConnectError
     said = payload[:_MAX_SHOWN].decode(errors="replace")
-    return kind(
+    return mechanism.refusal(
         f"it refused the login by {mechanism.name}: {said}. {mechanism.hint}; an unsupported"
         " mechanism means that it takes no such login at all"
     )

@@ -1,7 +1,8 @@
-"""A connected socket to one server, plain or TLS, and whom TLS trusts."""
+"""A connected socket to one server, plain or TLS, whether it still is, and whom TLS trusts."""
 
 from __future__ import annotations
 
+import logging
 import ssl
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,12 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.metastore.doors.address import ConnectError
 
 if TYPE_CHECKING:
+    import socket
+
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.metastore.doors.address import Address
+
+_log = logging.getLogger(__name__)
 
 
 def open_socket(endpoint: MetastoreEndpoint, address: Address) -> TSocket:
@@ -31,6 +36,26 @@ def open_socket(endpoint: MetastoreEndpoint, address: Address) -> TSocket:
     except TTransportException as error:
         raise ConnectError(f"{address}: {_reason(error)}") from error
     return socket
+
+
+def is_quiet(connected: socket.socket) -> bool:
+    """Whether a call can be sent: the other side is there and, as between calls, says nothing.
+
+    What comes unasked is the server's goodbye (it ends idle connections, or itself): seen here it
+    costs a new connection, seen in a call the doubt whether that was done. Or it is nobody's answer
+    and would be taken for that of the next call. A connection of which this is not so is closed.
+    """
+    timeout_s = connected.gettimeout()
+    connected.settimeout(0)
+    try:
+        connected.recv(1)
+    except (BlockingIOError, ssl.SSLWantReadError):
+        return True  # TLS may have sent tickets for its next session, which are read now
+    except OSError as error:
+        _log.debug("the other side went away: %s", error)
+    finally:
+        connected.settimeout(timeout_s)
+    return False
 
 
 def tls_context(endpoint: MetastoreEndpoint) -> ssl.SSLContext:
@@ -56,13 +81,27 @@ def tls_context(endpoint: MetastoreEndpoint) -> ssl.SSLContext:
     return context
 
 
+class _PlainSocket(TSocket):  # type: ignore[misc] # Thrift has no types
+    """TSocket, with our own look at whether it is open."""
+
+    def isOpen(self) -> bool:  # noqa: N802 - Thrift's name
+        return self.handle is not None and is_quiet(self.handle)
+
+
+class _TlsSocket(TSSLSocket):  # type: ignore[misc] # Thrift has no types
+    """TSSLSocket, which cannot see by itself that the other side has gone."""
+
+    def isOpen(self) -> bool:  # noqa: N802 - Thrift's name
+        return self.handle is not None and is_quiet(self.handle)
+
+
 def _plain(address: Address) -> TSocket:
-    return TSocket(address.host, address.port, socket_keepalive=True)
+    return _PlainSocket(address.host, address.port, socket_keepalive=True)
 
 
 def _tls(endpoint: MetastoreEndpoint, address: Address) -> TSocket:
     checks = {} if endpoint.verify_host else {"validate_callback": _any_host}
-    return TSSLSocket(
+    return _TlsSocket(
         address.host,
         address.port,
         ssl_context=tls_context(endpoint),

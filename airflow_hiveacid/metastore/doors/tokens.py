@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import os
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -25,6 +26,9 @@ KIND: Final = "HIVE_DELEGATION_TOKEN"
 CONTAINER_FILE: Final = "HADOOP_TOKEN_FILE_LOCATION"
 """The variable in which YARN tells a container where its credentials lie."""
 
+# HiveServer2's own tokens are of the same kind (HiveAuthConstants.HS2_CLIENT_TOKEN). Some writers
+# put the metastore's under this name, so a token that stands alone is taken whatever it is for.
+_HIVE_SERVER: Final = "hiveserver2ClientToken"
 _MAGIC: Final = b"HDTS"
 # Below this the first byte of a number says how many follow (WritableUtils of Hadoop).
 _ONE_BYTE: Final = -112
@@ -51,14 +55,16 @@ def read_token(login: TokenLogin) -> DelegationToken:
     content = read_secret(source)
     try:
         if not content.startswith(_MAGIC):
-            return parse_token(content.decode("ascii").strip())
+            return parse_token("".join(_ascii(content).split()))
         tokens = parse_credentials(content)
     except ValueError as error:
-        # `from None`: what stands there is secret, and a cause would show it.
+        # Not only `from None`: what stands there is secret, and nothing raised here holds it.
         raise ConfigurationError(
             f"no delegation token can be read from {source}: {error}"
         ) from None
     ours = {token.identifier: token for token in tokens if token.kind == KIND}
+    if len(ours) > 1:
+        ours = {i: token for i, token in ours.items() if token.service != _HIVE_SERVER}
     if len(ours) != 1:
         kinds = ", ".join(sorted({token.kind for token in tokens})) or "none"
         raise ConfigurationError(
@@ -76,10 +82,12 @@ def parse_token(text: str) -> DelegationToken:
     Raises:
         ValueError: the text is no token; the message does not show it.
     """
-    try:
-        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    except (binascii.Error, ValueError):
-        raise ValueError("it is no token that was written as a text") from None
+    raw = b""
+    # Outside of the handler: an error's context, too, would hold what it could not read.
+    with contextlib.suppress(binascii.Error, ValueError):
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    if not raw:
+        raise ValueError("it is no token that was written as a text")
     stream = _Stream(raw)
     token = _token(stream)
     if stream.left:
@@ -107,6 +115,12 @@ def parse_credentials(content: bytes) -> list[DelegationToken]:
         stream.text()  # an alias, which differs from one writer to the next
         tokens.append(_token(stream))
     return tokens
+
+
+def _ascii(content: bytes) -> str:
+    if not content.isascii():
+        raise ValueError("it is no token that was written as a text")
+    return content.decode("ascii")
 
 
 def _container_file() -> SecretSource:
@@ -153,4 +167,4 @@ class _Stream:
         return self.take(self.number())
 
     def text(self) -> str:
-        return self.sized().decode()
+        return self.sized().decode(errors="replace")

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+import socket
+import threading
+import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.Thrift import TMessageType
+from thrift.transport.TTransport import TMemoryBuffer
 
 from airflow_hiveacid.format.errors import ConfigurationError, MetastoreUnavailableError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import BearerLogin, HeaderLogin, Login, SecretSource
 from airflow_hiveacid.metastore.client import MetastoreClient, connect
+from airflow_hiveacid.metastore.doors import http_calls
+from airflow_hiveacid.metastore.gen.service import Metastore
 from airflow_hiveacid.metastore.gen.transactions.ttypes import (
     GetOpenTxnsResponse,
     OpenTxnsResponse,
@@ -18,7 +29,7 @@ from contract.http_server import HttpStub
 from contract.stub_server import StubServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 ANSWER = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
@@ -55,7 +66,7 @@ def test_each_call_names_the_user_on_one_connection() -> None:
 
 def test_a_bearer_token_is_read_anew_at_each_call(tmp_path: Path) -> None:
     file = tmp_path / "jwt"
-    file.write_text("first.to.ken\n")
+    file.write_text(" first.to.ken \n")
     with stub() as server, client_of(server.uri, bearer(file)) as client:
         client.valid_txns()
         file.write_text("second.to.ken\n")
@@ -121,6 +132,17 @@ def test_an_answer_that_is_no_thrift_is_put_into_words(status: int, page: str, w
         client_of(server.uri).open_txn()
 
 
+@pytest.mark.parametrize("status", [200, 500])
+def test_only_the_beginning_of_a_page_is_looked_at(status: int) -> None:
+    page = "<html>Sorry" + "<" * 8192 + "> The end"
+    with (
+        stub(lambda _: (status, page)) as server,
+        pytest.raises(MetastoreUnavailableError, match="Sorry") as caught,
+    ):
+        client_of(server.uri).open_txn()
+    assert "The end" not in str(caught.value)
+
+
 def test_a_wrong_path_is_named() -> None:
     with stub() as server, pytest.raises(MetastoreUnavailableError, match=r"thrift\.http\.path"):
         client_of(server.uri + "/elsewhere").open_txn()
@@ -133,6 +155,17 @@ def test_a_server_that_ends_idle_connections_is_called_on_a_new_one() -> None:
         # A call that must not be made twice finds out before it is sent.
         assert client.open_txn() == 5
         assert len(server.peers) >= 2
+
+
+def test_an_answer_may_take_longer_than_connecting() -> None:
+    def admits(_: dict[str, str]) -> tuple[int, str]:
+        time.sleep(1.2)
+        return 200, ""
+
+    with stub(admits) as server:
+        client = client_of(server.uri, connect_timeout_s=1.0, call_timeout_s=60.0)
+        assert client.open_txn() == 5
+        client.close()
 
 
 def test_a_proxy_of_the_environment_does_not_get_the_calls(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,3 +192,86 @@ def test_what_is_no_token_is_not_sent(content: str, tmp_path: Path) -> None:
             client_of(server.uri, bearer(file)).valid_txns()
         assert server.requests == []
     assert content not in str(caught.value)
+
+
+@contextmanager
+def raw(answer: bytes) -> Iterator[str]:
+    """An address where each request gets these bytes, and then the end."""
+
+    def answer_all() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = listener.accept()
+                with near, contextlib.suppress(OSError):
+                    near.settimeout(5)
+                    head = b""
+                    while not head.endswith(b"\r\n\r\n") and (byte := near.recv(1)):
+                        head += byte
+                    if head:
+                        length = re.search(rb"Content-Length: (\d+)", head)
+                        assert length
+                        near.recv(int(length[1]), socket.MSG_WAITALL)
+                        near.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=answer_all)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/metastore"
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(timeout=10)
+
+
+def message() -> bytes:
+    out = TMemoryBuffer()
+    protocol = TBinaryProtocol(out)
+    protocol.writeMessageBegin("get_open_txns_req", TMessageType.REPLY, 0)
+    Metastore.get_open_txns_req_result(success=ANSWER).write(protocol)
+    protocol.writeMessageEnd()
+    return bytes(out.getvalue())
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"HTTP/1.1 200 OK", b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK"],
+    ids=["at once", "continued"],
+)
+def test_an_answer_may_come_in_chunks(head: bytes) -> None:
+    chunks = [message()[at : at + 7] for at in range(0, len(message()), 7)]
+    body = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks)
+    with raw(head + b"\r\nTransfer-Encoding: chunked\r\n\r\n" + body + b"0\r\n\r\n") as uri:
+        assert client_of(uri).valid_txns().high_watermark == 7
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [b"Content-Length: 99", b"Content-Length: 1125899906842624", b"Transfer-Encoding: chunked"],
+)
+def test_an_answer_that_ends_early_is_none_and_takes_no_memory_ahead(lie: bytes) -> None:
+    body = b"63\r\n" + message() if b"chunked" in lie else message()
+    with (
+        raw(b"HTTP/1.1 200 OK\r\n" + lie + b"\r\n\r\n" + body) as uri,
+        pytest.raises(MetastoreUnavailableError, match="IncompleteRead"),
+    ):
+        client_of(uri).valid_txns()
+
+
+def test_an_answer_without_an_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_calls, "_MAX_ANSWER_BYTES", 1000)
+    with (
+        raw(b"HTTP/1.1 200 OK\r\n\r\n" + b"\x80\x01" * 501) as uri,
+        pytest.raises(MetastoreUnavailableError, match="more than 1000 bytes"),
+    ):
+        client_of(uri).valid_txns()
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_token_does_not_follow_a_call_that_is_sent_elsewhere(status: int, tmp_path: Path) -> None:
+    (tmp_path / "jwt").write_text("my.own.secret")
+    with stub() as elsewhere:
+        head = f"HTTP/1.1 {status} Moved\r\nLocation: {elsewhere.uri}\r\nContent-Length: 0\r\n\r\n"
+        with (
+            raw(head.encode()) as uri,
+            pytest.raises(MetastoreUnavailableError, match="somewhere else"),
+        ):
+            client_of(uri, bearer(tmp_path / "jwt")).valid_txns()
+        assert elsewhere.requests == []

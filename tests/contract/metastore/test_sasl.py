@@ -6,6 +6,7 @@ import base64
 import socket
 import threading
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,8 +19,9 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.logins import Login, PasswordLogin, Protection, SecretSource, TokenLogin
 from airflow_hiveacid.metastore.client import MetastoreClient, connect
+from airflow_hiveacid.metastore.doors import refusals
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
-from contract.sasl_server import DigestHalf, PlainHalf, SaslServer
+from contract.sasl_server import COMPLETE, DigestHalf, PlainHalf, SaslServer
 from contract.stub_server import StubServer
 
 if TYPE_CHECKING:
@@ -91,6 +93,51 @@ def test_a_wrong_password_is_final_and_not_shown(monkeypatch: pytest.MonkeyPatch
     assert "'etl'" in str(caught.value)
     assert "environment variable METASTORE_PASSWORD" in str(caught.value)
     assert "hunter2" not in str(caught.value)
+
+
+def test_a_wrong_password_is_not_sent_again_by_whoever_asks_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = [1000.0]
+    monkeypatch.setattr(refusals, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    monkeypatch.setenv("METASTORE_PASSWORD", "hunter2")
+
+    def asked(server: SaslServer) -> int:
+        with pytest.raises(MetastoreLoginError, match="Error validating the login"):
+            client.valid_txns()
+        return server.connections
+
+    with serving(plain_half) as server, client_of(server.uri, PASSWORD) as client:
+        # As a heartbeat does, or who wants to know what became of a commit.
+        assert [asked(server) for _ in range(3)] == [1, 1, 1]
+        with pytest.raises(MetastoreLoginError, match="sent again after 120 s at the earliest"):
+            client.valid_txns()
+        now_s[0] += 121  # the directory may have been away
+        assert [asked(server) for _ in range(2)] == [2, 2]
+        now_s[0] += 121
+        assert asked(server) == 2
+        now_s[0] += 121
+        assert [asked(server) for _ in range(2)] == [3, 3]
+        monkeypatch.setenv("METASTORE_PASSWORD", "another")
+        assert [asked(server) for _ in range(2)] == [4, 4]
+        now_s[0] += 121
+        assert asked(server) == 5
+        monkeypatch.setenv("METASTORE_PASSWORD", "s3cret words")
+        assert client.valid_txns().high_watermark == 7
+
+
+def test_one_server_that_is_away_does_not_let_another_count_wrong_passwords(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("METASTORE_PASSWORD", "hunter2")
+    left_s = iter([9.0, 9.0, 0.0])
+    with serving(plain_half) as server:
+        uris = (server.uri, "thrift://127.0.0.1:1")
+        client = connect(MetastoreEndpoint(uris=uris, login=PASSWORD, connect_timeout_s=3.0))
+        client.be_patient(lambda: next(left_s))
+        with pytest.raises(MetastoreUnavailableError, match=r"validating the login.*refused"):
+            client.valid_txns()
+        assert server.connections == 1
 
 
 def test_a_password_is_read_anew_for_each_connection(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,6 +239,21 @@ def test_a_server_that_does_not_know_the_token_itself_is_left() -> None:
     with (
         serving(lambda: half) as server,
         pytest.raises(MetastoreUnavailableError, match="did not prove"),
+    ):
+        client_of(server.uri, TOKEN).valid_txns()
+    assert server.calls == []
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_a_challenge_that_is_none_takes_no_time(*, is_last: bool) -> None:
+    class Endless(DigestHalf):
+        def respond(self, response: bytes) -> tuple[int, bytes]:
+            status, payload = super().respond(response)
+            return status, b"a" * 2048 + payload if is_last == (status == COMPLETE) else payload
+
+    with (
+        serving(lambda: Endless(IDENTIFIER, HALF)) as server,
+        pytest.raises(MetastoreUnavailableError, match=r"2\d+ bytes are no challenge"),
     ):
         client_of(server.uri, TOKEN).valid_txns()
     assert server.calls == []

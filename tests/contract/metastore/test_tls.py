@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import socket
 import ssl
 import subprocess
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,10 +14,13 @@ import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import ConfigurationError, MetastoreUnavailableError
+from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import HeaderLogin, PasswordLogin, SecretSource
 from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
+from airflow_hiveacid.metastore.locks import LockRequest
 from contract.http_server import HttpStub
 from contract.relay import Relay
 from contract.sasl_server import PlainHalf, SaslServer
@@ -152,6 +157,37 @@ def test_a_server_that_wants_a_certificate_gets_it(
         assert server.calls == []
         with client_of(relay.uri, **trust, **own) as client:
             assert client.valid_txns().high_watermark == 7
+
+
+@pytest.mark.parametrize("is_encrypted", [True, False])
+def test_a_server_that_went_away_between_calls_is_not_sent_one_that_counts(
+    authority: Authority, is_encrypted: bool
+) -> None:
+    granted = LockResponse(lockid=5, state=1)
+    request = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")
+    with (
+        StubServer(lock=lambda _: granted) as server,
+        Relay(server.port, tls=authority.server_context() if is_encrypted else None) as relay,
+        client_of(
+            relay.uri,
+            transport=Transport.TLS if is_encrypted else Transport.PLAIN,
+            ca_certificate=authority.path("ca.pem") if is_encrypted else None,
+        ) as client,
+    ):
+        assert client.lock(request).lock_id == 5
+        transport = client._connection._protocol.trans
+        assert transport.isOpen()
+        connected = transport._TBufferedTransport__trans.handle
+        # So that one whose other side vanished without a word is not open for ever.
+        assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        relay.drop()
+        deadline = time.monotonic() + 10
+        while transport.isOpen():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        # It must not be made twice, so it is known before it is sent that nobody hears it.
+        assert client.lock(request).lock_id == 5
+        assert (server.calls.count("lock"), relay.connections) == (2, 2)
 
 
 def test_a_key_with_a_password_is_refused_instead_of_asked_for(authority: Authority) -> None:

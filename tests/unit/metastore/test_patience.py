@@ -11,7 +11,7 @@ from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import MetastoreUnavailableError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
-from airflow_hiveacid.jobs.logins import BearerLogin, SecretSource
+from airflow_hiveacid.jobs.logins import BearerLogin, PasswordLogin, SecretSource
 from airflow_hiveacid.metastore import connection
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.doors.address import ConnectError
@@ -22,6 +22,7 @@ from airflow_hiveacid.metastore.transaction import begin
 from contract.bench import access
 from contract.fake_client import FakeClient
 from contract.http_server import HttpStub
+from contract.sasl_server import PlainHalf, SaslServer
 from contract.stub_server import HangUpError, StubServer
 
 if TYPE_CHECKING:
@@ -131,6 +132,50 @@ def test_a_call_that_was_turned_away_waits_for_a_new_token(
             client.be_patient(lambda: 60.0)
             assert client.lock(REQUEST).lock_id == 5
         assert server.calls.count("lock") == 1
+    assert slept_s == pytest.approx([0.2, 0.4, 0.8])
+
+
+@pytest.mark.parametrize("content", [None, ""], ids=["missing", "empty"])
+@pytest.mark.parametrize("over_http", [True, False])
+def test_a_secret_that_is_written_anew_is_waited_for(
+    slept_s: list[float], tmp_path: Path, content: str | None, *, over_http: bool
+) -> None:
+    file = tmp_path / "secret"
+    file.write_text("s3cret")
+
+    def away() -> None:
+        file.unlink()
+        if content is not None:
+            file.write_text(content)
+
+    def patience() -> float:
+        if len(slept_s) == 2:
+            file.write_text("s3cret")
+        return 60.0
+
+    def half() -> PlainHalf:
+        return PlainHalf("etl", "s3cret")
+
+    source = SecretSource(file=str(file))
+    locked = {"lock": lambda _: LockResponse(lockid=5, state=1)}
+    with HttpStub(**locked) if over_http else SaslServer(half, **locked) as server:
+        endpoint = MetastoreEndpoint(
+            uris=(server.uri,),
+            transport=Transport.HTTP if over_http else Transport.PLAIN,
+            login=BearerLogin(bearer=source, in_clear=True)
+            if over_http
+            else PasswordLogin(user="etl", password=source, in_clear=True),
+        )
+        with connect(endpoint) as client:
+            assert client.lock(REQUEST).lock_id == 5
+            if not over_http:
+                client.close()  # a break: the password is read for the next connection
+            away()
+            with pytest.raises(MetastoreUnavailableError, match=r"secret.* was there before"):
+                client.lock(REQUEST)
+            client.be_patient(patience)
+            assert client.lock(REQUEST).lock_id == 5
+    assert server.calls.count("lock") == 2
     assert slept_s == pytest.approx([0.2, 0.4, 0.8])
 
 
@@ -244,6 +289,18 @@ def test_a_transaction_is_patient_as_long_as_nobody_can_have_given_it_up(
         with pytest.raises(ending):
             work()
     assert watched.patience is None
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "bounds_s"),
+    [(30.0, (30.0, 30.0)), (0.25, (0.25, 2.0)), (500.0, (120.0, 90.0)), (None, (120.0, 90.0))],
+)
+def test_a_clone_waits_less_for_answers_and_for_logins(
+    asked_s: float | None, bounds_s: tuple[float, float]
+) -> None:
+    with connect(MetastoreEndpoint(uris=("thrift://hms",), connect_timeout_s=90.0)) as client:
+        endpoint = client.clone(call_timeout_s=asked_s).endpoint
+    assert (endpoint.call_timeout_s, endpoint.connect_timeout_s) == bounds_s
 
 
 def test_a_beat_that_hangs_is_given_up_while_there_is_time_for_others(

@@ -35,7 +35,19 @@ def test_over_http_an_address_has_a_path(uri: str, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "uri", ["", "hms:9083", "http://hms:9083", "thrift://", "thrift://h:port", "thrift://h/path"]
+    "uri",
+    [
+        "",
+        "hms:9083",
+        "http://hms:9083",
+        "thrift://",
+        "thrift://h:port",
+        "thrift://h/path",
+        "thrift://a..b",
+        "thrift://.hms",
+        f"thrift://{'a' * 64}.lab",
+        "thrift://h\0x",
+    ],
 )
 def test_what_is_no_address_is_refused(uri: str) -> None:
     with pytest.raises(ConfigurationError, match="thrift://host:port"):
@@ -48,8 +60,23 @@ def test_an_address_of_another_transport_is_refused(uri: str) -> None:
         parse_uri(uri, Transport.HTTP)
 
 
-@pytest.mark.parametrize("uri", ["http://u:hunter2@hms/", "http://hms/?t=hunter2", "http://h/#x"])
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "http://u:hunter2@hms/",
+        "http://hms/?t=hunter2",
+        "http://h/#x",
+        "http://u:hunter2@hms:port",
+        "http://u:hunter2@[::1",
+    ],
+)
 def test_an_address_that_may_hold_a_secret_is_not_shown(uri: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         parse_uri(uri, Transport.HTTP)
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("path", ["/meta store", "/met\u00e4store", "/a\0b", "/a\\b"])
+def test_a_path_that_cannot_be_sent_is_refused(path: str) -> None:
+    with pytest.raises(ConfigurationError, match="http://host:port/path"):
+        parse_uri(f"http://hms{path}", Transport.HTTP)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+from ctypes import c_uint32, c_void_p
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.logins import KerberosLogin, Protection
+from airflow_hiveacid.metastore.doors import krb5
 from airflow_hiveacid.metastore.doors.address import ConnectError, LoginRefusedError
 from airflow_hiveacid.metastore.doors.kerberos import Kerberos, service_of
 from airflow_hiveacid.metastore.doors.krb5 import GssError
@@ -19,6 +21,7 @@ from airflow_hiveacid.metastore.doors.sasl import MechanismError
 from keytabs import keytab_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 SERVICE = "hive/_HOST@LAB.TEST"
@@ -106,6 +109,16 @@ def test_an_offer_that_will_not_do_is_refused(payload: bytes, words: str) -> Non
         login.answer(payload)
 
 
+def test_a_protection_that_is_agreed_on_is_not_agreed_on_again() -> None:
+    login = mechanism()
+    login.start()
+    login.answer(b"token")
+    login.answer(offer(4))
+    with pytest.raises(MechanismError, match="second offer"):
+        login.answer(offer(1))
+    assert login.seal(b"m") == b"em"
+
+
 def test_a_server_that_ends_the_login_before_it_proved_itself_is_left() -> None:
     login = mechanism()
     login.start()
@@ -178,3 +191,33 @@ def test_a_keytab_that_is_missing_is_named_before_anybody_is_asked(tmp_path: Pat
     login = KerberosLogin(service=SERVICE, client="etl@LAB.TEST", keytab=str(tmp_path / "none"))
     with pytest.raises(ConfigurationError, match=f"cannot read the keytab {tmp_path / 'none'}"):
         Kerberos(login, "hms", timeout_s=1.0)
+
+
+class Recorder:
+    """A library that notes what it is asked to free."""
+
+    def __init__(self) -> None:
+        self.freed: list[tuple[str, object]] = []
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        def function(*arguments: object) -> int:
+            (handle,) = [a for a in arguments if a is not None and not isinstance(a, c_uint32)]
+            self.freed.append((name, handle))
+            return 0
+
+        return function
+
+
+def test_what_the_library_gave_is_given_back_once() -> None:
+    library, buffer = Recorder(), krb5._buffer(b"a message")
+    assert krb5._take(library, buffer) == b"a message"
+    assert library.freed == [("gss_release_buffer", buffer)]
+    handles = context, credentials, service, nobody = tuple(c_void_p(n) for n in (1, 2, 3, 0))
+    library.freed.clear()
+    krb5._release(library, handles, None)
+    assert nobody.value is None
+    assert library.freed == [
+        ("gss_delete_sec_context", context),
+        ("gss_release_cred", credentials),
+        ("gss_release_name", service),
+    ]

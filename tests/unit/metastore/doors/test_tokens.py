@@ -31,8 +31,10 @@ def sized(data: bytes) -> bytes:
     return number(len(data)) + data
 
 
-def token(identifier: bytes, kind: str = KIND, password: bytes = b"pw") -> bytes:
-    return sized(identifier) + sized(password) + sized(kind.encode()) + sized(b"svc")
+def token(
+    identifier: bytes, kind: str = KIND, password: bytes = b"pw", service: bytes = b"svc"
+) -> bytes:
+    return sized(identifier) + sized(password) + sized(kind.encode()) + sized(service)
 
 
 def credentials(*tokens: bytes, version: int = 0) -> bytes:
@@ -57,11 +59,55 @@ def test_a_token_lies_in_a_file_as_a_text(tmp_path: Path) -> None:
     )
 
 
+def test_a_token_may_be_cut_into_lines(tmp_path: Path) -> None:
+    (tmp_path / "t").write_bytes(base64.encodebytes(token(b"x" * 100)))
+    assert read(tmp_path / "t").identifier == b"x" * 100
+
+
 def test_the_metastores_token_is_found_among_others(tmp_path: Path) -> None:
     file = tmp_path / "container_tokens"
     others = token(b"1", "HDFS_DELEGATION_TOKEN"), token(b"2", "YARN_AM_RM_TOKEN")
     file.write_bytes(credentials(others[0], token(b"ours"), others[1]))
     assert read(file).identifier == b"ours"
+
+
+@pytest.mark.parametrize("service", [b"", b"hive.metastore.signature"])
+def test_the_token_of_hiveserver2_is_not_the_metastores(service: bytes, tmp_path: Path) -> None:
+    server = token(b"hs2", service=b"hiveserver2ClientToken")
+    ours = token(b"ours", service=service)
+    (tmp_path / "t").write_bytes(credentials(server, ours))
+    assert read(tmp_path / "t").identifier == b"ours"
+    (tmp_path / "t").write_bytes(credentials(server))
+    assert read(tmp_path / "t").identifier == b"hs2"
+    (tmp_path / "t").write_bytes(credentials(server, ours, token(b"2")))
+    with pytest.raises(ConfigurationError, match="2 tokens"):
+        read(tmp_path / "t")
+
+
+def _held(error: BaseException | None) -> str:
+    """All that an error and those behind it say and hold."""
+    seen = []
+    while error is not None:
+        seen += [repr(error), repr(vars(error)), repr(getattr(error, "object", ""))]
+        error = error.__cause__ or error.__context__
+    return " ".join(seen)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"hunter2\xff",
+        b"hunter2 !!",
+        b"hunter2",
+        "h\u00fcnter2 hunter2".encode(),
+        b"HDTS\0\1hunter2",
+    ],
+)
+def test_no_error_holds_what_it_could_not_read(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "t").write_bytes(content)
+    with pytest.raises(ConfigurationError) as caught:
+        read(tmp_path / "t")
+    assert "hunter2" not in _held(caught.value)
 
 
 def test_a_container_finds_its_own_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

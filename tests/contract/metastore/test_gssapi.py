@@ -1,0 +1,299 @@
+"""GSSAPI with a KDC and an acceptor that play by the rules, and with ones that do not; no JVM."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import threading
+from ctypes import byref, c_void_p
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
+    MetastoreLoginError,
+    MetastoreUnavailableError,
+)
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.logins import KerberosLogin, Protection
+from airflow_hiveacid.metastore.client import MetastoreClient, connect
+from airflow_hiveacid.metastore.doors import krb5, refusals
+from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse
+from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
+from airflow_hiveacid.metastore.locks import LockRequest
+from contract.gssapi_server import AUTH, INTEGRITY, PRIVACY, GssapiHalf
+from contract.sasl_server import SaslServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from door_lab import DoorLab
+
+pytestmark = pytest.mark.server
+
+ANSWER = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
+
+
+@pytest.fixture
+def keytab(door_lab: DoorLab, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The metastore's; this process takes part in the realm."""
+    for name, value in door_lab.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("KRB5RCACHEDIR", str(door_lab.kdc.config.data_dir))
+    return door_lab.kdc.keytab("hive/localhost")
+
+
+def serving(half: Callable[[], GssapiHalf]) -> SaslServer:
+    locked = LockResponse(lockid=5, state=1)
+    return SaslServer(half, get_open_txns_req=lambda _: ANSWER, lock=lambda _: locked)
+
+
+def login_of(lab: DoorLab, least: Protection = Protection.AUTHENTICATION) -> KerberosLogin:
+    return lab.keytab("alice", service=lab.kdc.principal("hive/localhost"), protection=least)
+
+
+def client_of(server: SaslServer, login: KerberosLogin) -> MetastoreClient:
+    bounds = {"connect_timeout_s": 10.0, "call_timeout_s": 10.0}
+    return connect(MetastoreEndpoint(uris=(server.uri,), login=login, **bounds))
+
+
+@pytest.mark.parametrize("layers", [AUTH, INTEGRITY, PRIVACY, AUTH | INTEGRITY, 7])
+def test_the_strongest_layer_is_spoken_by_both_sides(
+    door_lab: DoorLab, keytab: Path, layers: int
+) -> None:
+    with (
+        serving(lambda: GssapiHalf(keytab, layers)) as server,
+        client_of(server, login_of(door_lab)) as client,
+    ):
+        for _ in range(3):
+            assert client.valid_txns().high_watermark == 7
+        (half,) = server.halves
+        assert isinstance(half, GssapiHalf)
+        assert half.chosen == 1 << (layers.bit_length() - 1)
+        is_read = all(b"get_open_txns_req" in frame for frame in server.frames)
+        assert is_read == (half.chosen != PRIVACY)
+        assert server.connections == 1
+
+
+def lock_twice(client: MetastoreClient) -> None:
+    """Not a call that is made again when its answer cannot be read."""
+    request = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")
+    for _ in range(2):
+        client.lock(request)
+
+
+class Repeating(GssapiHalf):
+    """Sends its first message again instead of the second."""
+
+    def seal(self, message: bytes) -> bytes:
+        super().seal(message)
+        return self.sent[0]
+
+
+class Losing(GssapiHalf):
+    """Loses a message before each."""
+
+    def seal(self, message: bytes) -> bytes:
+        super().seal(message)
+        return super().seal(message)
+
+
+class Open(GssapiHalf):
+    """Signs only what was to be secret."""
+
+    def seal(self, message: bytes) -> bytes:
+        return self.wrap(message, is_secret=False)
+
+
+class Forging(GssapiHalf):
+    """Sends what somebody on the way has changed."""
+
+    def seal(self, message: bytes) -> bytes:
+        sealed = bytearray(super().seal(message))
+        sealed[-1] ^= 1
+        return bytes(sealed)
+
+
+class Bare(GssapiHalf):
+    """Sends messages as they are, whatever was agreed."""
+
+    def seal(self, message: bytes) -> bytes:
+        return message
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (Repeating, "repeated or lost"),
+        (Losing, "repeated or lost"),
+        (Open, "came in clear"),
+        (Forging, "GSS|Invalid|Message|Wrong"),
+        (Bare, "GSS|Invalid|token"),
+    ],
+)
+def test_a_message_that_is_not_as_it_was_sent_is_not_read(
+    door_lab: DoorLab, keytab: Path, kind: type[GssapiHalf], words: str
+) -> None:
+    with (
+        serving(lambda: kind(keytab)) as server,
+        client_of(server, login_of(door_lab)) as client,
+        pytest.raises(MetastoreUnavailableError, match=words),
+    ):
+        lock_twice(client)
+
+
+class Changed(GssapiHalf):
+    """Offers what somebody on the way has weakened."""
+
+    def wrap(self, message: bytes, *, is_secret: bool) -> bytes:
+        wrapped = super().wrap(message, is_secret=is_secret)
+        if self.chosen:
+            return wrapped
+        at = wrapped.index(self.offer())  # signed only, so it can be read, and changed
+        return wrapped[:at] + bytes([AUTH]) + wrapped[at + 1 :]
+
+
+class Short(GssapiHalf):
+    """Offers three bytes."""
+
+    def offer(self) -> bytes:
+        return b"\7\0\0"
+
+
+@pytest.mark.parametrize(
+    ("kind", "layers", "least", "error", "words"),
+    [
+        (Changed, 7, "authentication", MetastoreUnavailableError, "failed"),
+        (Short, 7, "authentication", MetastoreUnavailableError, "offer of protections is none"),
+        (GssapiHalf, AUTH, "integrity", MetastoreLoginError, "wants integrity at least"),
+        (GssapiHalf, INTEGRITY, "privacy", MetastoreLoginError, "wants privacy at least"),
+        (GssapiHalf, 0, "authentication", MetastoreLoginError, "none that is known"),
+        (GssapiHalf, 8, "authentication", MetastoreLoginError, "none that is known"),
+    ],
+)
+def test_an_offer_that_is_weak_or_was_weakened_ends_the_login(
+    door_lab: DoorLab,
+    keytab: Path,
+    kind: type[GssapiHalf],
+    layers: int,
+    least: str,
+    error: type[HiveAcidError],
+    words: str,
+) -> None:
+    with (
+        serving(lambda: kind(keytab, layers)) as server,
+        client_of(server, login_of(door_lab, Protection(least))) as client,
+        pytest.raises(error, match=words),
+    ):
+        client.valid_txns()
+    assert server.calls == []
+
+
+def test_a_server_of_another_principal_proves_nothing(door_lab: DoorLab, keytab: Path) -> None:
+    del keytab
+    with (
+        serving(lambda: GssapiHalf(door_lab.kdc.keytab("hive/elsewhere"))) as server,
+        client_of(server, login_of(door_lab)) as client,
+        pytest.raises(MetastoreLoginError, match=r"hive/localhost@.*another principal"),
+    ):
+        client.valid_txns()
+
+
+def _is_there(cache: str) -> bool:
+    """Whether this process holds tickets under that name."""
+    library = ctypes.CDLL("libkrb5.so.3")
+    context, handle, owner = c_void_p(), c_void_p(), c_void_p()
+    assert not library.krb5_init_context(byref(context))
+    # An empty one is made if there is none, and has no owner.
+    assert not library.krb5_cc_resolve(context, cache.encode(), byref(handle))
+    found = not library.krb5_cc_get_principal(context, handle, byref(owner))
+    if found:
+        library.krb5_free_principal(context, owner)
+        library.krb5_cc_close(context, handle)
+    else:
+        library.krb5_cc_destroy(context, handle)
+    library.krb5_free_context(context)
+    return found
+
+
+def test_tickets_of_a_keytab_go_with_their_connection(
+    door_lab: DoorLab, keytab: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caches: list[str] = []
+
+    def token_hex(_: int) -> str:
+        caches.append(f"MEMORY:hiveacid-test{len(caches)}")
+        return f"test{len(caches) - 1}"
+
+    monkeypatch.setattr(krb5, "secrets", SimpleNamespace(token_hex=token_hex))
+    with serving(lambda: GssapiHalf(keytab)) as server:
+        clients = [client_of(server, login_of(door_lab)) for _ in range(2)]
+        for client in clients:
+            client.valid_txns()
+        assert [_is_there(cache) for cache in caches] == [True, True]
+        clients[0].close()
+        gc.collect()
+        assert [_is_there(cache) for cache in caches] == [False, True]
+        clients[1].close()
+    with serving(lambda: GssapiHalf(keytab, AUTH)) as server:
+        refused = client_of(server, login_of(door_lab, Protection.PRIVACY))
+        with pytest.raises(MetastoreLoginError):
+            refused.valid_txns()
+    gc.collect()
+    assert [_is_there(cache) for cache in caches] == [False] * 3
+
+
+def test_a_key_that_the_kdc_counts_is_not_shown_to_it_again(
+    door_lab: DoorLab, keytab: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = [1000.0]
+    monkeypatch.setattr(refusals, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    kdc, own = door_lab.kdc, door_lab.kdc.keytab("counted")
+    old = own.read_bytes()
+    for query in ("modprinc +requires_preauth counted", "cpw -randkey counted"):
+        kdc.administer(query)
+    service = kdc.principal("hive/localhost")
+
+    def refused() -> int:
+        """How often the KDC has counted, after one more try."""
+        with pytest.raises(MetastoreLoginError, match="holds an old key of counted"):
+            client.valid_txns()
+        return kdc.log_file.read_text().count("preauth (encrypted_timestamp) verify failure")
+
+    with (
+        serving(lambda: GssapiHalf(keytab)) as server,
+        client_of(server, door_lab.keytab("counted", service=service)) as client,
+    ):
+        first = refused()
+        assert first >= 1
+        assert [refused(), refused()] == [first, first]
+        now_s[0] += 121
+        assert refused() == 2 * first
+        kdc.administer(f'ktadd -k "{own}" counted')
+        assert own.read_bytes() != old
+        assert client.valid_txns().high_watermark == 7
+
+
+def test_clients_log_in_side_by_side(door_lab: DoorLab, keytab: Path) -> None:
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(5):
+                with client_of(server, login_of(door_lab)) as client:
+                    assert client.valid_txns().high_watermark == 7
+        except BaseException as error:  # noqa: BLE001 - edge of a thread
+            failures.append(error)
+
+    with serving(lambda: GssapiHalf(keytab)) as server:
+        threads = [threading.Thread(target=work) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=60)
+    assert failures == []
+    assert server.connections == 30
