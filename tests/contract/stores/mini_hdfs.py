@@ -56,13 +56,22 @@ class MiniHdfs:
 
     @classmethod
     @contextmanager
-    def started(cls, folder: Path, settings: Sequence[str] = ()) -> Iterator[MiniHdfs]:
-        """Run one as long as the block; its files and its log are in the folder."""
+    def started(
+        cls, folder: Path, settings: Sequence[str] = (), flags: Sequence[str] = ()
+    ) -> Iterator[MiniHdfs]:
+        """Run one as long as the block; its files and its log are in the folder.
+
+        Args:
+            folder: of the server.
+            settings: of Hadoop, each as `name=value`; no secret, since all are arguments.
+            flags: of the JVM.
+        """
         port, details = _free_port(), folder / "details.json"
         options = [f"{name}={value}" for name, value in _SETTINGS.items()] + list(settings)
         command = [
             *("java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
             *("-Djava.net.preferIPv4Stack=true", f"-Dtest.build.data={folder / 'data'}"),
+            *flags,
             *("-cp", _class_path(), _MAIN, "-datanodes", "1", "-nnport", str(port), "-format"),
             *("-writeDetails", str(details)),
             *(word for option in options for word in ("-D", option)),
