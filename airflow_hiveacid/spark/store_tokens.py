@@ -37,6 +37,7 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 _KIND: Final = "HDFS_DELEGATION_TOKEN"
+_PY4J: Final = ("py4j.java_gateway", "py4j.clientserver")
 _LEAST_S: Final = 1.0
 _LATER_S: Final = 60.0
 _RATIO: Final = 0.5
@@ -107,6 +108,10 @@ class _Keeper:
 
     def start(self) -> None:
         """Have tokens now, and from now on."""
+        if self.ships:
+            # py4j's log of what it is given would have them, with the tasks' functions.
+            for name in _PY4J:
+                logging.getLogger(name).addFilter(_without_details)
         wait_s = self._fetch()
         os.environ[VARIABLE] = self._file.path
         if self._context.master.startswith("local"):
@@ -150,6 +155,10 @@ class _Keeper:
         self._file.replace(_bytes_of(jvm, found))
         self.for_workers = Tokens(_bytes_of(jvm, _hdfs_alone(jvm, found)))
         return wait_s
+
+
+def _without_details(record: logging.LogRecord) -> bool:
+    return record.levelno > logging.DEBUG
 
 
 _keeper: _Keeper | None = None

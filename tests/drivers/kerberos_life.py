@@ -132,7 +132,7 @@ def life(driver: Driver) -> None:
 
 
 def outlive(driver: Driver) -> None:
-    """Write, wait longer than a ticket or a token lives, write again; by new Python workers, too."""
+    """Write, wait longer than a ticket or a token lives, write again."""
     lab = driver.lab
     driver.bucketed("t")
     lab.insert("t", [(1, "before", "a")], NAMES)
