@@ -181,6 +181,8 @@ class KerberosLab:
         url = f"spark://127.0.0.1:{port}"
         listen = ("--host", "127.0.0.1", "--webui-port", "0")
         deploy = "org.apache.spark.deploy"
+        # The master, too, finds Kerberos in HADOOP_CONF_DIR, and looks for a realm.
+        daemons = {"SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": self.hdfs.jvm_flag}
         commands = [
             (f"{deploy}.master.Master", *listen, "--port", str(port)),
             (f"{deploy}.worker.Worker", *listen, "-c", "2", "-m", "1g", "-d", str(work), url),
@@ -191,7 +193,7 @@ class KerberosLab:
                 servers.extend(
                     subprocess.Popen(
                         [str(SPARK_HOME / "bin" / "spark-class"), *command],
-                        env=self.environment({"SPARK_DAEMON_MEMORY": "256m", **environment}),
+                        env=self.environment({**daemons, **environment}),
                         stdout=log,
                         stderr=log,
                     )
@@ -281,6 +283,12 @@ class KerberosLab:
         file = _work_of(driver) / "notes.json"
         return json.loads(file.read_text()) if file.exists() else {}
 
+    @staticmethod
+    def go_on(driver: subprocess.Popen[str], *names: str) -> None:
+        """Tell a driver what it waits for."""
+        for name in names:
+            (_work_of(driver) / name).touch()
+
     def environment(self, more: Mapping[str, str]) -> dict[str, str]:
         """That of a process which takes part; who it is, `more` has to say."""
         return {
@@ -293,6 +301,29 @@ class KerberosLab:
             "SPARK_LAUNCHER_OPTS": _SHORT_LIVED,
             **more,
         }
+
+    @property
+    def hive_tokens(self) -> list[str]:
+        """What Spark's provider of the metastore's tokens has to know."""
+        settings = {
+            "hive.metastore.uris": self.metastore.uri,
+            "hive.metastore.sasl.enabled": "true",
+            "hive.metastore.kerberos.principal": _SERVICE,
+        }
+        return [w for name in settings for w in ("--conf", f"spark.hadoop.{name}={settings[name]}")]
+
+    @property
+    def encrypted(self) -> tuple[list[str], dict[str, str]]:
+        """What drivers, and masters and workers, are told so that Spark encrypts all it sends."""
+        settings = {
+            "spark.authenticate": "true",
+            "spark.authenticate.secret": "of-no-concern",
+            "spark.network.crypto.enabled": "true",
+            "spark.io.encryption.enabled": "true",
+        }
+        flags = " ".join(f"-D{name}={value}" for name, value in settings.items())
+        options = [word for name in settings for word in ("--conf", f"{name}={settings[name]}")]
+        return options, {"SPARK_MASTER_OPTS": flags, "SPARK_WORKER_OPTS": flags}
 
     # ---- what must not be found ------------------------------------------------------------------
 

@@ -20,8 +20,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
 from airflow_hiveacid.spark.catalyst import jvm_of
-from airflow_hiveacid.spark.failures import SPARK_ERRORS
+from airflow_hiveacid.spark.failures import reason_of
 from airflow_hiveacid.storage.stores.token_file import VARIABLE, TokenFile, scratch
 
 if TYPE_CHECKING:
@@ -40,6 +43,7 @@ _KIND: Final = "HDFS_DELEGATION_TOKEN"
 _PY4J: Final = ("py4j.java_gateway", "py4j.clientserver")
 _LEAST_S: Final = 1.0
 _LATER_S: Final = 60.0
+_UNKNOWN_S: Final = 3600.0
 _RATIO: Final = 0.5
 """Of a token's life, after which the next one is fetched; Spark's own ratio is 0.75."""
 
@@ -69,9 +73,9 @@ def give_store_tokens(spark: SparkSession) -> None:
 def with_tokens(spark: SparkSession, function: Callable[..., _R]) -> Callable[..., _R]:
     """The function, such that a Python worker that calls it has tokens if it needs any."""
     keeper = _keeper
-    if keeper is None or not keeper.is_of(spark.sparkContext) or not keeper.ships:
+    if keeper is None or not keeper.is_of(spark.sparkContext) or keeper.shipped is None:
         return function
-    return partial(_with_tokens, shipped=keeper.for_workers, inner=function)
+    return partial(_with_tokens, shipped=keeper.shipped, inner=function)
 
 
 def _with_tokens(
@@ -99,8 +103,8 @@ class _Keeper:
         self._spark, self._context = spark, spark.sparkContext
         self._file = TokenFile()
         self._is_own = False
-        self.for_workers = Tokens(b"")
-        self.ships = _ships(self._context)
+        self._ships = _ships(self._context)
+        self.shipped: Tokens | None = None
 
     def is_of(self, context: SparkContext) -> bool:
         """Whether it cares for that one."""
@@ -108,16 +112,12 @@ class _Keeper:
 
     def start(self) -> None:
         """Have tokens now, and from now on."""
-        if self.ships:
+        if self._ships:
             # py4j's log of what it is given would have them, with the tasks' functions.
             for name in _PY4J:
                 logging.getLogger(name).addFilter(_without_details)
-        wait_s = self._fetch()
-        os.environ[VARIABLE] = self._file.path
-        if self._context.master.startswith("local"):
-            self._context.environment[VARIABLE] = self._file.path_for_others
         threading.Thread(
-            target=self._serve, args=(wait_s,), name="hdfs tokens", daemon=True
+            target=self._serve, args=(self._try_to_fetch(),), name="hdfs tokens", daemon=True
         ).start()
 
     def _serve(self, wait_s: float) -> None:
@@ -128,10 +128,11 @@ class _Keeper:
             wait_s = self._try_to_fetch()
 
     def _try_to_fetch(self) -> float:
+        """As `_fetch`; without tokens whoever needs one says so, and others go on."""
         try:
             return self._fetch()
-        except SPARK_ERRORS as error:
-            log.warning("no new delegation tokens, which is tried again: %s", type(error).__name__)
+        except (PySparkException, Py4JError, OSError) as error:
+            log.warning("no delegation tokens from Spark, for now: %s", reason_of(error))
             return _LATER_S
 
     def _fetch(self) -> float:
@@ -141,9 +142,9 @@ class _Keeper:
         found = security.Credentials(
             security.UserGroupInformation.getCurrentUser().getCredentials()
         )
-        conf = self._context._jsc.hadoopConfiguration()  # noqa: SLF001 - there is no public way
-        wait_s = _LATER_S
+        wait_s = _LATER_S  # Spark fetches them anew in its own time
         if self._is_own or not _of_hdfs(found):
+            conf = self._context._jsc.hadoopConfiguration()  # noqa: SLF001 - no public way
             manager = jvm.org.apache.spark.deploy.security.HadoopDelegationTokenManager(
                 self._context._jsc.sc().conf(),  # noqa: SLF001
                 conf,
@@ -153,7 +154,11 @@ class _Keeper:
             self._is_own = True
             wait_s = _until_half(_of_hdfs(found), conf)
         self._file.replace(_bytes_of(jvm, found))
-        self.for_workers = Tokens(_bytes_of(jvm, _hdfs_alone(jvm, found)))
+        os.environ[VARIABLE] = self._file.path
+        if self._context.master.startswith("local"):
+            self._context.environment[VARIABLE] = self._file.path_for_others
+        if self._ships:
+            self.shipped = Tokens(_bytes_of(jvm, _hdfs_alone(jvm, found)))
         return wait_s
 
 
@@ -202,7 +207,10 @@ def _until_half(tokens: list[JavaObject], conf: JavaObject) -> float:
     """How long to use tokens that we may renew, before others are fetched."""
     if not tokens:
         return _LATER_S
-    ends_ms = min(token.renew(conf) for token in tokens)
+    try:
+        ends_ms = min(token.renew(conf) for token in tokens)
+    except Py4JError:
+        return _UNKNOWN_S  # a JVM that is not logged in itself (standalone) may not renew
     return max(_LEAST_S, (ends_ms / 1000 - time.time()) * _RATIO)
 
 
