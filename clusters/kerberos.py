@@ -167,15 +167,8 @@ def _of_four(folder: Path, only: str) -> Iterator[Cell]:
     with KerberosLab(folder / "four") as lab:
         trial = partial(_Trial, area=_ALL, version="4.0.1")
         trials = [
-            trial(name="driver with its workers, --keytab", do=partial(_life, lab, *lab.by_keytab)),
-            trial(
-                name="driver with its workers, ticket cache",
-                do=lambda: _life(lab, KRB5CCNAME=lab.cache()),
-            ),
-            trial(
-                name="metastore by the token that Spark has fetched",
-                do=lambda: _life(lab, *lab.by_keytab, *lab.hive_tokens, by_token=True),
-            ),
+            trial(name="local, --keytab", do=partial(_life, lab, *lab.by_keytab)),
+            trial(name="local, ticket cache", do=lambda: _life(lab, KRB5CCNAME=lab.cache())),
             trial(name="standalone, a ticket cache on each machine", do=partial(_caches, lab)),
             trial(
                 name="standalone, tokens from the driver for Python",
@@ -194,7 +187,7 @@ def _of_four(folder: Path, only: str) -> Iterator[Cell]:
 
 def _of_three(folder: Path, only: str) -> Iterator[Cell]:
     with KerberosLab(folder / "three", version="3.1.3") as lab:
-        name = "driver with its workers, --keytab"
+        name = "local, --keytab"
         do = partial(_life, lab, *lab.by_keytab)
         yield from _tried([_Trial(area=_ALL, version="3.1.3", name=name, do=do)], only)
 
@@ -307,11 +300,11 @@ def _outlived_without_kdc(lab: KerberosLab) -> str:
     return f"{error[0]}, retryable; no row of it is seen"
 
 
-def _wait(lab: KerberosLab, driver: subprocess.Popen[str], name: str) -> dict[str, Any]:
+def _wait(lab: KerberosLab, driver: subprocess.Popen[bytes], name: str) -> dict[str, Any]:
     until = time.monotonic() + 300
     while name not in (notes := lab.notes(driver)):
         if driver.poll() is not None:
-            raise AssertionError(driver.communicate()[0][-2000:])
+            raise AssertionError(lab.said(driver)[-2000:])
         if time.monotonic() > until:
             raise AssertionError(f"{name} was never noted: {notes}")
         time.sleep(0.2)
@@ -320,4 +313,5 @@ def _wait(lab: KerberosLab, driver: subprocess.Popen[str], name: str) -> dict[st
 
 def _check(is_so: bool, ended: Ended) -> None:  # noqa: FBT001 - what is checked
     if not is_so:
-        raise AssertionError(ended.said[-3000:])
+        lines = [line for line in ended.said.splitlines() if "Error" in line and "py4j" not in line]
+        raise AssertionError("\n".join(lines[-8:]) or ended.said[-600:])

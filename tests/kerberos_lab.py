@@ -21,8 +21,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.logins import KerberosLogin, TokenLogin
 from airflow_hiveacid.local import door_kinds
 from airflow_hiveacid.local.kdc import LocalKdc, LocalKdcConfig
 from airflow_hiveacid.local.metastore import LocalMetastore
@@ -39,19 +37,18 @@ USER: Final = "etl"
 _ROOT: Final = Path(__file__).resolve().parents[1]
 _MODULES: Final = f"{_ROOT}{os.pathsep}{_ROOT / 'tests'}"
 _DRIVER: Final = _ROOT / "tests" / "drivers" / "kerberos_life.py"
-_SERVICE: Final = "hive/_HOST@HIVEACID.TEST"
 _WAIT_S: Final = 600
 _SHORT_LIVED: Final = "-XX:TieredStopAtLevel=1"
 # The superuser makes what an administrator would: a warehouse of Hive's that etl may write to, too.
 _WAREHOUSE: Final = """
 import sys, hdfs_native
 client = hdfs_native.Client(sys.argv[1])
-client.mkdirs("/warehouse", 0o770, True)
-client.set_owner("/warehouse", "hive", "hive")
 entry = hdfs_native.AclEntry
-client.modify_acl_entries("/warehouse", [
-    entry("user", scope, "rwx", user) for scope in ("access", "default") for user in ("hive", "etl")
-])
+users = [(scope, user) for scope in ("access", "default") for user in ("hive", "etl")]
+for folder in ("/warehouse", "/external"):
+    client.mkdirs(folder, 0o770, True)
+    client.set_owner(folder, "hive", "hive")
+    client.modify_acl_entries(folder, [entry("user", scope, "rwx", user) for scope, user in users])
 """
 
 
@@ -119,20 +116,15 @@ class KerberosLab:
             txn_timeout_s=20.0,
             housekeeping_interval_s=2.0,
             ends_with_parent=True,
+            extra_settings={
+                "metastore.warehouse.dir": f"{self.hdfs.uri}/warehouse",
+                "metastore.warehouse.external.dir": f"{self.hdfs.uri}/external",
+            },
         )
         found = LocalMetastore(config)
         self._stack.callback(found.stop)
         found.start()
         return found
-
-    def endpoint(self, *, by_token: bool = False) -> MetastoreEndpoint:
-        """How etl reaches the metastore: by keytab, or by the token that Spark has fetched."""
-        keytab = KerberosLogin(
-            service=_SERVICE, client=self.kdc.principal(USER), keytab=str(self.kdc.keytab(USER))
-        )
-        return MetastoreEndpoint(
-            uris=(self.metastore.uri,), login=TokenLogin() if by_token else keytab
-        )
 
     def as_superuser(self, script: str) -> str:
         """What a script of Python says that runs as HDFS's superuser, with the address."""
@@ -211,7 +203,6 @@ class KerberosLab:
         story: str,
         *options: str,
         master: str = "local[2]",
-        by_token: bool = False,
         **environment: str,
     ) -> Ended:
         """Run a story of the driver's to its end.
@@ -220,13 +211,11 @@ class KerberosLab:
             story: its name there.
             options: more for spark-submit.
             master: where.
-            by_token: see `endpoint`.
             environment: of the driver.
         """
-        with self.begun(story, *options, master=master, by_token=by_token, **environment) as driver:
-            said, _ = driver.communicate(timeout=_WAIT_S)
-            notes = self.notes(driver)
-        return Ended(code=driver.returncode, notes=notes, said=said)
+        with self.begun(story, *options, master=master, **environment) as driver:
+            driver.wait(timeout=_WAIT_S)
+            return Ended(code=driver.returncode, notes=self.notes(driver), said=self.said(driver))
 
     @contextmanager
     def begun(
@@ -234,14 +223,13 @@ class KerberosLab:
         story: str,
         *options: str,
         master: str = "local[2]",
-        by_token: bool = False,
         **environment: str,
-    ) -> Iterator[subprocess.Popen[str]]:
+    ) -> Iterator[subprocess.Popen[bytes]]:
         """The same, while it runs; it is killed at the end of the block."""
         work = self.folder / f"driver-{uuid.uuid4().hex[:8]}"
         for name in ("events", "local"):
             (work / name).mkdir(parents=True)
-        login = "token" if by_token else str(self.kdc.keytab(USER))
+        keytab = str(self.kdc.keytab(USER))
         settings = {
             "spark.ui.enabled": "false",
             "spark.driver.host": "127.0.0.1",
@@ -261,30 +249,31 @@ class KerberosLab:
             *(word for name in settings for word in ("--conf", f"{name}={settings[name]}")),
             *options,
             str(_DRIVER),
-            *(story, self.metastore.uri, login, self.hdfs.uri, str(work)),
+            *(story, self.metastore.uri, keytab, str(work)),
         ]
-        driver = subprocess.Popen(
-            command,
-            cwd=work,
-            env=self.environment(environment),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        with (work / "said.log").open("wb") as log:
+            driver = subprocess.Popen(
+                command, cwd=work, env=self.environment(environment), stdout=log, stderr=log
+            )
         try:
             yield driver
         finally:
             driver.kill()
-            driver.communicate()
+            driver.wait()
 
     @staticmethod
-    def notes(driver: subprocess.Popen[str]) -> dict[str, Any]:
+    def notes(driver: subprocess.Popen[bytes]) -> dict[str, Any]:
         """What a driver has noted until now."""
         file = _work_of(driver) / "notes.json"
         return json.loads(file.read_text()) if file.exists() else {}
 
     @staticmethod
-    def go_on(driver: subprocess.Popen[str], *names: str) -> None:
+    def said(driver: subprocess.Popen[bytes]) -> str:
+        """What a driver and its JVM have said until now."""
+        return (_work_of(driver) / "said.log").read_text(errors="replace")
+
+    @staticmethod
+    def go_on(driver: subprocess.Popen[bytes], *names: str) -> None:
         """Tell a driver what it waits for."""
         for name in names:
             (_work_of(driver) / name).touch()
@@ -301,16 +290,6 @@ class KerberosLab:
             "SPARK_LAUNCHER_OPTS": _SHORT_LIVED,
             **more,
         }
-
-    @property
-    def hive_tokens(self) -> list[str]:
-        """What Spark's provider of the metastore's tokens has to know."""
-        settings = {
-            "hive.metastore.uris": self.metastore.uri,
-            "hive.metastore.sasl.enabled": "true",
-            "hive.metastore.kerberos.principal": _SERVICE,
-        }
-        return [w for name in settings for w in ("--conf", f"spark.hadoop.{name}={settings[name]}")]
 
     @property
     def encrypted(self) -> tuple[list[str], dict[str, str]]:
@@ -389,7 +368,7 @@ def _forms(secret: bytes) -> Iterator[bytes]:
         yield base64.b64encode(b"\0" * shift + secret)[4:-4]
 
 
-def _work_of(driver: subprocess.Popen[str]) -> Path:
+def _work_of(driver: subprocess.Popen[bytes]) -> Path:
     arguments: Sequence[Any] = driver.args  # type: ignore[assignment]
     return Path(arguments[-1])
 

@@ -208,7 +208,7 @@ def _until_half(tokens: list[JavaObject], conf: JavaObject) -> float:
     if not tokens:
         return _LATER_S
     try:
-        ends_ms = min(token.renew(conf) for token in tokens)
+        ends_ms: int = min(token.renew(conf) for token in tokens)
     except Py4JError:
         return _UNKNOWN_S  # a JVM that is not logged in itself (standalone) may not renew
     return max(_LEAST_S, (ends_ms / 1000 - time.time()) * _RATIO)

@@ -1,6 +1,6 @@
 """Stories of a driver's in a cluster behind Kerberos, for `kerberos_lab`.
 
-    kerberos_life.py STORY METASTORE KEYTAB|token HDFS FOLDER
+    kerberos_life.py STORY METASTORE KEYTAB FOLDER
 
 What a story found goes to notes.json in the folder, and to secrets.json what nobody may find.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.logins import KerberosLogin, TokenLogin
+from airflow_hiveacid.jobs.logins import KerberosLogin
 from airflow_hiveacid.jobs.specs import (
     CompactionChoice,
     InsertSpec,
@@ -178,17 +178,17 @@ def _directories(lab: Lab, table: str) -> list[str]:
 STORIES = {"small": small, "life": life, "outlive": outlive, "held": held}
 
 
-def main(story: str, uri: str, login: str, hdfs: str, folder: str) -> None:
+def main(story: str, uri: str, keytab: str, folder: str) -> None:
     logging.basicConfig(level=logging.INFO)
     logging.getLogger("py4j").setLevel(logging.DEBUG)  # whoever debugs has it so
     spark = open_session("kerberos")
-    keytab = KerberosLogin(
-        service="hive/_HOST@HIVEACID.TEST", client="etl@HIVEACID.TEST", keytab=login
+    login = KerberosLogin(
+        service="hive/_HOST@HIVEACID.TEST", client="etl@HIVEACID.TEST", keytab=keytab
     )
-    endpoint = MetastoreEndpoint(uris=(uri,), login=TokenLogin() if login == "token" else keytab)
+    endpoint = MetastoreEndpoint(uris=(uri,), login=login)
     with connect(endpoint) as client:
         db = f"krb_{uuid.uuid4().hex[:8]}"
-        client.create_database(db, f"{hdfs}/warehouse/{db}.db")
+        client.create_database(db)
         driver = Driver(Lab(spark=spark, endpoint=endpoint, client=client, db=db), Path(folder))
         driver.keep_secrets()
         driver.note("table", f"{db}.t")
