@@ -169,7 +169,9 @@ def _of_four(folder: Path, only: str) -> Iterator[Cell]:
         trials = [
             trial(name="local, --keytab", do=partial(_life, lab, *lab.by_keytab)),
             trial(name="local, ticket cache", do=lambda: _life(lab, KRB5CCNAME=lab.cache())),
-            trial(name="standalone, a ticket cache on each machine", do=partial(_caches, lab)),
+            trial(
+                name="standalone, a file of tokens on each machine", do=partial(_token_files, lab)
+            ),
             trial(
                 name="standalone, tokens from the driver for Python",
                 do=partial(_shipped, lab, is_encrypted=True),
@@ -234,20 +236,24 @@ def _life(lab: KerberosLab, *options: str, **more: Any) -> str:  # noqa: ANN401 
     return ""
 
 
-def _caches(lab: KerberosLab) -> str:
-    with lab.cluster(KRB5CCNAME=lab.cache()) as url:
-        return _life(lab, master=url, KRB5CCNAME=lab.cache())
+def _token_files(lab: KerberosLab) -> str:
+    tokens = _tokens_of_executors(lab)
+    with lab.cluster() as url:
+        return _life(lab, *tokens, master=url, KRB5CCNAME=lab.cache())
+
+
+def _tokens_of_executors(lab: KerberosLab) -> tuple[str, str]:
+    # An executor runs as a remote user, so tickets are of no use to it.
+    return "--conf", f"spark.executorEnv.HADOOP_TOKEN_FILE_LOCATION={lab.token_file()}"
 
 
 def _shipped(lab: KerberosLab, *, is_encrypted: bool) -> str:
-    """JVMs of executors have tickets, as on Kubernetes they have tokens; their Python has none."""
+    """JVMs of executors have tokens, their Python has none: as on Kubernetes."""
     options, servers = lab.encrypted if is_encrypted else ([], {})
-    # hdfs-native does not read a JVM's own login.
-    jvm = f"{lab.hdfs.jvm_flag} -XX:TieredStopAtLevel=1"
-    options = [*options, "--conf", f"spark.executor.extraJavaOptions={jvm}"]
-    with lab.cluster(KRB5CCNAME=lab.cache(), **servers) as url:
-        hidden = ["--conf", "spark.python.daemon.module=drivers.ticketless"]
-        ended = lab.run("life", *options, *hidden, master=url, KRB5CCNAME=lab.cache())
+    hidden = ("--conf", "spark.python.daemon.module=drivers.ticketless")
+    options = [*options, *_tokens_of_executors(lab), *hidden]
+    with lab.cluster(**servers) as url:
+        ended = lab.run("life", *options, master=url, KRB5CCNAME=lab.cache())
     if is_encrypted:
         _check(ended.code == 0, ended)
         return ""

@@ -27,6 +27,7 @@ from airflow_hiveacid.local.metastore import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from contract.stores.kerberos_hdfs import SERVICE as HDFS_SERVICE
 from contract.stores.kerberos_hdfs import KerberosHdfs
+from contract.stores.mini_hdfs import class_path
 from spark_submit import SPARK_HOME
 
 if TYPE_CHECKING:
@@ -164,9 +165,25 @@ class KerberosLab:
         self.kdc.fetch_tickets(USER, file, life=life)
         return f"FILE:{file}"
 
+    def token_file(self) -> Path:
+        """A file with a token of etl's for HDFS, as `hdfs fetchdt` makes it."""
+        file = self.folder / f"cache-token-{uuid.uuid4().hex}"
+        subprocess.run(
+            [
+                *("java", "-XX:TieredStopAtLevel=1", self.hdfs.jvm_flag),
+                *("-cp", f"{self.hdfs.conf}{os.pathsep}{class_path()}"),
+                *("org.apache.hadoop.hdfs.tools.DelegationTokenFetcher", "--renewer", USER),
+                f"file:{file}",
+            ],
+            env=self.environment({"KRB5CCNAME": self.cache()}),
+            check=True,
+        )
+        file.chmod(0o600)
+        return file
+
     @contextmanager
     def cluster(self, **environment: str) -> Iterator[str]:
-        """The address of a standalone master with one worker, whose executors get the variables."""
+        """The address of a standalone master with one worker, which have the variables."""
         work = self.folder / f"cluster-{uuid.uuid4().hex[:8]}"
         work.mkdir()
         port = _free_port()

@@ -28,8 +28,8 @@ _DENIED: Final = "org.apache.hadoop.security.AccessControlException"
 _NO_LOGIN: Final = "Client cannot authenticate via"
 _LOGIN: Final = (
     "Spark's JVM there has no ticket or token that is still good: --principal and --keytab fetch"
-    " them anew, on YARN and Kubernetes; executors of a standalone cluster need a ticket cache"
-    " (KRB5CCNAME) that somebody renews. Then run it again"
+    " them anew, on YARN and Kubernetes; executors of a standalone cluster need a file of tokens"
+    " (spark.executorEnv.HADOOP_TOKEN_FILE_LOCATION) that somebody renews. Then run it again"
 )
 _LATER: Final = "Run it again when name node and data nodes answer"
 _REMEDIES: Final = {

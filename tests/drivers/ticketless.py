@@ -1,4 +1,4 @@
-"""Python workers without the tickets of the JVM beside them, as in a pod that has none."""
+"""Python workers without the tokens of the JVM beside them, as in a pod of Kubernetes."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ import os
 from pyspark.daemon import manager
 
 if __name__ == "__main__":
-    os.environ["KRB5CCNAME"] = "FILE:/nowhere/cache"
+    del os.environ["HADOOP_TOKEN_FILE_LOCATION"]
     manager()

@@ -72,7 +72,7 @@ class MiniHdfs:
             *("java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
             *("-Djava.net.preferIPv4Stack=true", f"-Dtest.build.data={folder / 'data'}"),
             *flags,
-            *("-cp", _class_path(), _MAIN, "-datanodes", "1", "-nnport", str(port), "-format"),
+            *("-cp", class_path(), _MAIN, "-datanodes", "1", "-nnport", str(port), "-format"),
             *("-writeDetails", str(details)),
             *(word for option in options for word in ("-D", option)),
         ]
@@ -102,7 +102,8 @@ def _wait(server: subprocess.Popen[bytes], details: Path, log: Path) -> None:
     raise RuntimeError(f"no HDFS after {_START_S} s:\n{log.read_text()[-2000:]}")
 
 
-def _class_path() -> str:
+def class_path() -> str:
+    """The jars of Hadoop's servers and tools."""
     kept = _BUILD / f"class-path-{VERSION}.txt"
     if kept.is_file() and all(Path(jar).is_file() for jar in kept.read_text().split(":")):
         return kept.read_text()
