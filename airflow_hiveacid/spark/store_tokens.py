@@ -43,6 +43,7 @@ _KIND: Final = "HDFS_DELEGATION_TOKEN"
 _PY4J: Final = ("py4j.java_gateway", "py4j.clientserver")
 _LEAST_S: Final = 1.0
 _LATER_S: Final = 60.0
+_NONE_S: Final = 600.0
 _UNKNOWN_S: Final = 3600.0
 _RATIO: Final = 0.5
 """Of a token's life, after which the next one is fetched; Spark's own ratio is 0.75."""
@@ -70,10 +71,10 @@ def give_store_tokens(spark: SparkSession) -> None:
     _keeper.start()
 
 
-def with_tokens(spark: SparkSession, function: Callable[..., _R]) -> Callable[..., _R]:
+def with_tokens(function: Callable[..., _R]) -> Callable[..., _R]:
     """The function, such that a Python worker that calls it has tokens if it needs any."""
     keeper = _keeper
-    if keeper is None or not keeper.is_of(spark.sparkContext) or keeper.shipped is None:
+    if keeper is None or keeper.shipped is None or not keeper.is_running:
         return function
     return partial(_with_tokens, shipped=keeper.shipped, inner=function)
 
@@ -110,6 +111,11 @@ class _Keeper:
         """Whether it cares for that one."""
         return self._context is context
 
+    @property
+    def is_running(self) -> bool:
+        """Whether its context was not stopped; the next one may encrypt nothing."""
+        return self._context._jsc is not None  # noqa: SLF001 - there is no public way
+
     def start(self) -> None:
         """Have tokens now, and from now on."""
         if self._ships:
@@ -123,7 +129,7 @@ class _Keeper:
     def _serve(self, wait_s: float) -> None:
         while True:
             time.sleep(wait_s)
-            if self._context._jsc is None:  # noqa: SLF001 - it was stopped
+            if not self.is_running:
                 return
             wait_s = self._try_to_fetch()
 
@@ -206,7 +212,7 @@ def _hdfs_alone(jvm: JavaObject, credentials: JavaObject) -> JavaObject:
 def _until_half(tokens: list[JavaObject], conf: JavaObject) -> float:
     """How long to use tokens that we may renew, before others are fetched."""
     if not tokens:
-        return _LATER_S
+        return _NONE_S  # tables lie elsewhere, or Spark was told to fetch none
     try:
         ends_ms: int = min(token.renew(conf) for token in tokens)
     except Py4JError:

@@ -69,7 +69,7 @@ def run_tasks(
     tasks = into_tasks(pieces, spark.sparkContext.defaultParallelism, work)
     ids = spark.range(0, len(tasks), 1, max(1, len(tasks)))
     run = partial(_run, function=function, tasks=Packed.of(tasks))
-    return ids.mapInArrow(with_tokens(spark, run), schema)
+    return ids.mapInArrow(with_tokens(run), schema)
 
 
 def _run(

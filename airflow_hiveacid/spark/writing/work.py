@@ -256,9 +256,9 @@ def _written(plan: WritePlan, events: Events) -> tuple[StagedFile, ...]:
     if written is None and events.few is not None:
         written = write_here(plan, events.few)
     if written is None:
-        frame = events.frame()
-        write = with_tokens(frame.sparkSession, partial(write_events, plan=plan))
-        written = [Written.of(row) for row in frame.mapInArrow(write, WRITTEN_SCHEMA).collect()]
+        write = with_tokens(partial(write_events, plan=plan))
+        frame = events.frame().mapInArrow(write, WRITTEN_SCHEMA)
+        written = [Written.of(row) for row in frame.collect()]
     log.info("staged files=%d table=%s", len(written), plan.table.ref)
     return tuple(
         StagedFile(

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.spark import store_tokens
-from airflow_hiveacid.spark.store_tokens import Tokens, _ships, _with_tokens, take_tokens
+from airflow_hiveacid.spark.store_tokens import (
+    Tokens,
+    _ships,
+    _with_tokens,
+    take_tokens,
+    with_tokens,
+)
 from airflow_hiveacid.storage.stores.token_file import VARIABLE
 
 if TYPE_CHECKING:
@@ -56,6 +62,26 @@ def test_a_containers_own_tokens_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "/container/tokens")
     take_tokens(Tokens(b"shipped"))
     assert os.environ[VARIABLE] == "/container/tokens"
+
+
+class Keeper:
+    """One that ships, of a context that runs or was stopped."""
+
+    shipped = Tokens(b"canary")
+
+    def __init__(self, *, is_running: bool) -> None:
+        self.is_running = is_running
+
+
+def test_tasks_of_a_context_that_was_stopped_are_the_last_to_carry_its_tokens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(store_tokens, "_keeper", Keeper(is_running=True))
+    carrying = with_tokens(len)
+    assert b"canary" in pickle.dumps(carrying)
+    assert "canary" not in repr(carrying)
+    monkeypatch.setattr(store_tokens, "_keeper", Keeper(is_running=False))
+    assert with_tokens(len) is len
 
 
 def test_nobody_is_shown_tokens_and_they_arrive() -> None:
