@@ -28,6 +28,7 @@ from airflow_hiveacid.local.site import LocalMetastoreConfig
 from contract.stores.kerberos_hdfs import SERVICE as HDFS_SERVICE
 from contract.stores.kerberos_hdfs import KerberosHdfs
 from contract.stores.mini_hdfs import class_path
+from short_jvms import ENVIRONMENT, SHORT_LIVED
 from spark_submit import SPARK_HOME
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ _ROOT: Final = Path(__file__).resolve().parents[1]
 _MODULES: Final = f"{_ROOT}{os.pathsep}{_ROOT / 'tests'}"
 _DRIVER: Final = _ROOT / "tests" / "drivers" / "kerberos_life.py"
 _WAIT_S: Final = 600
-_SHORT_LIVED: Final = "-XX:TieredStopAtLevel=1"
 # The superuser makes what an administrator would: a warehouse of Hive's that etl may write to, too.
 _WAREHOUSE: Final = """
 import sys, hdfs_native
@@ -191,7 +191,10 @@ class KerberosLab:
         listen = ("--host", "127.0.0.1", "--webui-port", "0")
         deploy = "org.apache.spark.deploy"
         # The master, too, finds Kerberos in HADOOP_CONF_DIR, and looks for a realm.
-        daemons = {"SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": self.hdfs.jvm_flag}
+        daemons = {
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": f"{self.hdfs.jvm_flag} {SHORT_LIVED}",
+        }
         commands = [
             (f"{deploy}.master.Master", *listen, "--port", str(port)),
             (f"{deploy}.worker.Worker", *listen, "-c", "2", "-m", "1g", "-d", str(work), url),
@@ -258,8 +261,8 @@ class KerberosLab:
             "spark.executorEnv.PYTHONPATH": _MODULES,
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": f"file:{work / 'events'}",
-            "spark.driver.extraJavaOptions": f"{self.hdfs.jvm_flag} {_SHORT_LIVED}",
-            "spark.executor.extraJavaOptions": f"{self.hdfs.jvm_flag} {_SHORT_LIVED}",
+            "spark.driver.extraJavaOptions": self.hdfs.jvm_flag,
+            "spark.executor.extraJavaOptions": f"{self.hdfs.jvm_flag} {SHORT_LIVED}",
         }
         command = [
             *(str(SPARK_HOME / "bin" / "spark-submit"), "--master", master),
@@ -304,7 +307,7 @@ class KerberosLab:
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_LAUNCHER_OPTS": _SHORT_LIVED,
+            **ENVIRONMENT,
             **more,
         }
 

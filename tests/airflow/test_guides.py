@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kerberos_lab import USER, KerberosLab
+from short_jvms import ENVIRONMENT
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -35,7 +36,8 @@ def test_the_guide_for_hdfs_behind_kerberos_runs_as_written(tmp_path: Path) -> N
             "SPARK_LOCAL_IP": "127.0.0.1",
             # What a machine of a realm has in /etc/krb5.conf.
             "KRB5_CONFIG": str(lab.kdc.configuration),
-            "JAVA_TOOL_OPTIONS": f"{lab.hdfs.jvm_flag} -XX:TieredStopAtLevel=1",
+            "JAVA_TOOL_OPTIONS": lab.hdfs.jvm_flag,
+            **ENVIRONMENT,
             "HADOOP_CONF_DIR": str(lab.hdfs.conf),
             "METASTORE": lab.metastore.uri,
             "SERVICE": f"hive/_HOST@{lab.kdc.config.realm}",
