@@ -181,7 +181,7 @@ def _of_four(folder: Path, only: str) -> Iterator[Cell]:
                 do=partial(_shipped, lab, is_encrypted=False),
                 outcome=_REFUSED,
             ),
-            trial(name="the KDC is away while a transaction lasts", do=partial(_kdc_away, lab)),
+            trial(name="the KDC goes away while a transaction lasts", do=partial(_kdc_away, lab)),
         ]
         yield from _tried(trials, only)
         yield from _searched(lab, "4.0.1")

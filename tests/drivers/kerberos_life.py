@@ -151,13 +151,13 @@ def outlive(driver: Driver) -> None:
 
 
 def held(driver: Driver) -> None:
-    """Stand in the middle of a transaction until one goes on: rows staged, none visible."""
+    """Stand in a transaction, before its rows are written, until one goes on."""
     lab = driver.lab
     driver.bucketed("t")
     lab.insert("t", [(1, "before", "a")], NAMES)
 
     def step(name: str) -> None:
-        if name == "staged":
+        if name == "snapshot":
             driver.note("waits", "yes")
             driver.wait_for("over")
 
