@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import convert_exception
 
 from airflow_hiveacid.format.errors import CorruptFileError, HiveAcidError, StorageError, rebuild
+from airflow_hiveacid.spark.store_failures import store_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +72,10 @@ def typed_failures() -> Iterator[None]:
                     f"{found['path']} is gone: was it cleaned away, or its partition dropped, after"
                     " it was listed? Nothing was written; run it again"
                 ) from error
-            raise CorruptFileError(path=found["path"], reason=_cause(text)) from error
+            known = store_failure(text, found["path"])
+            raise known or CorruptFileError(path=found["path"], reason=_cause(text)) from error
+        if isinstance(error, SPARK_ERRORS) and (known := store_failure(text, None)):
+            raise known from error
         raise
 
 

@@ -17,6 +17,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.spark.catalyst import jvm_of
 from airflow_hiveacid.spark.failures import SPARK_ERRORS
 from airflow_hiveacid.spark.store_settings import give_store_settings
+from airflow_hiveacid.spark.store_tokens import give_store_tokens
 from airflow_hiveacid.spark.time_zones import UTC_OPTION, names_a_zone
 
 log = logging.getLogger("hiveacid")
@@ -116,6 +117,7 @@ def open_session(app_name: str) -> SparkSession:
     for key, value in _SETTINGS.items():
         spark.conf.set(key, value)
     give_store_settings(spark)
+    give_store_tokens(spark)
     return spark
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from airflow_hiveacid.spark.failures import worker_errors
 from airflow_hiveacid.spark.pieces import Packed, into_tasks, work_of
+from airflow_hiveacid.spark.store_tokens import with_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -67,7 +68,8 @@ def run_tasks(
     """
     tasks = into_tasks(pieces, spark.sparkContext.defaultParallelism, work)
     ids = spark.range(0, len(tasks), 1, max(1, len(tasks)))
-    return ids.mapInArrow(partial(_run, function=function, tasks=Packed.of(tasks)), schema)
+    run = partial(_run, function=function, tasks=Packed.of(tasks))
+    return ids.mapInArrow(with_tokens(run), schema)
 
 
 def _run(

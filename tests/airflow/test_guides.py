@@ -10,12 +10,58 @@ from pathlib import Path
 
 import pytest
 
+from kerberos_lab import USER, KerberosLab
+from short_jvms import ENVIRONMENT
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def script_of(guide: str) -> str:
     text = (REPOSITORY / "docs" / "guides" / guide).read_text()
     return "\n".join(re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
+
+
+@pytest.mark.server
+def test_the_guide_for_hdfs_behind_kerberos_runs_as_written(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    with KerberosLab(tmp_path / "lab") as lab:
+        variables = {
+            **{k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW_")},
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(REPOSITORY),
+            "AIRFLOW_HOME": str(work / "airflow"),
+            "AIRFLOW__HIVEACID__SPARK_BIN_DIR": str(REPOSITORY / ".venv-spark" / "bin"),
+            "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            # What a machine of a realm has in /etc/krb5.conf.
+            "KRB5_CONFIG": str(lab.kdc.configuration),
+            "JAVA_TOOL_OPTIONS": lab.hdfs.jvm_flag,
+            **ENVIRONMENT,
+            "HADOOP_CONF_DIR": str(lab.hdfs.conf),
+            "METASTORE": lab.metastore.uri,
+            "SERVICE": f"hive/_HOST@{lab.kdc.config.realm}",
+            "PRINCIPAL": lab.kdc.principal(USER),
+            "KEYTAB": str(lab.kdc.keytab(USER)),
+        }
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script_of("hdfs-kerberos.md")],  # noqa: S607
+            cwd=work,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        (work / "said.log").write_text(done.stdout)
+        assert done.returncode == 0, done.stdout[-4000:]
+        assert "Reached a Hive 4 metastore" in done.stdout
+        assert done.stdout.count("Grace") >= 1
+        assert "There is no ticket: run kinit" in done.stdout
+        # XComs are in Airflow's database, specs in its temporary files and in Spark's command.
+        lab.folder = tmp_path
+        assert lab.leaks() == []
 
 
 @pytest.mark.server

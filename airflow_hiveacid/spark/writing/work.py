@@ -33,6 +33,7 @@ from airflow_hiveacid.spark.failures import typed_failures
 from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.reading.source import load_source, show
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
+from airflow_hiveacid.spark.store_tokens import with_tokens
 from airflow_hiveacid.spark.writing.common import Common, common_frames
 from airflow_hiveacid.spark.writing.flat_files import write_flat
 from airflow_hiveacid.spark.writing.publish import (
@@ -255,7 +256,8 @@ def _written(plan: WritePlan, events: Events) -> tuple[StagedFile, ...]:
     if written is None and events.few is not None:
         written = write_here(plan, events.few)
     if written is None:
-        frame = events.frame().mapInArrow(partial(write_events, plan=plan), WRITTEN_SCHEMA)
+        write = with_tokens(partial(write_events, plan=plan))
+        frame = events.frame().mapInArrow(write, WRITTEN_SCHEMA)
         written = [Written.of(row) for row in frame.collect()]
     log.info("staged files=%d table=%s", len(written), plan.table.ref)
     return tuple(

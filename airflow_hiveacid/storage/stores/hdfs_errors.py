@@ -88,7 +88,9 @@ _TICKETS: Final[Mapping[str, tuple[int, str]]] = {
         errno.EAGAIN,
         (
             "There is no ticket: run kinit and see that KRB5CCNAME of this process names its cache;"
-            " in a container of Spark, give Spark --principal and --keytab, which make tokens of it"
+            " in a container of Spark, give Spark --principal and --keytab, which make tokens of"
+            " it. Where KRB5_CLIENT_KTNAME names a keytab, the KDC is away, or the key was changed:"
+            " kinit -k -t says which"
         ),
     ),
     r"Clock skew": (errno.EAGAIN, "Set the clock of this machine, or of the KDC"),

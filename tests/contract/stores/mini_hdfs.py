@@ -56,14 +56,23 @@ class MiniHdfs:
 
     @classmethod
     @contextmanager
-    def started(cls, folder: Path, settings: Sequence[str] = ()) -> Iterator[MiniHdfs]:
-        """Run one as long as the block; its files and its log are in the folder."""
+    def started(
+        cls, folder: Path, settings: Sequence[str] = (), flags: Sequence[str] = ()
+    ) -> Iterator[MiniHdfs]:
+        """Run one as long as the block; its files and its log are in the folder.
+
+        Args:
+            folder: of the server.
+            settings: of Hadoop, each as `name=value`; no secret, since all are arguments.
+            flags: of the JVM.
+        """
         port, details = _free_port(), folder / "details.json"
         options = [f"{name}={value}" for name, value in _SETTINGS.items()] + list(settings)
         command = [
             *("java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
             *("-Djava.net.preferIPv4Stack=true", f"-Dtest.build.data={folder / 'data'}"),
-            *("-cp", _class_path(), _MAIN, "-datanodes", "1", "-nnport", str(port), "-format"),
+            *flags,
+            *("-cp", class_path(), _MAIN, "-datanodes", "1", "-nnport", str(port), "-format"),
             *("-writeDetails", str(details)),
             *(word for option in options for word in ("-D", option)),
         ]
@@ -93,7 +102,8 @@ def _wait(server: subprocess.Popen[bytes], details: Path, log: Path) -> None:
     raise RuntimeError(f"no HDFS after {_START_S} s:\n{log.read_text()[-2000:]}")
 
 
-def _class_path() -> str:
+def class_path() -> str:
+    """The jars of Hadoop's servers and tools."""
     kept = _BUILD / f"class-path-{VERSION}.txt"
     if kept.is_file() and all(Path(jar).is_file() for jar in kept.read_text().split(":")):
         return kept.read_text()
