@@ -7,6 +7,8 @@ without end, to end what it knows. What it does elsewhere is untouched.
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import threading
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
@@ -19,8 +21,6 @@ from airflow_hiveacid.operators.yarn import ResourceManager
 from airflow_hiveacid.operators.yarn_run import YarnRun, tag_of
 
 if TYPE_CHECKING:
-    import subprocess
-
     from airflow.sdk import Context
     from pydantic import JsonValue
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _FORGOTTEN: Final = "FORGOTTEN"
 _LAST_S: Final = 1.0
+_COMMAND_S: Final = 60.0
 
 
 class YarnSubmitOperator(SparkSubmitOperator):
@@ -130,11 +131,10 @@ class YarnSubmitOperator(SparkSubmitOperator):
 
         `spark-submit` goes first, so that nothing is submitted after YARN was asked what was.
         """
+        self.stop_submit()
         if self._yarn is not None:
-            self.stop_submit()
             return self._yarn.begin_end()
-        # Hadoop's command, which the Spark provider runs here, may take its time, or be missing.
-        end = threading.Thread(target=self._end_by_provider, name="hiveacid-end", daemon=True)
+        end = threading.Thread(target=self._end_by_command, name="hiveacid-end", daemon=True)
         end.start()
         return end
 
@@ -143,7 +143,7 @@ class YarnSubmitOperator(SparkSubmitOperator):
         end.join(_LAST_S)
         if end.is_alive():
             self.log.warning("the cluster has not yet answered to the order to end the driver")
-        elif self._yarn is not None:
+        else:
             self._after_submit()
 
     def submit_process(self) -> subprocess.Popen[str] | None:
@@ -154,13 +154,23 @@ class YarnSubmitOperator(SparkSubmitOperator):
     def _killed(self) -> bool:
         return self._is_killed
 
-    def _end_by_provider(self) -> None:
+    def _end_by_command(self) -> None:
+        """Let Hadoop's own command end the driver, where it is installed and the ID was read."""
+        hook: Any = self._hook
+        known, program = getattr(hook, "_yarn_application_id", None), shutil.which("yarn")
+        if known is None:
+            return
+        if program is None:
+            self.log.warning("nobody knows where YARN could be told to end %s", known)
+            return
         try:
-            with stop_processes(self.submit_process()):
-                super().on_kill()
-        except Exception as error:  # noqa: BLE001 - edge of a thread; the task has to end anyhow
-            self.log.warning("cannot end the driver in the cluster: %s", error)
+            command = [program, "application", "-kill", known]
+            subprocess.run(command, check=True, timeout=_COMMAND_S, capture_output=True)  # noqa: S603 - a list of our own
+        except (OSError, subprocess.SubprocessError) as error:
+            self.log.warning("cannot end %s: %s", known, error)
 
     def _after_submit(self) -> None:
         hook: Any = self._hook
+        if hook is None:
+            return
         hook._run_post_submit_commands()  # noqa: SLF001 - the Spark provider's own way
