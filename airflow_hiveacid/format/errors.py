@@ -43,7 +43,8 @@
     |- ClusterError
     |  |- ClusterUnavailableError      retryable: YARN does not answer
     |  |- ApplicationNotStartedError   retryable: it waited for its place long enough
-    |  `- ApplicationForgottenError    retryable: YARN knows nothing of it any more
+    |  |- ApplicationForgottenError    retryable: YARN knows nothing of it any more
+    |  `- ExecutorsMissingError        retryable: a driver that nobody gave an executor
     |- PartitionsFailedError           retryable: some partitions could not be maintained
     `- JobFailedError                  the Spark application ended without a typed error
 
@@ -631,6 +632,19 @@ class ApplicationForgottenError(ClusterError, RetryableError):
         super().__init__(
             f"YARN knows nothing of {application} any more, and it left no result. It may have"
             " committed: a retry asks the metastore, and does only what was not done"
+        )
+
+
+class ExecutorsMissingError(ClusterError, RetryableError):
+    """A driver runs, and the cluster gives it no executor; nothing was begun."""
+
+    def __init__(self, *, application: str, master: str, waited_s: float) -> None:
+        self.application, self.master, self.waited_s = application, master, waited_s
+        super().__init__(
+            f"{application} at {master} has waited {waited_s:.0f} s for its first executor: the"
+            " cluster or queue is full, or none of its nodes can give what an executor asks for."
+            " Nothing was begun. start_timeout_s (operator argument, or option of section"
+            " [hiveacid]) is how long it may wait"
         )
 
 

@@ -86,8 +86,8 @@ class HiveAcidSparkOperator(YarnSubmitOperator):
         heartbeat_s: seconds between heartbeats; by default half the metastore's own time-out.
         result_dir: URI of a directory for results in cluster deploy mode; by default the
             connection's.
-        start_timeout_s: longest wait on YARN for the first container; by default option
-            `start_timeout_s` of section `[hiveacid]`, an hour.
+        start_timeout_s: longest wait on YARN for the first container, and on any cluster for the
+            first executor; by default option `start_timeout_s` of section `[hiveacid]`, an hour.
         retry_policy: by default, input errors fail at once and all else is retried as `retries` and
             `retry_delay` say; see `hive_acid_retry_policy` for delays by kind of error.
         driver_memory: like the other sizing arguments of `SparkSubmitOperator`, templated.
@@ -334,6 +334,7 @@ class HiveAcidSparkOperator(YarnSubmitOperator):
             lock_timeout_s=self.lock_timeout(settings),
             heartbeat_s=arguments.optional_number(self.heartbeat_s, "heartbeat_s"),
             result_uri=result_file.uri,
+            start_timeout_s=self._bounds().start_s,
         )
 
     def _result_file(

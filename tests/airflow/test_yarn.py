@@ -1,23 +1,30 @@
 """Operators on a real YARN, with tables on a real HDFS and a real metastore.
 
 What must hold at exact borders is in test_yarn_tracking.py, with a resource manager that pretends.
+`make test` runs the short lives; `make clusters` all of them.
 """
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from airflow_hiveacid.format.errors import ApplicationNotStartedError, JobFailedError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.operators.hive_acid import HiveAcidInsertOperator
+from airflow_hiveacid.operators.yarn_run import YarnRun
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_support import StateStore, Warehouse, context_of, run_task
 from contract.stores.mini_hdfs import MiniHdfs
-from mini_yarn import MiniYarn
+from mini_yarn import NARROW_QUEUE, MiniYarn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +43,7 @@ _SMALL: Final[dict[str, Any]] = {
     "executor_cores": 1,
     "num_executors": 1,
 }
+_DEADLINE_S: Final = 300
 _CONF: Final = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
@@ -125,3 +133,141 @@ def test_rows_are_inserted_by_a_driver_on_yarn(
     assert _rows(warehouse, table) == [1, 2, 3]
     (app,) = [app for app in yarn.applications() if app["id"] == done["spark_app_id"]]
     assert (app["state"], app["finalStatus"]) == ("FINISHED", "SUCCEEDED")
+
+
+def _napping(seconds: int) -> str:
+    """A query that takes so long in an executor, and then gives the source's rows."""
+    nap = f"reflect('java.lang.Thread', 'sleep', {seconds}000L)"
+    return f"SELECT id FROM (SELECT id, {nap} AS nap FROM source) WHERE nap = 'null'"
+
+
+def _wait_for_lock(warehouse: Warehouse, table: TableInfo) -> None:
+    """Return when the driver is in the middle of its transaction."""
+    deadline = time.monotonic() + _DEADLINE_S
+    with warehouse.client.clone() as client:
+        while not client.show_locks(table.ref):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+
+
+def _killed_when(task: HiveAcidInsertOperator, context: dict[str, Any], ready: Any) -> None:  # noqa: ANN401
+    """Run a task, and kill it as Airflow does once something has come."""
+
+    def send() -> None:
+        try:
+            ready()
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, lambda *_: task.on_kill())
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        with pytest.raises(JobFailedError, match="the task was killed"):
+            run_task(task, context)
+    finally:
+        sender.join()
+        signal.signal(signal.SIGTERM, before)
+
+
+def _lost_when(task: HiveAcidInsertOperator, context: dict[str, Any], ready: Any) -> None:  # noqa: ANN401
+    """Run a task, and lose its worker once something has come: nothing is said to anybody."""
+    is_lost = threading.Event()
+    threading.Thread(target=lambda: (ready(), is_lost.set()), daemon=True).start()
+
+    def pause(*_: object) -> None:
+        if is_lost.wait(1):
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(YarnRun, "_pause", pause)
+        with pytest.raises(KeyboardInterrupt):
+            run_task(task, context)
+
+
+@pytest.mark.promise("A7")
+def test_a_retry_finds_the_driver_of_a_lost_worker_and_its_kill_ends_it(
+    yarn: MiniYarn, warehouse: Warehouse, table: TableInfo
+) -> None:
+    """One application: found again, then killed by the retry; a third try does it once."""
+    store, task = StateStore(), _insert(table, "cluster", 1, source={"query": _napping(600)})
+    _lost_when(
+        task, context_of("insert", task_state_store=store), lambda: _wait_for_lock(warehouse, table)
+    )
+    (app,) = [app for app in yarn.applications() if app["state"] == "RUNNING"]
+    assert store["spark_job_id"] == app["id"]
+    before = len(yarn.applications())
+    again = _insert(table, "cluster", 1, source={"query": _napping(600)})
+    _killed_when(
+        again,
+        context_of("insert", try_number=2, task_state_store=store),
+        lambda: time.sleep(2),
+    )
+    assert len(yarn.applications()) == before
+    assert yarn.wait_for("KILLED")["id"] == app["id"]
+    assert _rows(warehouse, table) == []
+
+
+@pytest.mark.promise("A6")
+def test_what_stands_in_a_queue_is_told_bounded_and_ended(
+    yarn: MiniYarn, warehouse: Warehouse, table: TableInfo
+) -> None:
+    """A queue without room: once the wait is over, and once the task is killed before."""
+
+    class UntilItQueues:
+        silence_s, poll_s = 600.0, 1.0
+
+        @property
+        def start_s(self) -> float:
+            return 0 if any(app["state"] == "ACCEPTED" for app in yarn.applications()) else 3600
+
+    late = _insert(table, "client", 1, yarn_queue=NARROW_QUEUE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(HiveAcidInsertOperator, "_bounds", lambda _: UntilItQueues())
+        with pytest.raises(ApplicationNotStartedError, match=rf"queue root\.{NARROW_QUEUE}"):
+            run_task(late, context_of("insert"))
+    first = yarn.wait_for("KILLED")
+    assert first["queue"].endswith(NARROW_QUEUE)
+    killed = _insert(table, "cluster", 1, yarn_queue=NARROW_QUEUE)
+    _killed_when(killed, context_of("insert"), lambda: yarn.wait_for("ACCEPTED"))
+    assert yarn.wait_for("KILLED")["id"] > first["id"]
+    assert _rows(warehouse, table) == []
+
+
+@pytest.mark.clusters
+def test_what_yarn_has_forgotten_the_metastore_still_knows(
+    yarn: MiniYarn, warehouse: Warehouse, table: TableInfo
+) -> None:
+    """The driver commits, its worker is lost, YARN is started anew: the retry writes nothing."""
+    store = StateStore()
+    done = run_task(_insert(table, "cluster", 1), context_of("insert", task_state_store=store))
+    # As it is noted before anybody has read the result; the file itself is gone by now.
+    store = StateStore(spark_job_id=done["spark_app_id"])
+    yarn.forget()
+    again = run_task(
+        _insert(table, "cluster", 1), context_of("insert", try_number=2, task_state_store=store)
+    )
+    assert (again["status"], again["rows"]) == ("already_done", done["rows"])
+    assert _rows(warehouse, table) == [1]
+
+
+@pytest.mark.clusters
+def test_a_driver_that_dies_is_not_started_again_by_yarn(
+    yarn: MiniYarn, warehouse: Warehouse, table: TableInfo
+) -> None:
+    """Killed in the middle of its transaction; YARN would start a second one by itself."""
+    store = StateStore()
+    task = _insert(
+        table, "cluster", 1, conf={"spark.yarn.appMasterEnv.HIVEACID_STOP_AT": "published"}
+    )
+    with pytest.raises(JobFailedError):
+        run_task(task, context_of("insert", task_state_store=store))
+    app = yarn.applications()[-1]
+    assert (app["id"], app["finalStatus"]) == (store["spark_job_id"], "FAILED")
+    attempts = yarn.get(f"apps/{app['id']}/appattempts")["appAttempts"]["appAttempt"]
+    assert len(attempts) == 1
+    again = run_task(
+        _insert(table, "cluster", 1), context_of("insert", try_number=2, task_state_store=store)
+    )
+    assert again["status"] == "committed"
+    assert _rows(warehouse, table) == [1]
