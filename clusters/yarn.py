@@ -23,7 +23,7 @@ _TESTS: Final = ("tests/airflow/test_yarn.py",)
 def cells(folder: Path, only: str) -> Iterator[Cell]:
     """Each life, once all have been tried."""
     report = folder / "junit.xml"
-    command = [_ROOT / ".venv" / "bin" / "python", "-m", "pytest", "-m", "", "-q"]
+    command = [str(_ROOT / ".venv" / "bin" / "python"), "-m", "pytest", "-m", "", "-q"]
     options = [f"--junitxml={report}", f"--basetemp={folder / 'tmp'}"]
     chosen = ["-k", only.replace(" ", "_")] if only else []
     tests = list(_TESTS)
