@@ -25,6 +25,7 @@ from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_support import StateStore, Warehouse, context_of, run_task
 from contract.stores.mini_hdfs import MiniHdfs
 from mini_yarn import NARROW_QUEUE, MiniYarn
+from short_jvms import ENVIRONMENT, SHORT_LIVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,8 +49,8 @@ _CONF: Final = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.yarn.am.memory": "256m",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.yarn.am.extraJavaOptions": SHORT_LIVED,
+    "spark.executor.extraJavaOptions": SHORT_LIVED,
 }
 
 
@@ -76,7 +77,8 @@ def warehouse(
     """A database on HDFS, and connections that lead to all of these servers."""
     monkeypatch.setenv("HADOOP_CONF_DIR", str(yarn.conf))
     monkeypatch.setenv("HADOOP_USER_NAME", "root")
-    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    for name, value in {**ENVIRONMENT, "SPARK_LOCAL_IP": "127.0.0.1"}.items():
+        monkeypatch.setenv(name, value)
     connections.add(
         "hive_acid_default",
         "hive_acid_metastore",
@@ -107,6 +109,8 @@ def _insert(table: TableInfo, mode: str, *ids: int, **more: Any) -> HiveAcidInse
     python = str(_SPARK / "bin" / "python")
     jars = next(_SPARK.glob("lib/python3*/site-packages/pyspark/jars"))
     own = {"spark.yarn.jars": f"local:{jars}/*", "spark.pyspark.python": python}
+    if mode == "cluster":
+        own["spark.driver.extraJavaOptions"] = SHORT_LIVED
     source = {"values": [[i] for i in ids], "columns": ["id"], **more.pop("source", {})}
     return HiveAcidInsertOperator(
         task_id="insert",
@@ -185,11 +189,11 @@ def _lost_when(task: HiveAcidInsertOperator, context: dict[str, Any], ready: Any
             run_task(task, context)
 
 
-@pytest.mark.promise("A7")
+@pytest.mark.promise("A16")
 def test_a_retry_finds_the_driver_of_a_lost_worker_and_its_kill_ends_it(
     yarn: MiniYarn, warehouse: Warehouse, table: TableInfo
 ) -> None:
-    """One application: found again, then killed by the retry; a third try does it once."""
+    """One application: found again, and ended when the retry is killed."""
     store, task = StateStore(), _insert(table, "cluster", 1, source={"query": _napping(600)})
     _lost_when(
         task, context_of("insert", task_state_store=store), lambda: _wait_for_lock(warehouse, table)
@@ -208,7 +212,7 @@ def test_a_retry_finds_the_driver_of_a_lost_worker_and_its_kill_ends_it(
     assert _rows(warehouse, table) == []
 
 
-@pytest.mark.promise("A6")
+@pytest.mark.promise("A16")
 def test_what_stands_in_a_queue_is_told_bounded_and_ended(
     yarn: MiniYarn, warehouse: Warehouse, table: TableInfo
 ) -> None:

@@ -408,7 +408,7 @@ def _killed_when(task: HiveAcidDeleteOperator, context: dict[str, Any], holds: A
     return took[0]
 
 
-@pytest.mark.promise("A6")
+@pytest.mark.promise("A16")
 @pytest.mark.usefixtures("connected")
 def test_what_a_retry_has_found_again_is_ended_when_that_is_killed(
     spark: FakeSpark, yarn: Pretended, aborted: list[str]
@@ -425,7 +425,7 @@ def test_what_a_retry_has_found_again_is_ended_when_that_is_killed(
     assert len(aborted) == 1
 
 
-@pytest.mark.promise("A6")
+@pytest.mark.promise("A16")
 @pytest.mark.parametrize("mode", ["client", "cluster"])
 def test_what_stands_in_a_queue_is_ended_before_anybody_has_read_its_id(
     spark: FakeSpark, yarn: Pretended, aborted: list[str], connected: Connections, mode: str
@@ -452,7 +452,6 @@ def test_what_stands_in_a_queue_is_ended_before_anybody_has_read_its_id(
     _until(lambda: not any(map(_is_running, processes.values())))
 
 
-@pytest.mark.promise("A6")
 @pytest.mark.usefixtures("connected", "aborted")
 def test_a_resource_manager_that_is_silent_does_not_keep_a_killed_task(
     spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
