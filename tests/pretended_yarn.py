@@ -58,6 +58,12 @@ class ResourceManager(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
     @property
+    def asked(self) -> list[str]:
+        """Applications whose state was asked for; by their tag they are looked for beside that."""
+        asked = [one for one in self.requests if one.startswith("GET") and "?" not in one]
+        return [one.rpartition("/")[2] for one in asked]
+
+    @property
     def killed(self) -> list[str]:
         return [one.split("/")[5] for one in self.requests if one.startswith("PUT")]
 

@@ -483,7 +483,7 @@ def test_yarn_with_a_resource_manager_address_is_submitted_and_tracked(
     store = StateStore()
     run_task(_delete(spark), context_of(task_state_store=store))
     assert "spark.yarn.submit.waitAppCompletion=false" in spark.call["arguments"]
-    assert resource_manager.requests == [f"GET /ws/v1/cluster/apps/{_APPLICATION}"]
+    assert resource_manager.asked == [_APPLICATION]
     assert set(store) == {DELIVERED_KEY}
 
 
@@ -547,7 +547,7 @@ def test_a_retry_does_not_take_the_result_of_another_statement(
     )
     run_task(_delete(spark), context_of(try_number=2, task_state_store=store))
     assert len(spark.calls) == 1
-    assert resource_manager.requests == [f"GET /ws/v1/cluster/apps/{_APPLICATION}"]
+    assert resource_manager.asked == [_APPLICATION]
     assert set(store) == {DELIVERED_KEY}
 
 
@@ -560,7 +560,7 @@ def test_a_task_cleared_after_its_success_is_submitted_again(
     assert set(store) == {DELIVERED_KEY}
     run_task(_delete(spark), context_of(task_state_store=store))
     assert len(spark.calls) == 2
-    assert resource_manager.requests == [f"GET /ws/v1/cluster/apps/{_APPLICATION}"] * 2
+    assert resource_manager.asked == [_APPLICATION] * 2
 
 
 def test_a_typed_error_of_a_driver_in_the_cluster_is_raised(
