@@ -30,7 +30,6 @@ NARROW_QUEUE: Final = "narrow"
 """A queue in which no application ever gets a container."""
 
 _START_S: Final = 180
-_END_S: Final = 20
 _MANAGERS: Final = {
     "rm": "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager",
     "nm": "org.apache.hadoop.yarn.server.nodemanager.NodeManager",
@@ -186,14 +185,10 @@ class MiniYarn:
         raise RuntimeError(f"no YARN after {_START_S} s:\n{logs}")
 
     def _end(self) -> None:
-        if (node := self.processes.get("nm")) is not None:
-            node.terminate()  # it ends its containers
-            with suppress(subprocess.TimeoutExpired):
-                node.wait(_END_S)
         for process in self.processes.values():
             process.kill()
             process.wait()
-        for process_id in self.containers():
+        for process_id in self.containers():  # nobody starts more of them now
             with suppress(ProcessLookupError):
                 os.kill(process_id, signal.SIGKILL)
 

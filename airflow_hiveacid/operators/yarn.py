@@ -212,7 +212,7 @@ def _is_json(answer: requests.Response) -> bool:
 
 def _is_unknown(answer: requests.Response) -> bool:
     """Whether YARN itself says that there is no such application; a wrong address is a 404, too."""
-    if answer.status_code != requests.codes.not_found or not _is_json(answer):
+    if answer.status_code != requests.codes.not_found:
         return False
     try:
         return str(answer.json()["RemoteException"]["exception"]) == "NotFoundException"

@@ -189,7 +189,7 @@ def _lost_when(task: HiveAcidInsertOperator, context: dict[str, Any], ready: Any
             run_task(task, context)
 
 
-@pytest.mark.promise("A16")
+@pytest.mark.clusters
 def test_a_retry_finds_the_driver_of_a_lost_worker_and_its_kill_ends_it(
     yarn: MiniYarn, warehouse: Warehouse, table: TableInfo
 ) -> None:
@@ -212,7 +212,7 @@ def test_a_retry_finds_the_driver_of_a_lost_worker_and_its_kill_ends_it(
     assert _rows(warehouse, table) == []
 
 
-@pytest.mark.promise("A16")
+@pytest.mark.clusters
 def test_what_stands_in_a_queue_is_told_bounded_and_ended(
     yarn: MiniYarn, warehouse: Warehouse, table: TableInfo
 ) -> None:
