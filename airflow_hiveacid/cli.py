@@ -30,7 +30,7 @@ from typing import Final
 
 from airflow_hiveacid import cli_convert, cli_metastore, cli_view
 from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
-from airflow_hiveacid.spark_environment import NEWEST_TESTED, make
+from airflow_hiveacid.spark_environment import NEWEST_TESTED, make, pack
 
 Command = Callable[[argparse.Namespace], Iterator[str]]
 
@@ -115,6 +115,11 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     spark.add_argument(
         "--python", metavar="PROGRAM", default=sys.executable, help="default: this Python"
+    )
+    spark.add_argument(
+        "--archive",
+        metavar="FILE",
+        help="also pack it, without Spark, into a .tar.gz for YARN's --archives",
     )
     spark.set_defaults(command=spark_environment_lines)
 
@@ -240,6 +245,8 @@ def spark_environment_lines(options: argparse.Namespace) -> Iterator[str]:
         ConfigurationError: it cannot be made.
     """
     yield from make(options.directory, python=options.python, pyspark=options.pyspark)
+    if options.archive is not None:
+        yield from pack(options.directory, options.archive)
 
 
 # ---- options -------------------------------------------------------------------------------------

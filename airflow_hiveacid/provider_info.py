@@ -256,6 +256,18 @@ def _configuration() -> dict[str, Any]:
                     "example": "/opt/spark-venv/bin",
                     "default": "",
                 },
+                "start_timeout_s": {
+                    "description": (
+                        "Longest wait in seconds for YARN to start the driver's container, or in"
+                        " client mode the application master's, and then, on any cluster, for the"
+                        " first executor. After it the application is ended, and the task fails"
+                        " with what YARN says of its queue."
+                    ),
+                    "version_added": "0.1.0",
+                    "type": "float",
+                    "example": "900",
+                    "default": "3600",
+                },
             },
         }
     }

@@ -11,6 +11,7 @@ Example:
 from __future__ import annotations
 
 import subprocess
+import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +26,7 @@ NEWEST_TESTED: Final = "4.1.4"
 
 LIBRARIES: Final = (
     "fastavro[snappy]>=1.13",
+    "hdfs-native>=0.14.7,<0.15",
     "hmsclient>=0.1.1",
     "pandas<3",
     "protobuf>=4.25",
@@ -35,6 +37,10 @@ LIBRARIES: Final = (
 """What driver and executors need beside the shipped zip; `spark-runtime` in pyproject.toml."""
 
 _LAST_LINES: Final = 15
+# YARN's containers have Spark of its own; pip and headers run nowhere.
+_NOT_PACKED: Final = ("pyspark", "py4j", "pip", "setuptools")
+_FOLDERS: Final = ("bin", "lib", "lib64", "pyvenv.cfg")
+_LEVEL: Final = 6
 
 
 def requirements(pyspark: str | None = None) -> tuple[str, ...]:
@@ -64,6 +70,51 @@ def make(directory: str, *, python: str, pyspark: str | None) -> Iterator[str]:
         f"  export AIRFLOW__HIVEACID__SPARK_BIN_DIR={programs}\n"
         "Spark needs Java 17 too.\n"
     )
+
+
+def pack(directory: str, archive: str) -> Iterator[str]:
+    """Write the environment into an archive for `--archives`, without Spark; says how to use it.
+
+    Python itself is not in it: every node needs the same one, at the same place.
+
+    Raises:
+        ConfigurationError: there is no environment, or the archive cannot be written.
+    """
+    home, target = Path(directory).expanduser().absolute(), Path(archive).expanduser().absolute()
+    try:
+        lines = (home / "pyvenv.cfg").read_text(encoding="utf-8").splitlines()
+        python = dict(line.split(" = ", 1) for line in lines if " = " in line)["home"]
+    except (OSError, KeyError) as error:
+        raise ConfigurationError(
+            f"there is no environment in {home} that could be packed: {error}"
+        ) from error
+    yield f"packing {home} without Spark into {target}\n"
+    made = target.with_name(f"{target.name}.new")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(made, "w:gz", compresslevel=_LEVEL) as packed:
+            for name in _FOLDERS:
+                if (home / name).exists():
+                    packed.add(home / name, arcname=name, filter=_packed)
+        made.replace(target)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {target}: {error}") from error
+    yield (
+        f"done. Each node of the cluster needs this Python in {python}. Put the archive where all"
+        " reach it, and give operators\n"
+        f'  archives="hdfs:///apps/{target.name}#environment"\n'
+        '  conf={"spark.pyspark.python": "./environment/bin/python"}\n'
+        "and in client mode also\n"
+        f'  conf={{..., "spark.pyspark.driver.python": "{home / "bin" / "python"}"}}\n'
+    )
+
+
+def _packed(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    parts = Path(entry.name).parts
+    below = parts[parts.index("site-packages") + 1 :] if "site-packages" in parts else ()
+    package = below[0].partition("-")[0] if below else ""
+    is_program = parts[:1] == ("bin",) and len(parts) > 1 and not parts[1].startswith("python")
+    return None if package in _NOT_PACKED or is_program or "__pycache__" in parts else entry
 
 
 def _run(command: list[str]) -> None:

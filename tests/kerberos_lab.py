@@ -27,7 +27,7 @@ from airflow_hiveacid.local.metastore import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from contract.stores.kerberos_hdfs import SERVICE as HDFS_SERVICE
 from contract.stores.kerberos_hdfs import KerberosHdfs
-from contract.stores.mini_hdfs import class_path
+from contract.stores.mini_hdfs import JARS, class_path
 from short_jvms import ENVIRONMENT, SHORT_LIVED
 from spark_submit import SPARK_HOME
 
@@ -171,7 +171,7 @@ class KerberosLab:
         subprocess.run(
             [
                 *("java", "-XX:TieredStopAtLevel=1", self.hdfs.jvm_flag),
-                *("-cp", f"{self.hdfs.conf}{os.pathsep}{class_path()}"),
+                *("-cp", f"{self.hdfs.conf}{os.pathsep}{class_path('mini-hdfs', JARS)}"),
                 *("org.apache.hadoop.hdfs.tools.DelegationTokenFetcher", "--renewer", USER),
                 f"file:{file}",
             ],

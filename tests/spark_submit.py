@@ -41,15 +41,23 @@ def submit(
     master: str = "local[2]",
     stop_at: str | None = None,
     environment: dict[str, str] | None = None,
+    settings: dict[str, str] | None = None,
+    start_timeout_s: float | None = None,
 ) -> Submitted:
-    """Submit one job and wait for its end."""
+    """Submit one job and wait for its end; `settings` are Spark's."""
     folder = work / uuid.uuid4().hex
     folder.mkdir(parents=True)
     archive = work / "hiveacid.zip"
     if not archive.exists():
         build_archive(archive)
     result = folder / "result.json"
-    spec = JobSpec(job_key=job_key, metastore=endpoint, job=job, result_uri=f"file:{result}")
+    spec = JobSpec(
+        job_key=job_key,
+        metastore=endpoint,
+        job=job,
+        result_uri=f"file:{result}",
+        start_timeout_s=start_timeout_s,
+    )
     (folder / "spec.json").write_text(spec.dump(), encoding="utf-8")
     extra = {"HIVEACID_STOP_AT": stop_at} if stop_at else {}
     done = subprocess.run(
@@ -63,6 +71,7 @@ def submit(
             *("--conf", f"spark.executor.extraJavaOptions={SHORT_LIVED}"),
             *("--driver-memory", "768m"),
             *("--executor-memory", "512m"),
+            *(word for name, v in (settings or {}).items() for word in ("--conf", f"{name}={v}")),
             *("--py-files", str(archive)),
             *("--files", str(folder / "spec.json")),
             job.application if isinstance(job, ProgramSpec) else str(application_path(spec.kind)),

@@ -40,6 +40,11 @@
     |  |- LocationPermissionError      |- DirectoryExistsError
     |  |- CorruptFileError             |- DanglingDeleteError
     |  |- NotEnoughHistoryError        |- UnsupportedFileError
+    |- ClusterError
+    |  |- ClusterUnavailableError      retryable: YARN does not answer
+    |  |- ApplicationNotStartedError   retryable: it waited for its place long enough
+    |  |- ApplicationForgottenError    retryable: YARN knows nothing of it any more
+    |  `- ExecutorsMissingError        retryable: a driver that nobody gave an executor
     |- PartitionsFailedError           retryable: some partitions could not be maintained
     `- JobFailedError                  the Spark application ended without a typed error
 
@@ -586,6 +591,61 @@ class UnsupportedFileError(StorageError):
     def __init__(self, *, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
         super().__init__(f"{path} cannot be handled: {reason}")
+
+
+class ClusterError(HiveAcidError):
+    """Whoever runs our drivers could not be asked, or has not run one."""
+
+
+class ClusterUnavailableError(ClusterError, RetryableError):
+    """YARN's resource manager gave no answer that can be used."""
+
+    def __init__(self, *, asked: str, reason: str) -> None:
+        self.asked, self.reason = asked, reason
+        super().__init__(
+            f"YARN's resource manager does not say {asked}: {reason}. It is asked at"
+            " yarn_resourcemanager_webapp_address of the Spark connection, else as yarn-site.xml in"
+            " HADOOP_CONF_DIR says"
+        )
+
+
+class ApplicationNotStartedError(ClusterError, RetryableError):
+    """An application got no container in time; it was ended, and nothing was written."""
+
+    def __init__(self, *, application: str, queue: str, waited_s: float, diagnostics: str) -> None:
+        self.application, self.queue = application, queue
+        self.waited_s, self.diagnostics = waited_s, diagnostics
+        what = f"{application} in queue {queue}" if application else "spark-submit"
+        why = diagnostics.strip() or "YARN does not say why"
+        super().__init__(
+            f"{what} has waited {waited_s:.0f} s for YARN to start its driver's or application"
+            f" master's container, and was ended: {why}. Nothing was written. start_timeout_s"
+            " (operator argument, or option of section [hiveacid]) is how long it may wait"
+        )
+
+
+class ApplicationForgottenError(ClusterError, RetryableError):
+    """YARN knows nothing of an application that was submitted, and it left no result."""
+
+    def __init__(self, *, application: str) -> None:
+        self.application = application
+        super().__init__(
+            f"YARN knows nothing of {application} any more, and it left no result. It may have"
+            " committed: a retry asks the metastore, and does only what was not done"
+        )
+
+
+class ExecutorsMissingError(ClusterError, RetryableError):
+    """A driver runs, and the cluster gives it no executor; nothing was begun."""
+
+    def __init__(self, *, application: str, master: str, waited_s: float) -> None:
+        self.application, self.master, self.waited_s = application, master, waited_s
+        super().__init__(
+            f"{application} at {master} has waited {waited_s:.0f} s for its first executor: the"
+            " cluster or queue is full, or none of its nodes can give what an executor asks for."
+            " Nothing was begun. start_timeout_s (operator argument, or option of section"
+            " [hiveacid]) is how long it may wait"
+        )
 
 
 class PartitionsFailedError(RetryableError):

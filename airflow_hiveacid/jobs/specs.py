@@ -379,7 +379,7 @@ class JobSpec:
     same. `generation` grows when this very task is cleared after a success. `attempt` is this
     submission's own name (`format.attempts`). `ledger_retention_s` is how long it is remembered
     that the job was done. `result_uri` is where the application writes its `JobResult`; None writes
-    none.
+    none. `start_timeout_s` is the longest wait for a first executor; None waits as long as Spark.
     """
 
     job_key: str
@@ -392,6 +392,7 @@ class JobSpec:
     lock_timeout_s: float = 300.0
     heartbeat_s: float | None = None
     result_uri: str | None = None
+    start_timeout_s: float | None = None
 
     @property
     def statement(self) -> dict[str, str]:
@@ -472,6 +473,7 @@ class JobSpec:
             lock_timeout_s=envelope.lock_timeout_s,
             heartbeat_s=envelope.heartbeat_s,
             result_uri=envelope.result_uri,
+            start_timeout_s=envelope.start_timeout_s,
         )
 
 
@@ -488,6 +490,7 @@ class _Envelope:
     lock_timeout_s: float
     heartbeat_s: float | None
     result_uri: str | None
+    start_timeout_s: float | None
 
 
 def _digests(job: Job) -> dict[str, str]:

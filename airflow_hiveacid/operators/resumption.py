@@ -23,6 +23,9 @@ RESULT_URI_KEY: Final = "hiveacid_result_uri"
 SUBMISSION_KEY: Final = "hiveacid_submission"
 """What a resumable submission does."""
 
+ATTEMPT_KEY: Final = "hiveacid_attempt"
+"""Which attempt a resumable submission is."""
+
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +60,12 @@ class Resumable:
         """Note what is about to be submitted."""
         self.store.set(RESULT_URI_KEY, spec.result_uri)
         self.store.set(SUBMISSION_KEY, _what(spec))
+        self.store.set(ATTEMPT_KEY, spec.attempt)
+
+    def attempt_without(self, id_key: str) -> str | None:
+        """The noted submission's attempt, if nobody has noted under what ID it runs."""
+        attempt = self.store.get(ATTEMPT_KEY)
+        return None if attempt is None or self.store.get(id_key) else str(attempt)
 
     def leave_another(self, spec: JobSpec) -> None:
         """Forget a noted submission that does something else; the new one fences its driver."""
@@ -67,7 +76,7 @@ class Resumable:
 
     def forget(self) -> None:
         """Remove all notes, the provider's too."""
-        for key in (RESULT_URI_KEY, SUBMISSION_KEY, *self.provider_keys):
+        for key in (RESULT_URI_KEY, SUBMISSION_KEY, ATTEMPT_KEY, *self.provider_keys):
             self.store.delete(key)
 
 

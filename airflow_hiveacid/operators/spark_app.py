@@ -8,18 +8,20 @@ task is killed.
 
 from __future__ import annotations
 
+import os
 import tempfile
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import conf
 from airflow.sdk.exceptions import AirflowException
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
+    ApplicationNotStartedError,
+    ClusterError,
     ConfigurationError,
     EarlierRunUnknownError,
     HiveAcidError,
@@ -38,11 +40,12 @@ from airflow_hiveacid.operators.resumption import Resumable
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.operators.run_identity import generation_of, key_of, note_delivered
 from airflow_hiveacid.operators.spark_target import SparkTarget, spark_on_path
+from airflow_hiveacid.operators.yarn_operator import YarnSubmitOperator
+from airflow_hiveacid.operators.yarn_run import START_S, Bounds, own_settings, tag_of
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterator, Sequence
 
     from airflow.sdk import Context, RetryPolicy
@@ -66,7 +69,7 @@ _SIZING: Final = (
 )
 
 
-class HiveAcidSparkOperator(SparkSubmitOperator):
+class HiveAcidSparkOperator(YarnSubmitOperator):
     """Run Hive ACID jobs with `spark-submit`; the base of every operator of this package.
 
     Everything that `SparkSubmitOperator` takes may be given too. What it returns, and so pushes to
@@ -83,13 +86,15 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         heartbeat_s: seconds between heartbeats; by default half the metastore's own time-out.
         result_dir: URI of a directory for results in cluster deploy mode; by default the
             connection's.
+        start_timeout_s: longest wait on YARN for the first container, and on any cluster for the
+            first executor; by default option `start_timeout_s` of section `[hiveacid]`, an hour.
         retry_policy: by default, input errors fail at once and all else is retried as `retries` and
             `retry_delay` say; see `hive_acid_retry_policy` for delays by kind of error.
         driver_memory: like the other sizing arguments of `SparkSubmitOperator`, templated.
     """
 
     template_fields: Sequence[str] = (
-        *SparkSubmitOperator.template_fields,
+        *YarnSubmitOperator.template_fields,
         *_SIZING,
         "deploy_mode",
         "hive_acid_conn_id",
@@ -97,6 +102,7 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         "lock_timeout_s",
         "heartbeat_s",
         "result_dir",
+        "start_timeout_s",
     )
 
     def __init__(  # noqa: PLR0913 - named one by one so that default_args reach them
@@ -109,6 +115,7 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         lock_timeout_s: float | str | None = None,
         heartbeat_s: float | str | None = None,
         result_dir: str | None = None,
+        start_timeout_s: float | str | None = None,
         retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
         name: str = "",
         total_executor_cores: int | str | None = None,
@@ -147,11 +154,14 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         self.repositories = repositories
         self.yarn_queue = yarn_queue
         self.deploy_mode = deploy_mode
+        self.start_timeout_s = start_timeout_s
         self._spec: JobSpec | None = None
-        self._is_killed = False
         early = arguments.EarlyChecks(self.task_id)
         early.check(
-            arguments.optional_number, lock_timeout_s=lock_timeout_s, heartbeat_s=heartbeat_s
+            arguments.optional_number,
+            lock_timeout_s=lock_timeout_s,
+            heartbeat_s=heartbeat_s,
+            start_timeout_s=start_timeout_s,
         )
 
     def build_job(self) -> Job:
@@ -247,10 +257,13 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         here asks Airflow for anything, and every wait is short.
         """
         self._is_killed = True
+        end = self.begin_end() if self._target is not None and self._target.is_yarn else None
         if self._spec is not None:
             abort_attempt(self._spec)
-        if self._hook is not None:
-            with stop_processes(self._process()):
+        if end is not None:
+            self.finish_end(end)
+        elif self._hook is not None:
+            with stop_processes(self.submit_process()):
                 super().on_kill()
 
     def submit_job(self, context: Context) -> str | None:
@@ -262,7 +275,12 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
     def _run(self, context: Context, job: Job, key: str) -> tuple[JobSpec, JobResult]:
         """Run one job, and answer it as it was submitted, with its result."""
         settings = HiveAcidHook(self.hive_acid_conn_id).settings
-        target = SparkTarget.resolve(self._conn_id, self.deploy_mode, self.conf or {})
+        target = SparkTarget.resolve(
+            self._conn_id,
+            self.deploy_mode,
+            self.conf or {},
+            {**os.environ, **(self.env_vars or {})},
+        )
         with tempfile.TemporaryDirectory(prefix="hiveacid-") as scratch:
             directory = Path(scratch)
             place = self._result_file(settings, target, directory)
@@ -273,12 +291,16 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
             if (notes := self._resumable(context, target)) is not None:
                 notes.leave_another(spec)
             with self._submission(target, spec, spec_file), spark_on_path(self._bin_dir()):
-                failure = self._submit(context)
+                failure = self._submit(context, target, spec)
+            if self._is_killed:
+                raise JobFailedError(
+                    "the task was killed: its Spark driver is stopped, its transaction aborted"
+                ) from failure
             result = self._collect(context, target, failure)
-        if self._is_killed:
-            raise JobFailedError(
-                "the task was killed: its Spark driver is stopped, its transaction aborted"
-            ) from failure
+        if isinstance(failure, ApplicationNotStartedError):
+            abort_attempt(spec)  # it may have started the moment it was ended
+        if result is None and isinstance(failure, HiveAcidError):
+            raise failure
         judged = judge(spec, result, exit_code=self._exit_code(target), failure=failure)
         self.log.info("%s", summary(judged))
         for line in self.describe(judged):
@@ -312,6 +334,7 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
             lock_timeout_s=self.lock_timeout(settings),
             heartbeat_s=arguments.optional_number(self.heartbeat_s, "heartbeat_s"),
             result_uri=result_file.uri,
+            start_timeout_s=self._bounds().start_s,
         )
 
     def _result_file(
@@ -347,6 +370,10 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         }
         if target.is_cluster:
             changes["files"] = ",".join(filter(None, [str(spec_file), self.files]))
+        if target.is_yarn:
+            changes["conf"] = own_settings(
+                self.conf or {}, tag_of(spec.attempt), is_cluster=target.is_cluster
+            )
         if target.is_yarn_cluster:
             changes |= self._yarn_tracking(target)
         before = {name: getattr(self, name) for name in changes if name != "_hook"}
@@ -360,33 +387,44 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
 
     def _yarn_tracking(self, target: SparkTarget) -> dict[str, Any]:
         # The parent refuses a durable submission that it cannot ask YARN about.
-        if target.has_resource_manager_address:
+        if target.resource_managers:
             return {"_yarn_track_via_rm_api": True}
-        if self.durable:
-            self.log.info(
-                "connection %s has no yarn_resourcemanager_webapp_address: a lost worker's driver"
-                " cannot be found again; the retry fences it through the metastore",
-                target.conn_id,
-            )
+        self.log.warning(
+            "connection %s has no yarn_resourcemanager_webapp_address, and no yarn-site.xml in"
+            " HADOOP_CONF_DIR says it: a lost worker's driver cannot be found again, so the retry"
+            " fences it through the metastore; nobody bounds the wait for a container",
+            target.conn_id,
+        )
         return {"durable": False}
 
-    def _submit(self, context: Context) -> Exception | None:
+    def _bounds(self) -> Bounds:
+        given = arguments.optional_number(self.start_timeout_s, "start_timeout_s")
+        if given is None:
+            given = conf.getfloat("hiveacid", "start_timeout_s", fallback=START_S)
+        return Bounds(start_s=given)
+
+    def _submit(self, context: Context, target: SparkTarget, spec: JobSpec) -> Exception | None:
         """Let the Spark provider submit; answer its failure, which a typed error may explain."""
         if self._is_killed:
             return None
         try:
-            super().execute(context)
+            self.prepare(target, spec.attempt, self._bounds())
+            if (notes := self._resumable(context, target)) is not None:
+                self.find_lost(notes)
+            # In a cluster `submit_job` has it, since what a retry finds again is not submitted.
+            with nullcontext() if target.is_cluster else self.watched():
+                super().execute(context)
         except FileNotFoundError as exc:
             raise ConfigurationError(
                 f"cannot run {exc.filename}: it is not on PATH. Set spark_bin_dir (operator"
                 " argument, or option of section [hiveacid]) to the directory of spark-submit;"
                 " `python -m airflow_hiveacid spark-environment DIR` makes one, DIR/bin"
             ) from exc
-        except (AirflowException, RuntimeError) as exc:
-            return exc
+        except (AirflowException, RuntimeError, ClusterError, InterruptedError) as exc:
+            return self.overdue or exc
         finally:
             # The Spark provider leaves the pipe to its process open.
-            if (process := self._process()) is not None and process.stdout is not None:
+            if (process := self.submit_process()) is not None and process.stdout is not None:
                 process.stdout.close()
         return None
 
@@ -413,10 +451,6 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         except StorageError as error:
             self.log.warning("the result is read but cannot be removed: %s", error)
 
-    def _process(self) -> subprocess.Popen[str] | None:
-        # No public way leads to the process.
-        return None if self._hook is None else self._hook._submit_sp  # noqa: SLF001
-
     def _exit_code(self, target: SparkTarget) -> int | None:
-        process = self._process()
+        process = self.submit_process()
         return None if process is None or target.is_cluster else process.returncode

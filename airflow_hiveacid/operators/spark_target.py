@@ -20,6 +20,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.operators.yarn import addresses_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,18 +33,27 @@ _BINARIES: Final = ("spark-submit", "spark2-submit", "spark3-submit")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkTarget:
-    """Where a job is submitted to. `deploy_mode` is `client` or `cluster`."""
+    """Where a job is submitted to. `deploy_mode` is `client` or `cluster`.
+
+    `resource_managers` are the addresses at which YARN's can be asked, as far as somebody says.
+    """
 
     conn_id: str
     master: str
     deploy_mode: str = "client"
-    has_resource_manager_address: bool = False
+    resource_managers: tuple[str, ...] = ()
 
     @classmethod
     def resolve(
-        cls, conn_id: str, deploy_mode: str | None, conf: Mapping[str, object]
+        cls,
+        conn_id: str,
+        deploy_mode: str | None,
+        conf: Mapping[str, object],
+        environment: Mapping[str, str] = os.environ,
     ) -> SparkTarget:
         """Read the Spark connection; the operator's `deploy_mode` wins over the connection's.
+
+        `environment` is that of `spark-submit`, which names Hadoop's settings.
 
         Raises:
             ConfigurationError: there is no such connection (the Spark provider itself would go on
@@ -58,11 +68,14 @@ class SparkTarget:
             ) from exc
         extra = connection.extra_dejson
         mode = deploy_mode or extra.get("deploy-mode") or conf.get("spark.submit.deployMode")
+        master = _master(connection)
         target = cls(
             conn_id=conn_id,
-            master=_master(connection),
+            master=master,
             deploy_mode=str(mode or "client"),
-            has_resource_manager_address=bool(extra.get(_RM_ADDRESS)),
+            resource_managers=(
+                addresses_of(extra.get(_RM_ADDRESS), environment) if "yarn" in master else ()
+            ),
         )
         target._check()
         return target
@@ -90,9 +103,14 @@ class SparkTarget:
         return self.deploy_mode == "cluster"
 
     @property
+    def is_yarn(self) -> bool:
+        """Whether YARN runs the executors."""
+        return "yarn" in self.master
+
+    @property
     def is_yarn_cluster(self) -> bool:
-        """Whether it does so on YARN."""
-        return self.is_cluster and "yarn" in self.master
+        """Whether it runs the driver, too."""
+        return self.is_cluster and self.is_yarn
 
 
 def _master(connection: Connection) -> str:

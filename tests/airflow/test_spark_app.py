@@ -6,7 +6,6 @@ import signal
 import threading
 import time
 import zipfile
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +33,7 @@ from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.resumption import RESULT_URI_KEY
 from airflow_hiveacid.operators.run_identity import DELIVERED_KEY
 from airflow_support import METASTORE_URI, StateStore, context_of, run_task
+from pretended_yarn import FAILED, RUNNING, SUCCEEDED, ResourceManager
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -454,50 +454,18 @@ def test_yarn_without_a_resource_manager_address_runs_without_resumption(spark: 
     assert "spark.yarn.submit.waitAppCompletion=false" not in spark.call["arguments"]
 
 
-class ResourceManager(ThreadingHTTPServer):
-    """Answers for YARN over its REST interface: how the one application stands."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _ResourceManagerHandler)
-        self.app = {"state": "FINISHED", "finalStatus": "SUCCEEDED"}
-        self.requests: list[str] = []
-
-
-class _ResourceManagerHandler(BaseHTTPRequestHandler):
-    server: ResourceManager
-
-    def do_GET(self) -> None:
-        self.server.requests.append(f"GET {self.path}")
-        self._answer({"app": self.server.app})
-
-    def do_PUT(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.requests.append(f"PUT {self.path} {json.loads(body)['state']}")
-        self._answer({})
-
-    def _answer(self, body: dict[str, Any]) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(json.dumps(body).encode())
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as above
-        """Says nothing."""
-
-
 @pytest.fixture
 def resource_manager(
     spark: FakeSpark, connections: Connections, results: Path
 ) -> Iterator[ResourceManager]:
-    with ResourceManager() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
+    with ResourceManager.started() as server:
         connections.add(
             "spark_default",
             "spark",
             host="yarn",
             extra={
                 "deploy-mode": "cluster",
-                "yarn_resourcemanager_webapp_address": f"http://127.0.0.1:{server.server_port}",
+                "yarn_resourcemanager_webapp_address": server.web,
             },
         )
         connections.add(
@@ -507,8 +475,6 @@ def resource_manager(
         )
         spark.tell(says=f"Submitted application {_APPLICATION}")
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def test_yarn_with_a_resource_manager_address_is_submitted_and_tracked(
@@ -517,7 +483,7 @@ def test_yarn_with_a_resource_manager_address_is_submitted_and_tracked(
     store = StateStore()
     run_task(_delete(spark), context_of(task_state_store=store))
     assert "spark.yarn.submit.waitAppCompletion=false" in spark.call["arguments"]
-    assert resource_manager.requests == [f"GET /ws/v1/cluster/apps/{_APPLICATION}"]
+    assert resource_manager.asked == [_APPLICATION]
     assert set(store) == {DELIVERED_KEY}
 
 
@@ -527,13 +493,13 @@ def test_a_retry_finds_the_driver_of_a_lost_worker_and_its_result(
 ) -> None:
     store = StateStore()
     spark.tell(answers=False)
-    resource_manager.app = {"state": "RUNNING", "finalStatus": "UNDEFINED"}
+    resource_manager.app = RUNNING
 
-    def lost(_: float) -> None:
+    def lost(*_: object) -> None:
         raise KeyboardInterrupt  # the worker goes while it waits for the next poll
 
     with monkeypatch.context() as patch:
-        patch.setattr("airflow.providers.apache.spark.hooks.spark_submit.time.sleep", lost)
+        patch.setattr("airflow_hiveacid.operators.yarn_run.YarnRun._pause", lost)
         with pytest.raises(KeyboardInterrupt):
             run_task(_delete(spark), context_of(task_state_store=store))
     assert store["spark_job_id"] == _APPLICATION
@@ -563,7 +529,7 @@ def test_a_retry_finds_the_driver_of_a_lost_worker_and_its_result(
             )
         ).dump()
     )
-    resource_manager.app = {"state": "FINISHED", "finalStatus": "SUCCEEDED"}
+    resource_manager.app = SUCCEEDED
     returned = run_task(_delete(spark), context_of(try_number=2, task_state_store=store))
     assert returned["write_ids"] == {"demo.flights": 4}
     assert len(spark.calls) == 1
@@ -581,7 +547,7 @@ def test_a_retry_does_not_take_the_result_of_another_statement(
     )
     run_task(_delete(spark), context_of(try_number=2, task_state_store=store))
     assert len(spark.calls) == 1
-    assert resource_manager.requests == [f"GET /ws/v1/cluster/apps/{_APPLICATION}"]
+    assert resource_manager.asked == [_APPLICATION]
     assert set(store) == {DELIVERED_KEY}
 
 
@@ -594,14 +560,14 @@ def test_a_task_cleared_after_its_success_is_submitted_again(
     assert set(store) == {DELIVERED_KEY}
     run_task(_delete(spark), context_of(task_state_store=store))
     assert len(spark.calls) == 2
-    assert resource_manager.requests == [f"GET /ws/v1/cluster/apps/{_APPLICATION}"] * 2
+    assert resource_manager.asked == [_APPLICATION] * 2
 
 
 def test_a_typed_error_of_a_driver_in_the_cluster_is_raised(
     spark: FakeSpark, resource_manager: ResourceManager
 ) -> None:
     spark.tell(error={"type": "WriteConflictError", "message": "lost"})
-    resource_manager.app = {"state": "FINISHED", "finalStatus": "FAILED"}
+    resource_manager.app = FAILED
     store = StateStore()
     with pytest.raises(WriteConflictError):
         run_task(_delete(spark), context_of(task_state_store=store))
@@ -615,7 +581,7 @@ def test_killing_the_task_kills_the_driver_in_the_cluster(
     task = _delete(spark)
     run_task(task, context_of(task_state_store=StateStore()))
     task.on_kill()
-    assert resource_manager.requests[-1] == f"PUT /ws/v1/cluster/apps/{_APPLICATION}/state KILLED"
+    assert resource_manager.killed == [_APPLICATION]
 
 
 # ---- being killed --------------------------------------------------------------------------------

@@ -96,6 +96,31 @@ def test_insert_merge_and_major_compaction_run_on_separate_worker_processes(
     assert {d for p in ("p=1", "p=3") for d in lab4.directories("t", p)} == {"base_0000002"}
 
 
+def test_a_cluster_without_room_is_told_before_anything_is_begun(
+    lab4: Lab, cluster: str, tmp_path: Path
+) -> None:
+    lab4.table("t", COLUMNS, partition={"p": "int"})
+    source = SourceSpec(values=tuple(BEFORE), columns=("id", "name", "p"))
+    job, key = InsertSpec(target=f"{lab4.db}.t", source=source), f"{lab4.db}/n"
+    too_many = {"spark.executor.cores": "4"}
+    late = submit(
+        tmp_path,
+        lab4.endpoint,
+        job,
+        job_key=key,
+        master=cluster,
+        settings=too_many,
+        start_timeout_s=1,
+    )
+    assert late.result is not None, late.log[-3000:]
+    assert late.result.error is not None
+    assert late.result.error.type == "ExecutorsMissingError"
+    assert cluster in late.result.error.message
+    done = submit(tmp_path, lab4.endpoint, job, job_key=key, master=cluster, start_timeout_s=300)
+    assert done.code == 0, done.log[-3000:]
+    assert lab4.rows("t") == sorted(BEFORE)
+
+
 @pytest.mark.promise("T8")
 def test_a_read_task_that_is_lost_and_runs_again_reads_the_same_snapshot(
     lab4: Lab, cluster: str, tmp_path: Path

@@ -19,7 +19,7 @@ from xml.etree import ElementTree as ET
 from airflow_hiveacid.format.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _FILES: Final = ("core-site.xml", "hdfs-site.xml")
 _UMASK: Final = "fs.permissions.umask-mode"
@@ -31,15 +31,19 @@ _BITS: Final[Mapping[str, int]] = {"r": 4, "w": 2, "x": 1}
 _ALL: Final = 0o777
 
 
-def read_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+def read_settings(
+    environment: Mapping[str, str] = os.environ, names: Sequence[str] = _FILES
+) -> dict[str, str]:
     """The settings of this process's Hadoop client; none where nobody says where they are.
+
+    `names` are the files that are read, later ones winning.
 
     Raises:
         ConfigurationError: a file is there and cannot be read.
     """
     folder = settings_folder(environment)
     settings: dict[str, str] = {}
-    for file in () if folder is None else map(folder.joinpath, _FILES):
+    for file in () if folder is None else map(folder.joinpath, names):
         try:
             root = ET.parse(file).getroot()  # noqa: S314 - the site's own settings
         except FileNotFoundError:

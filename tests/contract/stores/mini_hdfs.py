@@ -5,6 +5,7 @@ Maven brings Hadoop's mini cluster once, into its own repository; the server for
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -21,20 +22,21 @@ from airflow_hiveacid.local.releases import DEPENDENCY_PLUGIN
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_BUILD: Final = Path(__file__).resolve().parents[3] / "build" / "mini-hdfs"
+_BUILD: Final = Path(__file__).resolve().parents[3] / "build"
 VERSION: Final = "3.4.2"
 """The release of Hadoop whose servers these are."""
 
 _START_S: Final = 120
 _MAIN: Final = "org.apache.hadoop.test.MiniDFSClusterManager"
 _POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0">
-<modelVersion>4.0.0</modelVersion><groupId>test</groupId><artifactId>mini-hdfs</artifactId>
+<modelVersion>4.0.0</modelVersion><groupId>test</groupId><artifactId>hadoop</artifactId>
 <version>1</version><packaging>pom</packaging><dependencies>{}</dependencies></project>
 """
 _DEPENDENCY: Final = (
-    "<dependency><groupId>org.apache.hadoop</groupId><artifactId>hadoop-client-{}</artifactId>"
+    "<dependency><groupId>org.apache.hadoop</groupId><artifactId>{}</artifactId>"
     f"<version>{VERSION}</version></dependency>"
 )
+JARS: Final = ("hadoop-client-minicluster", "hadoop-client-api", "hadoop-client-runtime")
 _SETTINGS: Final = {
     "dfs.replication": "1",
     "dfs.namenode.acls.enabled": "true",
@@ -72,7 +74,8 @@ class MiniHdfs:
             *("java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
             *("-Djava.net.preferIPv4Stack=true", f"-Dtest.build.data={folder / 'data'}"),
             *flags,
-            *("-cp", class_path(), _MAIN, "-datanodes", "1", "-nnport", str(port), "-format"),
+            *("-cp", class_path("mini-hdfs", JARS), _MAIN),
+            *("-datanodes", "1", "-nnport", str(port), "-format"),
             *("-writeDetails", str(details)),
             *(word for option in options for word in ("-D", option)),
         ]
@@ -102,27 +105,34 @@ def _wait(server: subprocess.Popen[bytes], details: Path, log: Path) -> None:
     raise RuntimeError(f"no HDFS after {_START_S} s:\n{log.read_text()[-2000:]}")
 
 
-def class_path() -> str:
-    """The jars of Hadoop's servers and tools."""
-    kept = _BUILD / f"class-path-{VERSION}.txt"
-    if kept.is_file() and all(Path(jar).is_file() for jar in kept.read_text().split(":")):
-        return kept.read_text()
+def class_path(name: str, artifacts: Sequence[str]) -> str:
+    """The jars of some of Hadoop's artifacts, as Java takes them; Maven brings them once."""
+    build = _BUILD / name
+    build.mkdir(parents=True, exist_ok=True)
+    kept = build / f"class-path-{VERSION}.txt"
+    with (build / "lock").open("w") as lock:  # tests run side by side
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.is_file() or not all(Path(jar).is_file() for jar in _jars(kept)):
+            _bring(build, artifacts, kept)
+    return kept.read_text()
+
+
+def _jars(kept: Path) -> list[str]:
+    return kept.read_text().split(":")
+
+
+def _bring(build: Path, artifacts: Sequence[str], kept: Path) -> None:
     maven = shutil.which("mvn")
     assert maven is not None, "apt-get install maven"
-    _BUILD.mkdir(parents=True, exist_ok=True)
-    pom = _BUILD / "pom.xml"
-    names = ("minicluster", "api", "runtime")
-    pom.write_text(_POM.format("".join(_DEPENDENCY.format(name) for name in names)))
-    made = _BUILD / "class-path.new"
+    pom = build / "pom.xml"
+    pom.write_text(_POM.format("".join(map(_DEPENDENCY.format, artifacts))))
     subprocess.run(
         [
             *(maven, "--batch-mode", "--quiet", "-f", str(pom)),
-            *(f"{DEPENDENCY_PLUGIN}:build-classpath", f"-Dmdep.outputFile={made}"),
+            *(f"{DEPENDENCY_PLUGIN}:build-classpath", f"-Dmdep.outputFile={kept}"),
         ],
         check=True,
     )
-    made.replace(kept)
-    return kept.read_text()
 
 
 def _free_port() -> int:

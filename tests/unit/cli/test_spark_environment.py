@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import subprocess
 import sys
+import tarfile
 import tomllib
+import venv
 from pathlib import Path
 
 import pytest
 
 from airflow_hiveacid import cli, spark_environment
+from airflow_hiveacid.format.errors import ConfigurationError
 
 ROOT = Path(__file__).parents[3]
 
@@ -75,3 +79,35 @@ def test_a_step_that_fails_is_one_typed_error(
 ) -> None:
     assert cli.main(["spark-environment", str(tmp_path / "x"), "--python", program]) == 2
     assert capsys.readouterr().err.startswith("error: ConfigurationError: ")
+
+
+def test_it_is_packed_without_spark_and_runs_where_it_is_unpacked(
+    tmp_path: Path, commands: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, archive = tmp_path / "spark", tmp_path / "apps" / "environment.tar.gz"
+    venv.create(home, symlinks=True)
+    (packages,) = home.glob("lib/python3*/site-packages")
+    for name in ("mine/__init__.py", "pyspark/jars/big.jar", "pyspark-4.1.4.dist-info/METADATA"):
+        (packages / name).parent.mkdir(parents=True, exist_ok=True)
+        (packages / name).write_text("")
+    (home / "bin" / "spark-submit").write_text("")
+    arguments = ["spark-environment", str(home), "--pyspark", "4.1.4", "--archive", str(archive)]
+    assert cli.main(arguments) == 0
+    assert len(commands) == 1
+    said = capsys.readouterr().out
+    assert f'archives="hdfs:///apps/{archive.name}#environment"' in said
+    assert f"needs this Python in {Path(sys.base_prefix) / 'bin'}" in said
+    with tarfile.open(archive) as packed:
+        names = packed.getnames()
+        packed.extractall(tmp_path / "node", filter="fully_trusted")  # noqa: S202 - our own
+    assert not [name for name in names if "pyspark" in name or "spark-submit" in name]
+    program = tmp_path / "node" / "bin" / "python"
+    code = "import mine, sys; print(mine.__file__, sys.prefix)"
+    printed = subprocess.run([program, "-c", code], capture_output=True, text=True, check=True)
+    assert printed.stdout.split()[1] == str(tmp_path / "node")
+
+
+def test_what_is_no_environment_is_not_packed(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no environment in"):
+        list(spark_environment.pack(str(tmp_path), str(tmp_path / "a.tar.gz")))
+    assert list(tmp_path.iterdir()) == []

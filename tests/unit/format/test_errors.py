@@ -8,9 +8,13 @@ import pytest
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.errors import (
+    ApplicationForgottenError,
+    ApplicationNotStartedError,
+    ClusterUnavailableError,
     CommitStateUnknownError,
     ContractVersionError,
     CorruptFileError,
+    ExecutorsMissingError,
     FencedError,
     HiveAcidError,
     InputError,
@@ -57,15 +61,19 @@ def test_the_tree_in_the_docstring_is_the_tree_in_the_code() -> None:
 
 def test_only_these_may_be_tried_again() -> None:
     assert {c for c in CLASSES if c.retryable} == {
-        RetryableError,
+        ApplicationForgottenError,
+        ApplicationNotStartedError,
+        ClusterUnavailableError,
+        ExecutorsMissingError,
         LocationNotFoundError,
         LockNotAcquiredError,
         MetastoreUnavailableError,
         OvertakenError,
         PartitionsFailedError,
-        TableChangedError,
+        RetryableError,
         SourceNotFoundError,
         StoreUnavailableError,
+        TableChangedError,
         TransactionAbortedError,
         WriteConflictError,
     }

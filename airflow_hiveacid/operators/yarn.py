@@ -1,0 +1,232 @@
+"""YARN's resource manager: what it says of applications, and how one is ended.
+
+It is asked over HTTP, for which a worker needs neither a JVM nor Hadoop's commands. Every question
+has an end; one that cannot be answered is a `ClusterUnavailableError`. That an application is not
+known is an answer: after a restart without recovery, or past its memory
+(`yarn.resourcemanager.max-completed-applications`), a resource manager has forgotten it.
+
+Example:
+    >>> addresses_in({"yarn.resourcemanager.hostname": "rm.example.com"})
+    ('http://rm.example.com:8088',)
+    >>> Application.read({"id": "application_1_0001", "state": "ACCEPTED"}).is_waiting
+    True
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import requests
+
+from airflow_hiveacid.format.errors import ClusterUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from requests.auth import AuthBase
+
+_SUCCEEDED: Final = "SUCCEEDED"
+_UNDEFINED: Final = "UNDEFINED"
+_WAITING: Final = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED")
+_ENDED: Final = ("FINISHED", "FAILED", "KILLED")
+_ALIVE: Final = (*_WAITING, "RUNNING")
+
+_QUESTION_S: Final = (5.0, 30.0)  # to connect, and for the next bytes
+# Whoever is killed has five seconds for everything.
+ORDER_S: Final = (1.0, 1.0)
+"""How long it may take to end an application, in a hurry: to connect, and to answer."""
+
+_SITE: Final = ("core-site.xml", "yarn-site.xml")
+_VARIABLE: Final = re.compile(r"\$\{([^}]+)\}")
+_PREFIX: Final = "yarn.resourcemanager."
+_PORTS: Final = {"http": "8088", "https": "8090"}
+_KEYS: Final = {"http": "webapp.address", "https": "webapp.https.address"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Application:
+    """How an application stands; `diagnostics` is YARN's own text, which may be empty."""
+
+    id: str
+    state: str
+    final_status: str = _UNDEFINED
+    queue: str = ""
+    diagnostics: str = ""
+
+    @classmethod
+    def read(cls, answer: Mapping[str, Any]) -> Self:
+        """Read what stands for one application in an answer.
+
+        Raises:
+            KeyError: it lacks ID or state.
+        """
+        return cls(
+            id=str(answer["id"]),
+            state=str(answer["state"]),
+            final_status=str(answer.get("finalStatus") or _UNDEFINED),
+            queue=str(answer.get("queue") or ""),
+            diagnostics=str(answer.get("diagnostics") or ""),
+        )
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it has no container yet."""
+        return self.state in _WAITING
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its driver is done; YARN calls it running until the container is gone, too."""
+        return self.state in _ENDED or self.final_status != _UNDEFINED
+
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether it ended as it should."""
+        return self.final_status == _SUCCEEDED and self.state not in ("FAILED", "KILLED")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceManager:
+    """A resource manager, or several of which one is active; a standby sends us to that one."""
+
+    addresses: tuple[str, ...]
+    auth: AuthBase | None = None
+
+    def report(self, application_id: str) -> Application | None:
+        """How an application stands, or None if YARN knows of none with this ID.
+
+        Raises:
+            ClusterUnavailableError: nobody says.
+        """
+        asked = f"how {application_id} stands"
+        answer = self._ask("GET", f"apps/{application_id}", asked)
+        if answer.status_code == requests.codes.not_found:
+            return None
+        return Application.read(_body(answer, asked)["app"])
+
+    def find(self, tag: str, timeout: tuple[float, float] = _QUESTION_S) -> tuple[Application, ...]:
+        """The applications with this tag that have not ended.
+
+        Raises:
+            ClusterUnavailableError: nobody says.
+        """
+        asked = f"which applications have the tag {tag}"
+        path = f"apps?applicationTags={tag}&states={','.join(_ALIVE)}"
+        found = _body(self._ask("GET", path, asked, timeout=timeout), asked)["apps"] or {}
+        return tuple(Application.read(one) for one in found.get("app", ()))
+
+    def end(self, application_id: str, timeout: tuple[float, float] = _QUESTION_S) -> None:
+        """Order that an application is killed; one that has ended, or is not known, is no error.
+
+        Raises:
+            ClusterUnavailableError: the order was not taken.
+        """
+        self._ask(
+            "PUT",
+            f"apps/{application_id}/state",
+            f"that it ends {application_id}",
+            timeout=timeout,
+            # Without Kerberos it believes whom we say we are; who says nothing is nobody.
+            params=None if self.auth else {"user.name": _user()},
+            json={"state": "KILLED"},
+        )
+
+    def _ask(
+        self,
+        verb: str,
+        path: str,
+        asked: str,
+        *,
+        timeout: tuple[float, float] = _QUESTION_S,
+        **more: Any,  # noqa: ANN401 - passed on to requests
+    ) -> requests.Response:
+        troubles = []
+        for address in self.addresses:
+            url = f"{address}/ws/v1/cluster/{path}"
+            try:
+                answer = requests.request(verb, url, auth=self.auth, timeout=timeout, **more)
+            except requests.RequestException as error:
+                troubles.append(f"{address}: {error}")
+                continue
+            if answer.ok and _is_json(answer):
+                return answer
+            if _is_unknown(answer):
+                return answer
+            troubles.append(f"{address}: HTTP {answer.status_code} {answer.text[:200]!r}")
+        raise ClusterUnavailableError(asked=asked, reason="; ".join(troubles))
+
+
+def addresses_of(given: str | None, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Where the resource manager is asked: as the connection says, else as the site does.
+
+    Empty if neither says anything.
+
+    Raises:
+        ConfigurationError: the site's files cannot be read.
+    """
+    if given and given.strip():
+        return (_url(given.strip(), "http"),)
+    # Airflow parses DAGs without what this brings.
+    from airflow_hiveacid.storage.stores.hadoop_settings import read_settings  # noqa: PLC0415
+
+    folder = environment.get("YARN_CONF_DIR")
+    where = {**environment, "HADOOP_CONF_DIR": folder} if folder else environment
+    return addresses_in(read_settings(where, _SITE))
+
+
+def addresses_in(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Where a site's resource managers are asked, by the settings of its yarn-site.xml."""
+    scheme = "https" if settings.get("yarn.http.policy") == "HTTPS_ONLY" else "http"
+    names = settings.get(f"{_PREFIX}ha.rm-ids", "").split(",")
+    found = []
+    for name in names:
+        suffix = f".{name.strip()}" if name.strip() else ""
+        address = settings.get(f"{_PREFIX}{_KEYS[scheme]}{suffix}")
+        host = settings.get(f"{_PREFIX}hostname{suffix}")
+        if address is None and host is not None:
+            address = f"{host}:{_PORTS[scheme]}"
+        if address is not None:
+            found.append(_url(_filled(address, settings), scheme))
+    return tuple(found)
+
+
+def _filled(text: str, settings: Mapping[str, str]) -> str:
+    return _VARIABLE.sub(lambda found: settings.get(found[1], found[0]), text)
+
+
+def _url(address: str, scheme: str) -> str:
+    return (address if "://" in address else f"{scheme}://{address}").rstrip("/")
+
+
+def _user() -> str:
+    return os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+
+
+def _is_json(answer: requests.Response) -> bool:
+    # A standby without an active one, and proxies, answer 200 with a page.
+    return "json" in answer.headers.get("Content-Type", "")
+
+
+def _is_unknown(answer: requests.Response) -> bool:
+    """Whether YARN itself says that there is no such application; a wrong address is a 404, too."""
+    if answer.status_code != requests.codes.not_found:
+        return False
+    try:
+        return str(answer.json()["RemoteException"]["exception"]) == "NotFoundException"
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def _body(answer: requests.Response, asked: str) -> dict[str, Any]:
+    try:
+        found = answer.json()
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not {"app", "apps"} & set(found):
+        raise ClusterUnavailableError(
+            asked=asked, reason=f"it answered {answer.text[:200]!r}, which is of another form"
+        )
+    return found

@@ -1,0 +1,176 @@
+"""`SparkSubmitOperator`, with YARN asked, bounded and told by us (`yarn_run`).
+
+The Spark provider's own part of this fails for good where YARN has forgotten an application, cannot
+end one that a retry has found again, waits in a queue without end, and asks Hadoop's command, also
+without end, to end what it knows. What it does elsewhere is untouched.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import threading
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+from airflow_hiveacid.format.errors import ApplicationForgottenError
+from airflow_hiveacid.operators.kill import stop_processes
+from airflow_hiveacid.operators.yarn import ResourceManager
+from airflow_hiveacid.operators.yarn_run import YarnRun, tag_of
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+    from pydantic import JsonValue
+
+    from airflow_hiveacid.format.errors import ApplicationNotStartedError
+    from airflow_hiveacid.operators.resumption import Resumable
+    from airflow_hiveacid.operators.spark_target import SparkTarget
+    from airflow_hiveacid.operators.yarn_run import Bounds
+
+_FORGOTTEN: Final = "FORGOTTEN"
+_LAST_S: Final = 1.0
+_COMMAND_S: Final = 60.0
+
+
+class YarnSubmitOperator(SparkSubmitOperator):
+    """The base of our operators; on YARN it needs a place where the resource manager is asked."""
+
+    _target: SparkTarget | None = None
+    _yarn: YarnRun | None = None
+    _is_killed: bool = False
+
+    def prepare(self, target: SparkTarget, attempt: str, bounds: Bounds) -> None:
+        """Make ready for one submission.
+
+        Raises:
+            RuntimeError: the Spark provider lacks what a login at YARN needs.
+        """
+        self._target, self._yarn = target, None
+        self._hook = hook = self._get_hook()
+        if target.resource_managers:
+            auth = hook._resolved_yarn_rm_auth  # noqa: SLF001 - as the Spark provider logs in
+            manager = ResourceManager(addresses=target.resource_managers, auth=auth)
+            self._yarn = YarnRun(manager, tag_of(attempt), bounds, is_killed=self._killed)
+            # It would read the connection, which may leave this to yarn-site.xml.
+            hook._yarn_rm_base_url = target.resource_managers[0]  # noqa: SLF001 - as above
+
+    @property
+    def overdue(self) -> ApplicationNotStartedError | None:
+        """Why the submission was ended, if it waited too long."""
+        return None if self._yarn is None else self._yarn.overdue
+
+    def find_lost(self, notes: Resumable) -> None:
+        """Note the application of a submission whose worker was lost before it could.
+
+        Raises:
+            ClusterUnavailableError: YARN does not say whether there is one.
+        """
+        attempt = notes.attempt_without(self.external_id_key)
+        if self._yarn is None or attempt is None:
+            return
+        if (found := self._yarn.submitted(tag_of(attempt))) is not None:
+            self.log.info("%s was submitted by a worker that is gone", found)
+            notes.store.set(self.external_id_key, found)
+
+    def watched(self) -> AbstractContextManager[None]:
+        """Bound how long what the block submits may wait for its first container."""
+        return nullcontext() if self._yarn is None else self._yarn.watched(self.stop_submit)
+
+    def submit_job(self, context: Context) -> str | None:
+        """Submit, and answer the application's ID."""
+        with self.watched():
+            return super().submit_job(context)
+
+    def get_job_status(self, external_id: JsonValue, context: Context) -> str:
+        """How what an earlier try submitted stands; what YARN has forgotten is submitted anew.
+
+        Whether that was committed the new driver learns from the table's ledger and the metastore.
+        """
+        if self._yarn is None:
+            return super().get_job_status(external_id, context)
+        found = self._yarn.status(str(external_id))
+        if found is None:
+            self.log.warning("YARN has forgotten %s; a new driver asks what it did", external_id)
+            return _FORGOTTEN
+        if found.has_ended:
+            return "SUCCEEDED" if found.has_succeeded else "FAILED"
+        return found.state
+
+    def poll_until_complete(self, external_id: JsonValue, context: Context) -> None:
+        """Wait for the application's end.
+
+        Raises:
+            ApplicationForgottenError: YARN knows nothing of it any more.
+            RuntimeError: it did not end well; its result, if it left one, says why.
+        """
+        if self._yarn is None:
+            super().poll_until_complete(external_id, context)
+            return
+        try:
+            found = self._yarn.follow(str(external_id))
+        finally:
+            self._after_submit()
+        if found is None:
+            raise ApplicationForgottenError(application=str(external_id))
+        if not found.has_succeeded:
+            raise RuntimeError(
+                f"{found.id} ended as {found.state}, {found.final_status}: {found.diagnostics}"
+            )
+
+    def stop_submit(self) -> None:
+        """End `spark-submit` and all that it has started on this machine."""
+        process = self.submit_process()
+        with stop_processes(process):
+            if process is not None and process.poll() is None:
+                process.kill()
+
+    def begin_end(self) -> threading.Thread:
+        """Begin to end the submission, here and in the cluster; the answer does it.
+
+        `spark-submit` goes first, so that nothing is submitted after YARN was asked what was.
+        """
+        self.stop_submit()
+        if self._yarn is not None:
+            return self._yarn.begin_end()
+        end = threading.Thread(target=self._end_by_command, name="hiveacid-end", daemon=True)
+        end.start()
+        return end
+
+    def finish_end(self, end: threading.Thread) -> None:
+        """Give what `begin_end` began its last moment."""
+        end.join(_LAST_S)
+        if end.is_alive():
+            self.log.warning("the cluster has not yet answered to the order to end the driver")
+        else:
+            self._after_submit()
+
+    def submit_process(self) -> subprocess.Popen[str] | None:
+        """The process of `spark-submit`, if there was one."""
+        # No public way leads to it.
+        return None if self._hook is None else self._hook._submit_sp  # noqa: SLF001
+
+    def _killed(self) -> bool:
+        return self._is_killed
+
+    def _end_by_command(self) -> None:
+        """Let Hadoop's own command end the driver, where it is installed and the ID was read."""
+        hook: Any = self._hook
+        known, program = getattr(hook, "_yarn_application_id", None), shutil.which("yarn")
+        if known is None:
+            return
+        if program is None:
+            self.log.warning("nobody knows where YARN could be told to end %s", known)
+            return
+        try:
+            command = [program, "application", "-kill", known]
+            subprocess.run(command, check=True, timeout=_COMMAND_S, capture_output=True)  # noqa: S603 - a list of our own
+        except (OSError, subprocess.SubprocessError) as error:
+            self.log.warning("cannot end %s: %s", known, error)
+
+    def _after_submit(self) -> None:
+        hook: Any = self._hook
+        if hook is None:
+            return
+        hook._run_post_submit_commands()  # noqa: SLF001 - the Spark provider's own way

@@ -1,0 +1,261 @@
+"""One submission to YARN: how long it may wait for what, how it is watched, found again and ended.
+
+Takes a resource manager and a tag that this submission alone has; gives how its application ended,
+or the error that says what was waited for. The tag finds an application whose ID nobody has read:
+because it still stands in a queue while `spark-submit` is starting, or because the worker that read
+the ID is gone.
+
+Example:
+    >>> tag_of("1-0123456789ab")
+    'hiveacid-1-0123456789ab'
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from airflow_hiveacid.format.errors import ApplicationNotStartedError, ClusterUnavailableError
+from airflow_hiveacid.operators.yarn import ORDER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from airflow_hiveacid.operators.yarn import Application, ResourceManager
+
+START_S: Final = 3600.0
+"""How long an application may wait for its first container, unless told otherwise."""
+
+_SILENCE_S: Final = 600.0
+_POLL_S: Final = 10.0
+_FIRST_PAUSE_S: Final = 1.0
+_NAP_S: Final = 0.5
+_REMIND_S: Final = 60.0
+_TAGS: Final = "spark.yarn.tags"
+_ATTEMPTS: Final = "spark.yarn.maxAppAttempts"
+
+_Answer = TypeVar("_Answer")
+
+log = logging.getLogger(__name__)
+
+
+def tag_of(attempt: str) -> str:
+    """The tag of an attempt's application; YARN's tags are in lower case."""
+    return f"hiveacid-{attempt}"
+
+
+def own_settings(given: Mapping[str, object], tag: str, *, is_cluster: bool) -> dict[str, object]:
+    """Spark's settings of a submission, with what we have to have on YARN.
+
+    A driver in the cluster is started once. YARN's own second attempt would be a second writer,
+    with the ID of the first: whether to try again is for the retry to decide, which tells them
+    apart.
+    """
+    settings: dict[str, object] = dict(given)
+    settings[_TAGS] = ",".join(filter(None, [str(given.get(_TAGS) or ""), tag]))
+    if is_cluster:
+        if str(given.get(_ATTEMPTS, 1)) != "1":
+            log.warning("%s=%s is not used: a driver is started once", _ATTEMPTS, given[_ATTEMPTS])
+        settings[_ATTEMPTS] = "1"
+    return settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """The longest waits: for a first container, for a resource manager that keeps silent.
+
+    `poll_s` is the longest pause between two questions.
+    """
+
+    start_s: float = START_S
+    silence_s: float = _SILENCE_S
+    poll_s: float = _POLL_S
+
+
+class YarnRun:
+    """A submission of ours on YARN.
+
+    Args:
+        manager: who is asked.
+        tag: what its application is called by.
+        bounds: the longest waits.
+        is_killed: whether the task is killed; every pause ends then. It is asked, since a signal's
+            handler may not touch a lock that who pauses may hold.
+    """
+
+    def __init__(  # noqa: PLR0913 - a clock and a sleep, so that tests need none
+        self,
+        manager: ResourceManager,
+        tag: str,
+        bounds: Bounds,
+        *,
+        is_killed: Callable[[], bool],
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._manager, self._tag, self._bounds = manager, tag, bounds
+        self._is_killed, self._now, self._sleep = is_killed, now, sleep
+        self._known: str | None = None
+        self.overdue: ApplicationNotStartedError | None = None
+        """Why the submission was ended by who watched it, if it was."""
+
+    def submitted(self, tag: str) -> str | None:
+        """The ID of an application with a tag, of an earlier attempt, that has not ended.
+
+        Raises:
+            ClusterUnavailableError: nobody says, for as long as one waits.
+        """
+        found = self._patiently(lambda: self._manager.find(tag))
+        return found[-1].id if found else None
+
+    def status(self, application_id: str) -> Application | None:
+        """How an application stands, or None if YARN has forgotten it.
+
+        Raises:
+            ClusterUnavailableError: nobody says, for as long as one waits.
+        """
+        self._known = application_id
+        return self._patiently(lambda: self._manager.report(application_id))
+
+    def follow(self, application_id: str) -> Application | None:
+        """Wait until an application has ended, or YARN has forgotten it, which is None.
+
+        Raises:
+            ApplicationNotStartedError: it got no container in time; it is ended.
+            ClusterUnavailableError: nobody says, for as long as one waits. It may go on.
+            InterruptedError: the task is killed.
+        """
+        self._known = application_id
+        began, pauses, teller = self._now(), _pauses(self._bounds.poll_s), _Teller(self._now)
+        while True:
+            found = self._patiently(lambda: self._manager.report(application_id))
+            if found is None or found.has_ended:
+                return found
+            teller.tell(found)
+            waited_s = self._now() - began
+            if found.is_waiting and waited_s > self._bounds.start_s:
+                self._order_end([application_id])
+                raise _not_started(found, waited_s)
+            self._pause(next(pauses))
+
+    @contextmanager
+    def watched(self, stop: Callable[[], None]) -> Iterator[None]:
+        """Call `stop` if what the block submits has no container in time, and end the application.
+
+        For as long as `spark-submit` runs, in whose output nobody can wait for anything. `overdue`
+        says afterwards whether that happened.
+        """
+        done = threading.Event()
+        watch = threading.Thread(target=self._watch, args=(done, stop), daemon=True)
+        watch.start()
+        try:
+            yield
+        finally:
+            done.set()
+
+    def begin_end(self) -> threading.Thread:
+        """Begin to end the application, known by its ID or found by its tag; the answer does it.
+
+        For a task that is killed. Whoever could submit it has to be gone by now.
+        """
+        order = threading.Thread(target=self._end, name="hiveacid-end", daemon=True)
+        order.start()
+        return order
+
+    def _end(self) -> None:
+        known = {self._known} if self._known else set()
+        try:
+            known |= {one.id for one in self._manager.find(self._tag, ORDER_S)}
+        except Exception as error:  # noqa: BLE001 - edge of a thread; what is known can be ended
+            log.warning("cannot look for applications with the tag %s: %s", self._tag, error)
+        self._order_end(sorted(known))
+
+    def _order_end(self, application_ids: list[str]) -> None:
+        for application_id in application_ids:
+            try:
+                self._manager.end(application_id, ORDER_S)
+            except Exception as error:  # noqa: BLE001 - others have to end, and the task, too
+                log.warning("cannot end %s: %s", application_id, error)
+            else:
+                log.info("YARN was told to end %s", application_id)
+
+    def _watch(self, done: threading.Event, stop: Callable[[], None]) -> None:
+        began, pauses, teller = self._now(), _pauses(self._bounds.poll_s), _Teller(self._now)
+        last: Application | None = None
+        while not done.wait(next(pauses)):
+            try:
+                found = self._manager.find(self._tag)
+            except ClusterUnavailableError as error:
+                # It may be running meanwhile: what nobody knows is not ended.
+                log.warning("%s", error)
+                continue
+            last = found[-1] if found else last
+            if found and not found[-1].is_waiting:
+                return
+            if found:
+                teller.tell(found[-1])
+            waited_s = self._now() - began
+            if waited_s > self._bounds.start_s and not done.is_set():
+                self.overdue = _not_started(last, waited_s)
+                log.error("%s", self.overdue)
+                stop()
+                self._end()
+                return
+
+    def _patiently(self, ask: Callable[[], _Answer]) -> _Answer:
+        heard, pauses = self._now(), _pauses(self._bounds.poll_s)
+        while True:
+            try:
+                return ask()
+            except ClusterUnavailableError as error:
+                silent_s = self._now() - heard
+                if silent_s > self._bounds.silence_s:
+                    raise ClusterUnavailableError(
+                        asked=f"{error.asked}, for {silent_s:.0f} s", reason=error.reason
+                    ) from error
+                log.warning("%s", error)
+            self._pause(next(pauses))
+
+    def _pause(self, seconds: float) -> None:
+        until = self._now() + seconds
+        while (left := until - self._now()) > 0 and not self._is_killed():
+            self._sleep(min(left, _NAP_S))
+        if self._is_killed():
+            raise InterruptedError("the task is killed")
+
+
+class _Teller:
+    """Logs a state when it is new, and a wait every minute."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now, self._told, self._when = now, "", 0.0
+
+    def tell(self, found: Application) -> None:
+        if found.state == self._told and (
+            not found.is_waiting or self._now() - self._when < _REMIND_S
+        ):
+            return
+        self._told, self._when = found.state, self._now()
+        why = f": {found.diagnostics.strip()}" if found.is_waiting and found.diagnostics else ""
+        log.info("YARN: %s in queue %s is %s%s", found.id, found.queue, found.state, why)
+
+
+def _not_started(found: Application | None, waited_s: float) -> ApplicationNotStartedError:
+    return ApplicationNotStartedError(
+        application="" if found is None else found.id,
+        queue="" if found is None else found.queue,
+        waited_s=waited_s,
+        diagnostics="YARN knows of no application of it" if found is None else found.diagnostics,
+    )
+
+
+def _pauses(longest_s: float) -> Iterator[float]:
+    """Seconds between questions: a short job is not kept waiting, nor YARN asked too often."""
+    pause = _FIRST_PAUSE_S
+    while True:
+        yield pause
+        pause = min(pause * 2, longest_s)

@@ -1,0 +1,491 @@
+"""What a task does on YARN at exact borders: forgotten, found again, late, silent, killed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.errors import (
+    ApplicationForgottenError,
+    ApplicationNotStartedError,
+    ClusterUnavailableError,
+    JobFailedError,
+)
+from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
+from airflow_hiveacid.operators.resumption import ATTEMPT_KEY, RESULT_URI_KEY, SUBMISSION_KEY
+from airflow_hiveacid.operators.run_identity import DELIVERED_KEY
+from airflow_hiveacid.operators.yarn import ResourceManager, addresses_in, addresses_of
+from airflow_hiveacid.operators.yarn_run import Bounds, YarnRun, own_settings, tag_of
+from airflow_support import METASTORE_URI, StateStore, context_of, run_task
+from pretended_yarn import ACCEPTED, FAILED, RUNNING, SUCCEEDED
+from pretended_yarn import ResourceManager as Pretended
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from airflow_support import Connections, FakeSpark
+
+_APP = "application_1_0001"
+
+
+class Clock:
+    """Time that passes only by sleeping."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def now(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.time += seconds
+
+
+@pytest.fixture
+def yarn() -> Iterator[Pretended]:
+    with Pretended.started() as server:
+        yield server
+
+
+@pytest.fixture
+def aborted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Attempts whose transactions were aborted."""
+    found: list[str] = []
+    monkeypatch.setattr(
+        "airflow_hiveacid.operators.spark_app.abort_attempt",
+        lambda spec: found.append(spec.attempt),
+    )
+    return found
+
+
+@pytest.fixture
+def connected(
+    yarn: Pretended, connections: Connections, tmp_path: Path, spark: FakeSpark
+) -> Connections:
+    """A driver in the cluster, by a resource manager that pretends."""
+    connections.add(
+        "spark_default",
+        "spark",
+        host="yarn",
+        extra={"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": yarn.web},
+    )
+    connections.add(
+        "hive_acid_default",
+        "hive_acid_metastore",
+        extra={"uris": METASTORE_URI, "result_dir": f"file:{tmp_path}/results"},
+    )
+    spark.tell(says=f"Submitted application {_APP}")
+    return connections
+
+
+def _delete(spark: FakeSpark, **arguments: Any) -> HiveAcidDeleteOperator:  # noqa: ANN401
+    return HiveAcidDeleteOperator(
+        task_id="task",
+        table="demo.flights",
+        where="id = 1",
+        spark_bin_dir=str(spark.bin_dir),
+        **arguments,
+    )
+
+
+def _run(yarn: Pretended, clock: Clock, *, killed: bool = False, **bounds: float) -> YarnRun:
+    return YarnRun(
+        ResourceManager(addresses=(yarn.web,)),
+        "hiveacid-1-a",
+        Bounds(**bounds),
+        is_killed=lambda: killed,
+        now=clock.now,
+        sleep=clock.sleep,
+    )
+
+
+def _settings(spark: FakeSpark) -> list[str]:
+    arguments = spark.calls[-1]["arguments"]
+    return [b for a, b in itertools.pairwise(arguments) if a == "--conf"]
+
+
+# ---- what is submitted ---------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_driver_in_the_cluster_is_started_once_and_has_the_tag_of_its_attempt(
+    spark: FakeSpark,
+) -> None:
+    task = _delete(spark, conf={"spark.yarn.maxAppAttempts": "3", "spark.yarn.tags": "mine"})
+    run_task(task, context_of(task_state_store=StateStore()))
+    tag = tag_of(spark.calls[-1]["spec"]["attempt"])
+    assert "spark.yarn.maxAppAttempts=1" in _settings(spark)
+    assert f"spark.yarn.tags=mine,{tag}" in _settings(spark)
+    assert task.conf["spark.yarn.maxAppAttempts"] == "3"
+    assert (tag, len(tag) <= 100) == (tag.lower(), True)
+
+
+def test_an_application_master_of_a_driver_on_the_worker_may_be_started_again() -> None:
+    given = {"spark.yarn.maxAppAttempts": "3"}
+    assert own_settings(given, "a", is_cluster=False) == {**given, "spark.yarn.tags": "a"}
+
+
+def test_the_resource_manager_is_found_as_the_site_says(tmp_path: Path) -> None:
+    (tmp_path / "yarn-site.xml").write_text(
+        "<configuration><property><name>yarn.resourcemanager.hostname</name>"
+        "<value>rm.example.com</value></property></configuration>"
+    )
+    assert addresses_of(None, {"HADOOP_CONF_DIR": str(tmp_path)}) == ("http://rm.example.com:8088",)
+    own = {"HADOOP_CONF_DIR": "/nowhere", "YARN_CONF_DIR": str(tmp_path)}
+    assert addresses_of(" ", own) == ("http://rm.example.com:8088",)
+    assert addresses_of("rm:8088/", own) == ("http://rm:8088",)
+    assert addresses_of(None, {}) == ()
+
+
+def test_of_two_resource_managers_both_are_asked_over_what_the_site_speaks() -> None:
+    prefix = "yarn.resourcemanager."
+    settings = {
+        f"{prefix}ha.rm-ids": "a, b",
+        f"{prefix}hostname.a": "one",
+        f"{prefix}hostname.b": "two",
+        f"{prefix}webapp.address.b": f"${{{prefix}hostname.b}}:1",
+    }
+    assert addresses_in(settings) == ("http://one:8088", "http://two:1")
+    https = {**settings, "yarn.http.policy": "HTTPS_ONLY"}
+    assert addresses_in(https) == ("https://one:8090", "https://two:8090")
+
+
+# ---- what is asked -------------------------------------------------------------------------------
+
+
+def test_the_second_is_asked_where_the_first_is_away(yarn: Pretended) -> None:
+    manager = ResourceManager(addresses=("http://127.0.0.1:1", yarn.web))
+    yarn.app = dict(RUNNING)
+    found = manager.report(_APP)
+    assert found is not None
+    assert (found.id, found.has_ended) == (_APP, False)
+
+
+@pytest.mark.parametrize(
+    "page", [(200, "standby"), (404, "no such page"), (401, "who?"), (503, "")]
+)
+def test_a_page_is_no_answer_and_a_missing_page_no_missing_application(
+    yarn: Pretended, page: tuple[int, str]
+) -> None:
+    yarn.page = page
+    manager = ResourceManager(addresses=(yarn.web,))
+    for ask in (manager.report, manager.find, manager.end):
+        with pytest.raises(ClusterUnavailableError, match=f"HTTP {page[0]}"):
+            ask(_APP)
+
+
+def test_an_application_that_is_not_known_is_an_answer(yarn: Pretended) -> None:
+    yarn.app = None
+    assert ResourceManager(addresses=(yarn.web,)).report(_APP) is None
+
+
+# ---- how long is waited --------------------------------------------------------------------------
+
+
+def test_an_application_is_followed_to_its_end(yarn: Pretended) -> None:
+    clock = Clock()
+    yarn.states = [dict(ACCEPTED), *[dict(RUNNING)] * 30]
+    found = _run(yarn, clock, start_s=5).follow(_APP)
+    assert found is not None
+    assert found.has_succeeded
+    assert clock.time == 1 + 2 + 4 + 8 + 10 * 27
+
+
+def test_one_that_gets_no_container_is_ended_and_the_wait_is_told(yarn: Pretended) -> None:
+    yarn.app = dict(ACCEPTED)
+    with pytest.raises(ApplicationNotStartedError, match=r"root\.narrow.*no room") as caught:
+        _run(yarn, Clock(), start_s=100).follow(_APP)
+    assert 100 < caught.value.waited_s <= 110
+    assert yarn.killed == [_APP]
+
+
+def test_a_silent_resource_manager_is_waited_for_and_then_given_up(yarn: Pretended) -> None:
+    clock = Clock()
+    yarn.page = (503, "")
+    for ask in (
+        lambda: _run(yarn, clock, silence_s=60).follow(_APP),
+        lambda: _run(yarn, clock, silence_s=60).status(_APP),
+        lambda: _run(yarn, clock, silence_s=60).submitted("tag"),
+    ):
+        clock.time = 0
+        with pytest.raises(ClusterUnavailableError, match=r"for 6[0-9] s"):
+            ask()
+        assert 60 < clock.time <= 71
+    assert yarn.killed == []
+
+
+def test_a_resource_manager_that_comes_back_is_asked_on(yarn: Pretended) -> None:
+    clock = Clock()
+
+    def sleep(seconds: float) -> None:
+        clock.sleep(seconds)
+        yarn.page = None if clock.time > 50 else (503, "")
+
+    yarn.page = (503, "")
+    run = _run(yarn, clock, silence_s=60)
+    run._sleep = sleep
+    found = run.follow(_APP)
+    assert found is not None
+    assert found.has_succeeded
+
+
+def test_a_killed_task_waits_no_more(yarn: Pretended) -> None:
+    yarn.app = dict(RUNNING)
+    with pytest.raises(InterruptedError):
+        _run(yarn, Clock(), killed=True).follow(_APP)
+
+
+def test_a_submission_without_a_container_is_stopped_and_ended(yarn: Pretended) -> None:
+    yarn.app, yarn.tagged = dict(ACCEPTED), {_APP: "hiveacid-1-a"}
+    stopped = threading.Event()
+    run = YarnRun(
+        ResourceManager(addresses=(yarn.web,)),
+        "hiveacid-1-a",
+        Bounds(start_s=0.5, poll_s=1),
+        is_killed=lambda: False,
+    )
+    with run.watched(stopped.set):
+        assert stopped.wait(60)
+        _until(lambda: yarn.killed == [_APP])
+    assert run.overdue is not None
+    assert (run.overdue.application, run.overdue.queue) == (_APP, "root.narrow")
+
+
+def test_a_submission_that_runs_is_left_alone(yarn: Pretended) -> None:
+    yarn.app, yarn.tagged = dict(RUNNING), {_APP: "hiveacid-1-a"}
+    stopped = threading.Event()
+    run = YarnRun(
+        ResourceManager(addresses=(yarn.web,)),
+        "hiveacid-1-a",
+        Bounds(start_s=0, poll_s=1),
+        is_killed=lambda: False,
+    )
+    with run.watched(stopped.set):
+        _until(lambda: bool(yarn.requests))
+        assert not stopped.wait(1.5)
+    assert run.overdue is None
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_spark_submit_that_hangs_is_ended(
+    spark: FakeSpark, yarn: Pretended, aborted: list[str]
+) -> None:
+    yarn.app = None
+    spark.tell(hangs=True)
+    with pytest.raises(ApplicationNotStartedError, match="spark-submit has waited"):
+        run_task(
+            _delete(spark, start_timeout_s="{{ 0.5 }}"), context_of(task_state_store=StateStore())
+        )
+    assert len(aborted) == 1
+    process = json.loads((spark.directory / "hanging.json").read_text())["child"]
+    _until(lambda: not _is_running(process))
+
+
+# ---- what a retry finds --------------------------------------------------------------------------
+
+
+def _left(spark: FakeSpark, yarn: Pretended, *, noted: bool = True) -> StateStore:
+    """What a worker leaves that was lost while its driver ran; the fake's calls are forgotten."""
+    store = StateStore()
+    spark.tell(answers=False)
+    yarn.app = dict(FAILED)
+    with pytest.raises(JobFailedError):
+        run_task(_delete(spark), context_of(task_state_store=store))
+    assert set(store) == {"spark_job_id", RESULT_URI_KEY, SUBMISSION_KEY, ATTEMPT_KEY}
+    if not noted:
+        store.delete("spark_job_id")
+    (spark.directory / "calls.jsonl").unlink()
+    yarn.requests.clear()
+    spark.tell(answers=True)
+    return store
+
+
+@pytest.mark.promise("A7")
+@pytest.mark.usefixtures("connected")
+def test_what_yarn_has_forgotten_is_submitted_anew_so_that_the_ledger_is_asked(
+    spark: FakeSpark, yarn: Pretended
+) -> None:
+    store = _left(spark, yarn)
+    yarn.states, yarn.app = [None], dict(SUCCEEDED)
+    done = run_task(_delete(spark), context_of(try_number=2, task_state_store=store))
+    assert done["status"] == "committed"
+    assert len(spark.calls) == 1
+    assert set(store) == {DELIVERED_KEY}
+
+
+@pytest.mark.usefixtures("connected")
+def test_what_is_forgotten_while_it_runs_is_asked_for_by_the_retry(
+    spark: FakeSpark, yarn: Pretended
+) -> None:
+    store = StateStore()
+    spark.tell(answers=False)
+    yarn.app = None
+    with pytest.raises(ApplicationForgottenError):
+        run_task(_delete(spark), context_of(task_state_store=store))
+    assert store["spark_job_id"] == _APP
+    # Where it left its result before it was forgotten, that is the answer.
+    spark.tell(answers=True)
+    done = run_task(_delete(spark), context_of("task", task_state_store=StateStore()))
+    assert done["status"] == "committed"
+
+
+@pytest.mark.usefixtures("connected")
+def test_an_application_whose_id_nobody_could_note_is_found_by_its_tag(
+    spark: FakeSpark, yarn: Pretended
+) -> None:
+    store = _left(spark, yarn, noted=False)
+    yarn.tagged = {"application_1_0007": tag_of(store[ATTEMPT_KEY])}
+    yarn.app, yarn.states = dict(RUNNING), [dict(RUNNING), dict(RUNNING), dict(FAILED)]
+    with pytest.raises(JobFailedError):
+        run_task(_delete(spark), context_of(try_number=2, task_state_store=store))
+    assert spark.calls == []
+    assert store["spark_job_id"] == "application_1_0007"
+
+
+@pytest.mark.usefixtures("connected")
+def test_nothing_is_submitted_while_yarn_does_not_say_what_runs(
+    spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = _left(spark, yarn)
+    yarn.page = (503, "")
+    monkeypatch.setattr(HiveAcidDeleteOperator, "_bounds", lambda _: Bounds(silence_s=0))
+    with pytest.raises(ClusterUnavailableError):
+        run_task(_delete(spark), context_of(try_number=2, task_state_store=store))
+    assert spark.calls == []
+    assert store["spark_job_id"] == _APP
+
+
+# ---- being killed --------------------------------------------------------------------------------
+
+
+def _until(holds: Any) -> None:  # noqa: ANN401 - a question
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        with open(f"/proc/{process}/stat") as stat:  # noqa: PTH123 - a line
+            return stat.read().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def _killed_when(task: HiveAcidDeleteOperator, context: dict[str, Any], holds: Any) -> float:  # noqa: ANN401
+    """Run a task, kill it as Airflow does once something holds; answers how long that took."""
+    took: list[float] = []
+
+    def kill(*_: object) -> None:
+        began = time.monotonic()
+        task.on_kill()
+        took.append(time.monotonic() - began)
+
+    def send() -> None:
+        try:
+            _until(holds)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, kill)
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        with pytest.raises(JobFailedError, match="the task was killed"):
+            run_task(task, context)
+    finally:
+        sender.join()
+        signal.signal(signal.SIGTERM, before)
+    return took[0]
+
+
+@pytest.mark.promise("A16")
+@pytest.mark.usefixtures("connected")
+def test_what_a_retry_has_found_again_is_ended_when_that_is_killed(
+    spark: FakeSpark, yarn: Pretended, aborted: list[str]
+) -> None:
+    store = _left(spark, yarn)
+    yarn.app = dict(RUNNING)
+    _killed_when(
+        _delete(spark),
+        context_of(try_number=2, task_state_store=store),
+        lambda: len(yarn.requests) > 1,
+    )
+    assert yarn.killed == [_APP]
+    assert spark.calls == []
+    assert len(aborted) == 1
+
+
+@pytest.mark.promise("A16")
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_what_stands_in_a_queue_is_ended_before_anybody_has_read_its_id(
+    spark: FakeSpark, yarn: Pretended, aborted: list[str], connected: Connections, mode: str
+) -> None:
+    connected.add(
+        "spark_default",
+        "spark",
+        host="yarn",
+        extra={"deploy-mode": mode, "yarn_resourcemanager_webapp_address": yarn.web},
+    )
+    yarn.app = dict(ACCEPTED)
+    spark.tell(says="no ID yet", hangs=True)
+
+    def submitted() -> bool:
+        if not (spark.directory / "hanging.json").exists():
+            return False
+        yarn.tagged = {_APP: tag_of(spark.calls[-1]["spec"]["attempt"])}
+        return True
+
+    _killed_when(_delete(spark), context_of(task_state_store=StateStore()), submitted)
+    assert yarn.killed == [_APP]
+    assert [tag_of(attempt) for attempt in aborted] == list(yarn.tagged.values())
+    processes = json.loads((spark.directory / "hanging.json").read_text())
+    _until(lambda: not any(map(_is_running, processes.values())))
+
+
+@pytest.mark.usefixtures("connected", "aborted")
+def test_a_resource_manager_that_is_silent_does_not_keep_a_killed_task(
+    spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yarn.app = dict(RUNNING)
+    silent = threading.Event()
+
+    def never(*_: object, **__: object) -> None:
+        silent.wait(120)
+
+    task = _delete(spark)
+    context = context_of(task_state_store=StateStore())
+
+    def followed() -> bool:
+        if not yarn.requests:
+            return False
+        monkeypatch.setattr(ResourceManager, "find", never)
+        return True
+
+    took_s = _killed_when(task, context, followed)
+    silent.set()
+    assert took_s < 5  # Airflow sends SIGKILL then
+
+
+@pytest.mark.usefixtures("aborted")
+def test_a_missing_command_of_hadoops_is_no_error_of_a_killed_task(
+    spark: FakeSpark, connected: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "HADOOP_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    connected.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
+    monkeypatch.setattr("airflow_hiveacid.operators.yarn_operator.shutil.which", lambda _: None)
+    spark.tell(hangs=True)
+    hanging = spark.directory / "hanging.json"
+    _killed_when(_delete(spark), context_of(), hanging.exists)
+    processes = json.loads(hanging.read_text())
+    _until(lambda: not any(map(_is_running, processes.values())))

@@ -1,0 +1,116 @@
+"""A resource manager that pretends: it answers as YARN 3.4.2 does, and is told how things stand."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import parse_qs, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RUNNING = {"state": "RUNNING", "finalStatus": "UNDEFINED"}
+ACCEPTED = {
+    "state": "ACCEPTED",
+    "finalStatus": "UNDEFINED",
+    "queue": "root.narrow",
+    "diagnostics": "no room",
+}
+SUCCEEDED = {"state": "FINISHED", "finalStatus": "SUCCEEDED"}
+FAILED = {"state": "FINISHED", "finalStatus": "FAILED", "diagnostics": "exit code 1"}
+
+
+class ResourceManager(ThreadingHTTPServer):
+    """`app` is how the one application stands, None if it is forgotten; `orders` keep what came.
+
+    `page` is answered instead, if it is set: a status and a text that is no JSON. `states` come one
+    after the other before `app` does.
+    """
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.app: dict[str, str] | None = dict(SUCCEEDED)
+        self.states: list[dict[str, str] | None] = []
+        self.tagged: dict[str, str] = {}
+        self.page: tuple[int, str] | None = None
+        self.ends = True
+        self.requests: list[str] = []
+
+    @classmethod
+    @contextmanager
+    def started(cls) -> Iterator[Self]:
+        with cls() as server:
+            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+            thread.start()
+            try:
+                yield server
+            finally:
+                server.shutdown()
+                thread.join()
+
+    @property
+    def web(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    @property
+    def asked(self) -> list[str]:
+        """Applications whose state was asked for; by their tag they are looked for beside that."""
+        asked = [one for one in self.requests if one.startswith("GET") and "?" not in one]
+        return [one.rpartition("/")[2] for one in asked]
+
+    @property
+    def killed(self) -> list[str]:
+        return [one.split("/")[5] for one in self.requests if one.startswith("PUT")]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: ResourceManager
+
+    def do_GET(self) -> None:
+        self.server.requests.append(f"GET {self.path}")
+        url = urlsplit(self.path)
+        if self.server.page is not None:
+            self._send(self.server.page[0], self.server.page[1], "text/html")
+        elif "applicationTags" in url.query:
+            (tag,) = parse_qs(url.query)["applicationTags"]
+            found = [i for i, t in self.server.tagged.items() if t == tag and self.server.app]
+            apps = [{"id": i, **(self.server.app or {})} for i in found]
+            self._answer({"apps": {"app": apps} if apps else {}})
+        else:
+            self._report(url.path.rpartition("/")[2])
+
+    def do_PUT(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        path = urlsplit(self.path).path
+        self.server.requests.append(f"PUT {path} {json.loads(body)['state']}")
+        if self.server.page is not None:
+            self._send(self.server.page[0], self.server.page[1], "text/html")
+            return
+        if self.server.ends:
+            self.server.app = {"state": "KILLED", "finalStatus": "KILLED"}
+        self._answer({"state": "KILLED"}, 202)
+
+    def _report(self, name: str) -> None:
+        app = self.server.states.pop(0) if self.server.states else self.server.app
+        if app is None:
+            said = {"exception": "NotFoundException", "message": f"app with id: {name} not found"}
+            self._answer({"RemoteException": said}, 404)
+        else:
+            self._answer({"app": {"id": name, **app}})
+
+    def _answer(self, body: dict[str, Any], status: int = 200) -> None:
+        self._send(status, json.dumps(body), "application/json;charset=utf-8")
+
+    def _send(self, status: int, text: str, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as it is called there
+        """Says nothing."""
