@@ -1,0 +1,89 @@
+"""An S3 on this machine (moto), for tests; and what Hadoop's clients are told of it.
+
+moto checks no signatures: any keys are valid. It is strict where it matters here: about names that
+are taken, sizes of parts, and uploads that are open.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import boto3
+from moto.server import ThreadedMotoServer
+
+from airflow_hiveacid.local.door import Door
+from airflow_hiveacid.local.s3a import METASTORE_S3A
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KEYS: Final = {"AWS_ACCESS_KEY_ID": "lab", "AWS_SECRET_ACCESS_KEY": "lab-secret"}
+"""What a process finds in its environment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MotoS3:
+    """A server with one bucket."""
+
+    endpoint: str
+    bucket: str
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """As Hadoop's configuration says them; no secret is among them."""
+        return {
+            "fs.s3a.endpoint": self.endpoint,
+            "fs.s3a.endpoint.region": "us-east-1",
+            "fs.s3a.path.style.access": "true",
+            "fs.s3a.connection.ssl.enabled": "false",
+        }
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """The keys, as Hadoop's configuration says them."""
+        return {
+            "fs.s3a.access.key": KEYS["AWS_ACCESS_KEY_ID"],
+            "fs.s3a.secret.key": KEYS["AWS_SECRET_ACCESS_KEY"],
+        }
+
+    @property
+    def door(self) -> Door:
+        """With which a metastore keeps its warehouse here."""
+        return Door(
+            settings={
+                **self.settings,
+                **self.secrets,
+                "metastore.warehouse.dir": f"s3a://{self.bucket}/warehouse",
+                "metastore.warehouse.external.dir": f"s3a://{self.bucket}/external",
+            },
+            class_path=METASTORE_S3A.fetch(),
+        )
+
+    def client(self) -> object:
+        """boto3's, for looking behind the product's back."""
+        return boto3.client(
+            "s3",
+            endpoint_url=self.endpoint,
+            region_name="us-east-1",
+            aws_access_key_id=KEYS["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"],
+        )
+
+    @classmethod
+    @contextmanager
+    def started(cls) -> Iterator[MotoS3]:
+        """Start one on a free port; it ends with the block."""
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for each request
+        server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        server.start()
+        try:
+            host, port = server.get_host_and_port()
+            made = cls(endpoint=f"http://{host}:{port}", bucket=f"lake-{uuid.uuid4().hex[:8]}")
+            made.client().create_bucket(Bucket=made.bucket)  # type: ignore[attr-defined]
+            yield made
+        finally:
+            server.stop()
