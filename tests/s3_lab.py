@@ -6,11 +6,12 @@ are taken, sizes of parts, and uploads that are open.
 
 from __future__ import annotations
 
+import functools
 import logging
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import boto3
 from moto.server import ThreadedMotoServer
@@ -23,6 +24,17 @@ if TYPE_CHECKING:
 
 KEYS: Final = {"AWS_ACCESS_KEY_ID": "lab", "AWS_SECRET_ACCESS_KEY": "lab-secret"}
 """What a process finds in its environment."""
+
+
+@functools.cache
+def _client(endpoint: str) -> Any:  # noqa: ANN401 - boto3 has no types
+    return boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        region_name="us-east-1",
+        aws_access_key_id=KEYS["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"],
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,15 +75,30 @@ class MotoS3:
             class_path=METASTORE_S3A.fetch(),
         )
 
-    def client(self) -> object:
+    def client(self) -> Any:  # noqa: ANN401 - boto3 has no types
         """boto3's, for looking behind the product's back."""
-        return boto3.client(
-            "s3",
-            endpoint_url=self.endpoint,
-            region_name="us-east-1",
-            aws_access_key_id=KEYS["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"],
-        )
+        return _client(self.endpoint)
+
+    def objects(self) -> list[str]:
+        """The keys of all objects."""
+        page = self.client().list_objects_v2(Bucket=self.bucket)
+        return [item["Key"] for item in page.get("Contents", ())]
+
+    def uploads(self) -> list[str]:
+        """The keys of the uploads that are open."""
+        page = self.client().list_multipart_uploads(Bucket=self.bucket)
+        return [item["Key"] for item in page.get("Uploads", ())]
+
+    def empty(self) -> None:
+        """Remove all there is."""
+        found = [{"Key": key} for key in self.objects()]
+        if found:
+            self.client().delete_objects(Bucket=self.bucket, Delete={"Objects": found})
+        page = self.client().list_multipart_uploads(Bucket=self.bucket)
+        for item in page.get("Uploads", ()):
+            self.client().abort_multipart_upload(
+                Bucket=self.bucket, Key=item["Key"], UploadId=item["UploadId"]
+            )
 
     @classmethod
     @contextmanager
@@ -83,7 +110,7 @@ class MotoS3:
         try:
             host, port = server.get_host_and_port()
             made = cls(endpoint=f"http://{host}:{port}", bucket=f"lake-{uuid.uuid4().hex[:8]}")
-            made.client().create_bucket(Bucket=made.bucket)  # type: ignore[attr-defined]
+            made.client().create_bucket(Bucket=made.bucket)
             yield made
         finally:
             server.stop()

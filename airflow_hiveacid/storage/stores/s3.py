@@ -14,15 +14,16 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.storage.stores.attempt_paths import attempt_of
+from airflow_hiveacid.storage.stores.s3_bucket import OpenUpload
 from airflow_hiveacid.storage.stores.s3_client import S3_BY_BOTO3
 from airflow_hiveacid.storage.stores.s3_streams import AttemptWriter, S3Reader, S3Writer
 from airflow_hiveacid.storage.stores.s3_uploads import StagedUpload
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from airflow_hiveacid.storage.stores.s3_bucket import OpenUpload, S3Bucket, StoredObject
+    from airflow_hiveacid.storage.stores.s3_bucket import S3Bucket, StoredObject
 
 _FOLDER: Final = "_$folder$"
 """How keys end by which older tools mark a directory."""
@@ -275,15 +276,18 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
         Raises:
             OSError: nobody may look, or the store did not answer.
         """
-        return list(self._bucket.uploads(_prefix(self._key(path))))
+        return [
+            OpenUpload(f"{self._bucket.name}/{found.path}", found.upload_id, found.begun_s)
+            for found in self._bucket.uploads(_prefix(self._key(path)))
+        ]
 
-    def give_up(self, uploads: Iterable[OpenUpload]) -> None:
-        """Have uploads forgotten.
+    def give_up(self, path: str, upload_id: str) -> None:
+        """Have an upload forgotten.
 
         Raises:
-            OSError: one is still there.
+            OSError: it is still there.
         """
-        each_in_threads(lambda u: self._bucket.give_up(u.key, u.upload_id), list(uploads))
+        self._bucket.give_up(self._key(path), upload_id)
 
     def _key(self, path: str) -> str:
         bucket, _, key = path.partition("/")

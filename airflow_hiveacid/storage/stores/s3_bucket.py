@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 _MARK: Final = "hiveacid-attempt"
 """The entry of an object's metadata that says whose it is."""
 
-_MOST_DELETED: Final = 1000
+_PAGE: Final = 1000
+"""How many keys a list, or a deletion, has at most."""
+
 # S3 asks whoever meets another conditional write of that name to come again.
 _CONFLICT: Final = "ConditionalRequestConflict"
 _CONFLICT_TRIES: Final = 4
@@ -42,9 +44,9 @@ class StoredObject(NamedTuple):
 
 
 class OpenUpload(NamedTuple):
-    """An upload that was begun and neither completed nor given up."""
+    """An upload that was begun and neither completed nor given up; the path is the key's."""
 
-    key: str
+    path: str
     upload_id: str
     begun_s: float
 
@@ -136,7 +138,9 @@ class S3Bucket:
     def _pages(self, call: str, prefix: str, **more: str) -> Iterator[Mapping[str, Any]]:
         with self.errors(prefix):
             pages = self._api.get_paginator(call)
-            yield from pages.paginate(Bucket=self.name, Prefix=prefix, **more)
+            yield from pages.paginate(
+                Bucket=self.name, Prefix=prefix, PaginationConfig={"PageSize": _PAGE}, **more
+            )
 
     # ---- objects ---------------------------------------------------------------------------------
 
@@ -211,8 +215,8 @@ class S3Bucket:
         Raises:
             OSError: one cannot be deleted.
         """
-        for at in range(0, len(keys), _MOST_DELETED):
-            some = [{"Key": key} for key in keys[at : at + _MOST_DELETED]]
+        for at in range(0, len(keys), _PAGE):
+            some = [{"Key": key} for key in keys[at : at + _PAGE]]
             with self.errors(keys[at]):
                 answer = self._api.delete_objects(
                     Bucket=self.name, Delete={"Objects": some, "Quiet": True}
