@@ -66,14 +66,17 @@ class MotoS3:
     def door(self) -> Door:
         """With which a metastore keeps its warehouse here."""
         return Door(
-            settings={
-                **self.settings,
-                **self.secrets,
-                "metastore.warehouse.dir": f"s3a://{self.bucket}/warehouse",
-                "metastore.warehouse.external.dir": f"s3a://{self.bucket}/external",
-            },
+            settings={**self.settings, **self.secrets, **self.warehouse},
             class_path=METASTORE_S3A.fetch(),
         )
+
+    @property
+    def warehouse(self) -> dict[str, str]:
+        """Where a metastore keeps its tables."""
+        return {
+            "metastore.warehouse.dir": f"s3a://{self.bucket}/warehouse",
+            "metastore.warehouse.external.dir": f"s3a://{self.bucket}/external",
+        }
 
     def client(self) -> Any:  # noqa: ANN401 - boto3 has no types
         """boto3's, for looking behind the product's back."""

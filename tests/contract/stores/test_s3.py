@@ -49,9 +49,10 @@ from airflow_hiveacid.storage.stores.open_uploads import give_up, open_uploads
 from airflow_hiveacid.storage.stores.staging import Staging
 
 if TYPE_CHECKING:
-    from s3_lab import MotoS3
-    from contract.stores.s3_faults import Faults
     from pathlib import Path
+
+    from contract.stores.s3_faults import Faults
+    from s3_lab import MotoS3
 
 from contract.stores.s3_staged import COLUMNS, DELTA, MIB, ROWS
 

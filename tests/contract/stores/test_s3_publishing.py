@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import Final, TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pytest
@@ -37,8 +37,8 @@ from contract.stores.s3_staged import COLUMNS, DELTA, ROWS, accepted, stage
 from unit.storage.orc_tables import ids
 
 if TYPE_CHECKING:
-    from s3_lab import MotoS3
     from contract.stores.s3_faults import Faults
+    from s3_lab import MotoS3
 
 
 def test_nothing_is_there_before_it_is_published_and_all_of_it_behind(

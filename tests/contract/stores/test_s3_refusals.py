@@ -28,8 +28,9 @@ from airflow_hiveacid.storage.stores.locations import open_location
 from s3_lab import KEYS, MotoS3
 
 if TYPE_CHECKING:
-    from contract.stores.s3_faults import Faults
     from pathlib import Path
+
+    from contract.stores.s3_faults import Faults
 
 
 @pytest.mark.parametrize("code", ["SlowDown", "ServiceUnavailable", "InternalError"])
