@@ -293,3 +293,23 @@ def test_a_selector_gives_what_lies_in_it(table: str) -> None:
     (info,) = fs.get_file_info(pafs.FileSelector(root))
     assert (info.path, info.type) == (f"{root}/a", pafs.FileType.Directory)
     assert fs.get_file_info(pafs.FileSelector(f"{root}/none")) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "error"),
+    [(503, "SlowDown", StoreUnavailableError), (403, "AccessDenied", LocationPermissionError)],
+)
+@pytest.mark.parametrize("call", ["CreateMultipartUpload", "UploadPart", "PutObject"])
+def test_a_task_that_cannot_write_says_why_and_leaves_no_upload(
+    s3: MotoS3,
+    table: str,
+    faults: Faults,
+    call: str,
+    status: int,
+    code: str,
+    error: type[StorageError],
+) -> None:
+    faults.refuse[call] = [(status, code)] * 9
+    with pytest.raises(error, match=code):
+        stage(Staging(location=table, token="7-a"), "a")
+    assert (s3.objects(), s3.uploads()) == ([], [])
