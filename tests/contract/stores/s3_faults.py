@@ -27,11 +27,13 @@ class _Raw:
 class Faults:
     """What happens to the next requests of a kind; mutable, `seen` counts them.
 
-    `refuse` answers instead of the server. `lose` has the server do it, and hangs up.
+    `refuse` answers instead of the server. `lose` has the server do it, and hangs up; `then` is what it
+    says when it is asked again.
     """
 
     refuse: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     lose: dict[str, int] = field(default_factory=dict)
+    then: dict[str, tuple[int, str]] = field(default_factory=dict)
     before: dict[str, Callable[[], None]] = field(default_factory=dict)
     seen: list[str] = field(default_factory=list)
 
@@ -57,6 +59,8 @@ class Faults:
             if self.lose.get(name):
                 self.lose[name] -= 1
                 answer.content  # noqa: B018 - it was done
+                if name in self.then:
+                    self.refuse[name] = [self.then[name]]
                 raise ConnectionClosedError(endpoint_url=request.url)  # type: ignore[attr-defined]
             return answer
 

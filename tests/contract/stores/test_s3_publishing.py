@@ -221,6 +221,25 @@ def test_a_lost_answer_harms_nothing(s3: MotoS3, table: str, faults: Faults, cal
     assert s3.objects() == []
 
 
+@pytest.mark.parametrize(
+    ("call", "status", "code"),
+    [
+        ("CompleteMultipartUpload", 404, "NoSuchUpload"),
+        ("CompleteMultipartUpload", 412, "PreconditionFailed"),
+        ("PutObject", 412, "PreconditionFailed"),
+    ],
+)
+def test_what_was_done_before_its_answer_was_lost_is_known_by_its_mark(
+    table: str, faults: Faults, call: str, status: int, code: str
+) -> None:
+    staging = Staging(location=table, token="7-a")
+    staged = accepted(staging, "a", stage(staging, "a"))
+    faults.lose[call], faults.then[call] = 1, (status, code)
+    Publication().publish([staged])
+    assert faults.lose[call] == 0
+    assert [f.name for f in list_table(table).files] == ["_orc_acid_version", "bucket_00000"]
+
+
 def test_an_upload_whose_every_answer_is_lost_is_in_doubt_and_taken_back(
     s3: MotoS3, table: str, faults: Faults
 ) -> None:
