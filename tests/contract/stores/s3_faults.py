@@ -27,8 +27,8 @@ class _Raw:
 class Faults:
     """What happens to the next requests of a kind; mutable, `seen` counts them.
 
-    `refuse` answers instead of the server. `lose` has the server do it, and hangs up; `then` is what it
-    says when it is asked again.
+    `refuse` answers instead of the server. `lose` has the server do it, and hangs up; `then` is
+    what it says when it is asked again.
     """
 
     refuse: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
