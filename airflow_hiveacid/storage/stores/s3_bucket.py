@@ -11,9 +11,13 @@ import hashlib
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from botocore.exceptions import ClientError
-
-from airflow_hiveacid.storage.stores.s3_errors import MISSING, NO_UPLOAD, code_of, s3_errors
+from airflow_hiveacid.storage.stores.s3_errors import (
+    MISSING,
+    NO_UPLOAD,
+    answer_errors,
+    code_of,
+    s3_errors,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -223,7 +227,7 @@ class S3Bucket:
                 )
                 failed = [e for e in answer.get("Errors", ()) if e.get("Code") not in MISSING]
                 if failed:
-                    raise ClientError({"Error": failed[0]}, "DeleteObjects")
+                    raise answer_errors()({"Error": failed[0]}, "DeleteObjects")
 
     def delete_marked(self, key: str, mark: str) -> None:
         """Delete an object if it has this mark; another, or none, is left alone.
@@ -305,7 +309,7 @@ class S3Bucket:
         with self.errors(key):
             try:
                 self._api.abort_multipart_upload(Bucket=self.name, Key=key, UploadId=upload_id)
-            except ClientError as error:
+            except answer_errors() as error:
                 if code_of(error) != NO_UPLOAD:
                     raise
 
@@ -314,7 +318,7 @@ class S3Bucket:
             with self.errors(key):
                 try:
                     call()
-                except ClientError as error:
+                except answer_errors() as error:
                     if code_of(error) != _CONFLICT or not left:
                         raise
                 else:

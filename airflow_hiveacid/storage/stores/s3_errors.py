@@ -10,12 +10,12 @@ import errno
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from botocore import exceptions as boto
-
 from airflow_hiveacid.storage.stores.s3_client import NO_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from botocore import exceptions as boto
 
 MISSING: Final = frozenset({"404", "NoSuchKey", "NotFound"})
 """How S3 says that an object is not there."""
@@ -65,6 +65,16 @@ _NUMBERS: Final[Mapping[str, tuple[int, str]]] = {
 _PASSING: Final = frozenset({408, 409, 429, 500, 502, 503, 504})
 
 
+def answer_errors() -> type[boto.ClientError]:
+    """What boto3 raises of an answer that is no success.
+
+    A function, as is `s3_errors`: where no table lies on S3, boto3 need not be there.
+    """
+    from botocore.exceptions import ClientError  # noqa: PLC0415
+
+    return ClientError  # type: ignore[no-any-return] # botocore has no types
+
+
 def code_of(error: boto.ClientError) -> str:
     """What S3 calls an answer that is no success."""
     return str(error.response.get("Error", {}).get("Code", ""))
@@ -83,6 +93,8 @@ def s3_errors(path: str, source: str) -> Iterator[None]:
         FileExistsError: its name is taken.
         OSError: otherwise; its number says whether it may pass.
     """
+    from botocore import exceptions as boto  # noqa: PLC0415 - see `answer_errors`
+
     try:
         yield
     except boto.ClientError as error:
