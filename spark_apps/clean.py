@@ -12,6 +12,8 @@ from airflow_hiveacid.spark.maintenance.overview import Overview
 from airflow_hiveacid.spark.maintenance.side_by_side import each_partition
 from airflow_hiveacid.spark.reading.target import partitions_of
 from airflow_hiveacid.spark.runtime import main
+from airflow_hiveacid.storage.stores.locations import scheme_of
+from airflow_hiveacid.storage.stores.traits import publishes_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +40,13 @@ def clean(job: JobContext) -> JobResult:
     )
     if table.is_partitioned and spec.partition is None:
         outcomes.append(cleaner(job.client).clean_staging())
+    places = {p.location for p in partitions}
+    if spec.partition is None:
+        within = f"{table.location.rstrip('/')}/"
+        places = {table.location, *(p for p in places if not p.startswith(within))}
+    for place in sorted(places):
+        if publishes_files(scheme_of(place)):
+            outcomes.append(cleaner(job.client).clean_uploads(place))
     return _result(job, spec, outcomes)
 
 

@@ -39,6 +39,7 @@ from airflow_hiveacid.jobs.specs import (
     TruncateSpec,
     UpdateSpec,
 )
+from airflow_hiveacid.local.s3a import SPARK_S3A
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client import MetastoreClient, connect
 from airflow_hiveacid.metastore.definition_lock import LockTerms
@@ -113,6 +114,8 @@ def small_session(driver_memory: str = "1g") -> SparkSession:
         "spark.driver.memory": driver_memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        # A JVM's class path is what it was at its start, and this one serves all tests.
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, SPARK_S3A.fetch())),
     }.items():
         builder = builder.config(key, value)
     builder.getOrCreate()

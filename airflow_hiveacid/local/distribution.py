@@ -78,7 +78,8 @@ def fetch(
         found = _ready(release, folder)  # whoever held the lock may have done the work
         if found is not None:
             return found
-        _resolve(release, folder, progress)
+        what = f"the jars of Hive metastore {release.version}"
+        _resolve(pom(release), folder, what, progress)
         _unpack_scripts(release, folder, progress)
         found = _ready(release, folder)
     if found is None:
@@ -87,24 +88,61 @@ def fetch(
     return found
 
 
+def fetch_class_path(
+    folder: Path, project: str, what: str, *, progress: Progress = log_progress
+) -> tuple[Path, ...]:
+    """Returns the jars of a Maven project, downloading what is missing.
+
+    Safe to call from several processes at once: the others wait for the first.
+
+    Args:
+        folder: Where the class path is kept; of this project alone.
+        project: The text of its pom.
+        what: What the jars are, for messages.
+        progress: Told how far it is.
+
+    Raises:
+        MissingProgramError: Maven is needed and not installed.
+        DownloadError: Maven failed.
+    """
+    found = _class_path(folder)
+    if found is not None:
+        return found
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder, progress):
+        found = _class_path(folder)  # whoever held the lock may have done the work
+        if found is None:
+            _resolve(project, folder, what, progress)
+            found = _class_path(folder)
+    if found is None:
+        log = folder / "maven.log"
+        raise DownloadError(what, log, tail(log))
+    return found
+
+
 def _ready(release: HiveRelease, folder: Path) -> Distribution | None:
-    listing, home = folder / "classpath", folder / "home"
-    if not listing.is_file() or not (home / "scripts" / "metastore").is_dir():
-        return None
-    jars = tuple(Path(entry) for entry in listing.read_text().strip().split(os.pathsep))
-    # Maven's repository is not ours: whoever empties it makes the cached class path void.
-    if not all(jar.is_file() for jar in jars):
+    jars, home = _class_path(folder), folder / "home"
+    if jars is None or not (home / "scripts" / "metastore").is_dir():
         return None
     return Distribution(release=release, class_path=jars, home=home)
 
 
-def _resolve(release: HiveRelease, folder: Path, progress: Progress) -> None:
-    (folder / "pom.xml").write_text(pom(release))
+def _class_path(folder: Path) -> tuple[Path, ...] | None:
+    listing = folder / "classpath"
+    if not listing.is_file():
+        return None
+    jars = tuple(Path(entry) for entry in listing.read_text().strip().split(os.pathsep))
+    # Maven's repository is not ours: whoever empties it makes the cached class path void.
+    return jars if all(jar.is_file() for jar in jars) else None
+
+
+def _resolve(project: str, folder: Path, what: str, progress: Progress) -> None:
+    (folder / "pom.xml").write_text(project)
     scratch = folder / "classpath.new"
     _maven(
         folder,
         [f"{DEPENDENCY_PLUGIN}:build-classpath", f"-Dmdep.outputFile={scratch}"],
-        f"the jars of Hive metastore {release.version}",
+        what,
         progress,
     )
     scratch.replace(folder / "classpath")

@@ -10,7 +10,8 @@ Takes what a reader that starts now would see, and when each replacement was fir
 * A directory with nothing but aborted writes is read by nobody and goes at once. It is never
   mistaken for its neighbours: only whole directories of aborted write IDs are listed (HIVE-25502,
   HIVE-24481).
-* A staging directory goes when its transaction has ended and it is old.
+* A staging directory goes when its transaction has ended and it is old. So does an upload that a
+  dead worker has left open, where a store knows these.
 
 Must not look at a file system or a metastore.
 """
@@ -20,13 +21,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.names import STAGING_PREFIX, BaseName, parse_directory_name
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.directories import AcidDirectory
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.snapshot import ValidTxnList
+    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +130,65 @@ def plan_staging(
         item = Removal(path=directory.path, why=why, size_bytes=directory.size_bytes)
         (keep if why_not else remove).append(item)
     return CleaningPlan(remove=tuple(remove), keep=tuple(keep), unseen=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftUpload:
+    """An upload to a path below the location that nobody has completed, and when it was begun."""
+
+    path: str
+    upload_id: str
+    begun_s: float
+
+
+def plan_uploads(
+    uploads: Iterable[LeftUpload],
+    txns: ValidTxnList,
+    write_ids: ValidWriteIdList,
+    *,
+    now_s: float,
+    orphan_age_s: float,
+) -> tuple[tuple[LeftUpload, Removal], ...]:
+    """Which open uploads are given up: those that are old, and whose writer is known to be over.
+
+    A path that names neither a write ID nor a transaction is not one of ours.
+
+    Args:
+        uploads: listed before the next two were asked for.
+        txns: open and aborted transactions now.
+        write_ids: those of the table.
+        now_s: the time, seconds since 1970.
+        orphan_age_s: how old an upload must be.
+    """
+    found = []
+    for upload in uploads:
+        owner = next(filter(None, map(_owner_of, upload.path.split("/"))), None)
+        if owner is None or now_s - upload.begun_s < orphan_age_s:
+            continue
+        txn_id, write_id = owner
+        is_open = (
+            txn_id is not None and (txn_id in txns.open or txn_id > txns.high_watermark)
+        ) or (
+            write_id is not None
+            and (write_id in write_ids.open or write_id > write_ids.high_watermark)
+        )
+        if not is_open:
+            why = "an upload that a dead worker has left"
+            found.append((upload, Removal(path=upload.path, why=why, size_bytes=0)))
+    return tuple(found)
+
+
+def _owner_of(name: str) -> tuple[TxnId | None, WriteId | None] | None:
+    """The transaction, or write ID, of whoever writes below a directory of this name."""
+    if name.startswith(STAGING_PREFIX):
+        number = name.removeprefix(STAGING_PREFIX).partition("-")[0]
+        return (TxnId(int(number)), None) if number.isdigit() else None
+    parsed = parse_directory_name(name)
+    if parsed is None:
+        return None
+    if parsed.visibility_txn_id is not None:
+        return parsed.visibility_txn_id, None
+    return None, parsed.write_id if isinstance(parsed, BaseName) else parsed.high
 
 
 def _replaced(state: AcidState) -> list[tuple[str, int, str]]:

@@ -5,17 +5,18 @@ gives a `CompactionPlan` that says what, why and into which directories, or `NoC
 says why not.
 
 Rules of Hive's Initiator and Worker, with two of our own: at the threshold counts (10 deltas fire,
-not only 11), and a result that would be two directories in plain names is never planned, because no
-rename shows both at once (see docs/adr).
+not only 11), and a result that would be seen by halves is never planned: two directories in plain
+names, which no rename shows at once; where nothing is renamed, also several files (see docs/adr).
 """
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.names import BaseName, DeltaName
+from airflow_hiveacid.format.names import BaseName, DeltaName, parse_file_name
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs import CompactionChoice
 from airflow_hiveacid.plan.thresholds import CompactionPolicy, decide
@@ -27,13 +28,23 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.directories import AcidDirectory
 
 
+class Appearance(enum.Enum):
+    """How the result of a compaction comes to be seen, and by whom."""
+
+    AT_ONCE = "a rename shows a directory whole"
+    HIDDEN = "its files appear one by one; every reader waits for the commit, by the _v suffix"
+    FILE_BY_FILE_HIDDEN_FROM_HIVE = "the same, and Trino, which passes over the suffix, may read it"
+    FILE_BY_FILE = "its files appear one by one, and no suffix is known (3.1)"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPlan:
     """One compaction of one directory.
 
     `is_major` tells the kind. `inputs` are the delta directories (and, for a major one, the base)
     in the order of their write IDs; `high` is the highest write ID covered, `low` the lowest (0
-    for a major one). `bytes_in` counts all input files.
+    for a major one). `bytes_in` counts all input files. `appears` says how the store shows the
+    result.
     """
 
     is_major: bool
@@ -43,6 +54,7 @@ class CompactionPlan:
     high: WriteId
     bytes_in: int
     kind: TransactionalKind = TransactionalKind.FULL_ACID
+    appears: Appearance = Appearance.AT_ONCE
 
     @property
     def has_deletes(self) -> bool:
@@ -69,19 +81,29 @@ class CompactionPlan:
     def hides(self) -> bool:
         """Whether the result is to stay unseen until the commit, and by whom came before it.
 
-        It takes two directories, or rows in it do not say by which write they are.
+        It takes two directories, or rows in it do not say by which write they are; or its files
+        appear one by one, and the metastore knows compactions that are not committed.
         """
+        if self.appears is not Appearance.AT_ONCE:
+            return self.appears is not Appearance.FILE_BY_FILE
         return not self.is_major and (
             self.kind is TransactionalKind.INSERT_ONLY or (self.has_deletes and self.has_inserts)
         )
 
-    def outputs(self, visibility_txn_id: TxnId | None) -> tuple[BaseName | DeltaName, ...]:
-        """The directories to publish; the suffix goes on minor results only.
+    @property
+    def needs_one_file(self) -> bool:
+        """Whether somebody may read the result before its commit, so that it has to be one file."""
+        return self.appears in (Appearance.FILE_BY_FILE, Appearance.FILE_BY_FILE_HIDDEN_FROM_HIVE)
 
-        A base is one directory, so one rename shows it whole, under a name that every engine reads.
+    def outputs(self, visibility_txn_id: TxnId | None) -> tuple[BaseName | DeltaName, ...]:
+        """The directories to publish.
+
+        Where a rename shows a directory whole, a base needs no suffix, and has a name that every
+        engine reads.
         """
         if self.is_major:
-            return (BaseName(write_id=self.high),)
+            suffix = None if self.appears is Appearance.AT_ONCE else visibility_txn_id
+            return (BaseName(write_id=self.high, visibility_txn_id=suffix),)
         return tuple(
             DeltaName(
                 low=self.low,
@@ -114,13 +136,14 @@ def only_hive_4_reads(parameters: Mapping[str, str]) -> bool:
     return parameters.get(ONLY_HIVE_4_READS, "").lower() == "true"
 
 
-def plan_compaction(
+def plan_compaction(  # noqa: PLR0913 - every input is one fact of the decision
     state: AcidState,
     choice: CompactionChoice,
     policy: CompactionPolicy,
     *,
     can_hide_until_commit: bool,
     kind: TransactionalKind = TransactionalKind.FULL_ACID,
+    appears: Appearance = Appearance.AT_ONCE,
 ) -> CompactionPlan | NoCompaction:
     """Decide about one directory.
 
@@ -131,6 +154,7 @@ def plan_compaction(
         can_hide_until_commit: whether results may carry a `_v` suffix: a 4.x metastore, and readers
             that know it (`only_hive_4_reads`).
         kind: of the table.
+        appears: how its store shows a directory.
     """
     deltas = (*state.deltas, *state.delete_deltas)
     if not deltas and not state.originals:
@@ -144,11 +168,12 @@ def plan_compaction(
             is_major, why = True, f"{why}; major, because {promoted}"
         elif _is_pointless_minor(deltas):
             return NoCompaction(why="one delta is compact already")
-    return CompactionPlan(
+    plan = CompactionPlan(
         is_major=is_major,
         why=why,
         state=state,
         kind=kind,
+        appears=appears,
         low=WriteId(0) if is_major else _low(deltas),
         high=_high(state),
         bytes_in=_size(deltas)
@@ -159,6 +184,32 @@ def plan_compaction(
             else 0
         ),
     )
+    buckets = _buckets(plan)
+    if plan.needs_one_file and kind is TransactionalKind.FULL_ACID and len(buckets) > 1:
+        return NoCompaction(why=f"{why}; not done: {seen_by_halves(plan, len(buckets))}")
+    return plan
+
+
+def seen_by_halves(plan: CompactionPlan, files: int) -> str:
+    """Why a result of several files is not made where somebody could see some of them."""
+    what = f"its result of {files} files would appear file by file on this store"
+    if plan.appears is Appearance.FILE_BY_FILE:
+        return f"{what}, and a metastore of Hive 3.1 cannot hide them until the commit"
+    return (
+        f"{what}, and Trino could read some of them"
+        f" (if only Hive 4 reads the table, set {ONLY_HIVE_4_READS}=true)"
+    )
+
+
+def _buckets(plan: CompactionPlan) -> set[object]:
+    """What each file of a full-ACID result is made of: a bucket, or a file of an unknown name."""
+    originals = plan.read.originals
+    names = [f.name for f in (*(f for d in plan.inputs for f in d.files), *originals)]
+    found: set[object] = set()
+    for name in names:
+        parsed = parse_file_name(name)
+        found.add(name if parsed is None else parsed.bucket_id)
+    return found
 
 
 def read_beside(plan: CompactionPlan, present: Iterable[BaseName | DeltaName]) -> list[DeltaName]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
+    LocationPermissionError,
     MetastoreCallError,
     NotEnoughHistoryError,
     TableChangedError,
@@ -37,6 +38,7 @@ from airflow_hiveacid.plan.cleaning import (
     is_clean,
     plan_cleaning,
     plan_staging,
+    plan_uploads,
 )
 from airflow_hiveacid.storage.stores.filesystem import delete_directory, delete_file
 from airflow_hiveacid.storage.stores.listing import (
@@ -46,6 +48,7 @@ from airflow_hiveacid.storage.stores.listing import (
     tree_size,
 )
 from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.open_uploads import give_up, open_uploads
 from airflow_hiveacid.storage.stores.table_notes import TableNotes, note_of
 
 if TYPE_CHECKING:
@@ -145,6 +148,33 @@ class Cleaner:
         if not self.spec.dry_run:
             plan = _remove(whole, plan, None)
         return _outcome(whole, plan)
+
+    def clean_uploads(self, location: str) -> CleaningOutcome:
+        """Give up the uploads that dead workers have left below a location.
+
+        Who may not list them is told so; a rule of the bucket's can do the same.
+        """
+        where = PartitionInfo(name=PartitionName(), location=location)
+        try:
+            uploads = open_uploads(location)
+            txns = self.client.valid_txns()
+            ref = self.table.ref
+            found = plan_uploads(
+                uploads,
+                txns,
+                self.client.valid_write_ids([ref], txns)[ref],
+                now_s=self.now_s(),
+                orphan_age_s=self.spec.orphan_age_s,
+            )
+            if not self.spec.dry_run:
+                self._check_table()
+                give_up(location, [upload for upload, _ in found])
+        except LocationPermissionError as error:
+            log.warning("uploads that dead workers have left stay: %s", error)
+            kept = Removal(path=location, why=str(error), size_bytes=0)
+            return _outcome(where, CleaningPlan(remove=(), keep=(kept,), unseen=()))
+        removed = tuple(removal for _, removal in found)
+        return _outcome(where, CleaningPlan(remove=removed, keep=(), unseen=()))
 
     def _is_untouched(self, partition: PartitionInfo) -> bool:
         """Whether neither the queue nor a note of ours says anything of a partition."""

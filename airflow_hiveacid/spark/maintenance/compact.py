@@ -30,11 +30,13 @@ from airflow_hiveacid.jobs.specs import CompactionChoice, CompactSpec
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.compaction_work import compacting
 from airflow_hiveacid.plan.compaction import (
+    Appearance,
     CompactionPlan,
     NoCompaction,
     only_hive_4_reads,
     plan_compaction,
     read_beside,
+    seen_by_halves,
 )
 from airflow_hiveacid.plan.statements import check_alike, check_format
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
@@ -54,8 +56,10 @@ from airflow_hiveacid.storage.plain.compact import PlainCompaction, compact_plai
 from airflow_hiveacid.storage.plain.files import plain_files
 from airflow_hiveacid.storage.plain.text_form import check_text_writable, text_form
 from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.locations import scheme_of
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.stores.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.traits import publishes_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -63,6 +67,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
     from airflow_hiveacid.format.attempts import AttemptId
+    from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.names import BaseName, DeltaName
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.metastore.compaction_work import CompactionWork
@@ -180,6 +185,10 @@ class Compactor:
         directories = self._write(partition, plan, staging, work)
         txn.step("staged")
         txn.confirm_alive()
+        why_not = self._why_unseen(plan, directories, txn.txn_id)
+        if why_not is not None:
+            work.refuse(why_not)
+            return _outcome(partition, NoCompaction(why=why_not))
         if work.has_rival():
             return _outcome(partition, NoCompaction(why=str(work.refusal)))
         self._require_unchanged(partition, plan, work)
@@ -214,14 +223,42 @@ class Compactor:
         return resolve(list_table(partition.location), write_ids, snapshot.txns, self.table.kind)
 
     def _decide(self, state: AcidState, choice: CompactionChoice) -> CompactionPlan | NoCompaction:
+        knows_suffix = self.client.generation is not MetastoreGeneration.V3
+        can_hide = knows_suffix and only_hive_4_reads(self.table.parameters)
+        appears = Appearance.AT_ONCE
+        if publishes_files(scheme_of(state.location)):
+            appears = Appearance.FILE_BY_FILE_HIDDEN_FROM_HIVE
+            if can_hide:
+                appears = Appearance.HIDDEN
+            elif not knows_suffix:
+                appears = Appearance.FILE_BY_FILE
         return plan_compaction(
             state,
             choice,
             CompactionPolicy(delta_count=self.spec.delta_count, delta_ratio=self.spec.delta_ratio),
-            can_hide_until_commit=only_hive_4_reads(self.table.parameters)
-            and self.client.generation is not MetastoreGeneration.V3,
+            can_hide_until_commit=can_hide,
             kind=self.table.kind,
+            appears=appears,
         )
+
+    def _why_unseen(
+        self, plan: CompactionPlan, directories: Sequence[StagedDirectory], txn_id: TxnId
+    ) -> str | None:
+        """Why what is staged must not be shown file by file; None where it may, or is not."""
+        files = sum(len(directory.files) for directory in directories)
+        if not plan.needs_one_file:
+            return None
+        if files > 1:
+            return seen_by_halves(plan, files)
+        others = set(self.client.valid_txns().open) - {txn_id}
+        if plan.is_major and others:
+            # Without its marker a base is taken for that of one write, which an older snapshot may
+            # see although it does not see all that is in there.
+            return (
+                f"transaction {min(others)} is open: between the rows of the base and its marker,"
+                " which appear one after the other on this store, it could see what came after it"
+            )
+        return None
 
     def _write(
         self, partition: PartitionInfo, plan: CompactionPlan, staging: Staging, work: CompactionWork

@@ -47,7 +47,7 @@ from airflow_hiveacid.spark.maintenance.conversion_survey import (
 from airflow_hiveacid.spark.maintenance.conversion_undo import WayBack
 from airflow_hiveacid.storage.stores.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.filesystem import check_writable
-from airflow_hiveacid.storage.stores.staging import check_publishable
+from airflow_hiveacid.storage.stores.staging import check_renames
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,7 +145,7 @@ class Converter:
         check_writable(table.location)
         partitions = self._survey.partitions(table)
         for location in {table.location, *(p.location for p in partitions)}:
-            check_publishable(table.ref, location)
+            check_renames(table.ref, location, "a conversion")
 
     # ---- what is done ----------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from airflow_hiveacid.format.errors import (
     LocationNotFoundError,
     PartitionNotFoundError,
     UnknownColumnError,
+    UnsupportedTableError,
 )
 from airflow_hiveacid.format.flat_state import flat_state
 from airflow_hiveacid.format.ids import WriteId
@@ -57,7 +58,9 @@ from airflow_hiveacid.spark.types import named, spark_type, table_struct
 from airflow_hiveacid.storage.acid.read.buckets import buckets_of
 from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY
 from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.locations import scheme_of
 from airflow_hiveacid.storage.stores.threads import each_in_threads
+from airflow_hiveacid.storage.stores.traits import publishes_files
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 
 if TYPE_CHECKING:
@@ -179,6 +182,13 @@ class Target:
 
     def _listing(self, info: PartitionInfo) -> Listing:
         own = () if self.staged is None else self.staged.files.get(info.name, ())
+        if own and publishes_files(scheme_of(info.location)):
+            raise UnsupportedTableError(
+                table=self.table.ref,
+                detail=f"a statement reads what an earlier one of its transaction has written to"
+                f" {info.location}, and on {scheme_of(info.location)}:// nothing can be read before"
+                " it is published; commit between the two",
+            )
         try:
             listing = list_table(info.location)
         except LocationNotFoundError:

@@ -2,7 +2,8 @@
 
 Order matters, and is the point of this module (docs/adr/0002): executors have written every file
 where no reader looks; partitions are made known to the metastore; only then are directories
-renamed into place, one rename each. Until the transaction commits their write ID hides them.
+renamed into place, one rename each (or, where nothing is renamed, is file after file made visible:
+docs/adr/0043). Until the transaction commits their write ID hides them.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import DirectoryExistsError
 from airflow_hiveacid.format.ids import BucketId
-from airflow_hiveacid.format.names import data_file
+from airflow_hiveacid.format.names import ACID_VERSION_FILE, METADATA_FILE, data_file
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WrittenFile
 from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.filesystem import delete_directory, exists
 from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.staging import AcceptedFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -62,6 +64,26 @@ class StagedDirectory:
     directory: str
     staging: Staging
     files: tuple[StagedFile, ...]
+    is_compacted: bool = False
+
+    @property
+    def accepted(self) -> tuple[AcceptedFile, ...]:
+        """Its files of rows, by the names that they will have."""
+        return tuple(
+            AcceptedFile(
+                name=data_file(file.bucket, file.kind),
+                attempt=file.attempt,
+                size_bytes=file.size_bytes,
+            )
+            for file in self.files
+        )
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """The small files that belong into it."""
+        is_acid = any(file.kind is TransactionalKind.FULL_ACID for file in self.files)
+        names = ((ACID_VERSION_FILE, is_acid), (METADATA_FILE, self.is_compacted))
+        return tuple(name for name, is_wanted in names if is_wanted)
 
     @property
     def final_path(self) -> str:
@@ -85,25 +107,26 @@ def assemble(
             directory=directory,
             staging=staging_of[partition],
             files=tuple(members),
+            is_compacted=is_compacted,
         )
         for (partition, directory), members in sorted(
             groups.items(), key=lambda g: (str(g[0][0]), g[0][1])
         )
     ]
-    steps = [step for one in directories for step in _steps(one, is_compacted=is_compacted)]
+    steps = [step for one in directories for step in _steps(one)]
     with ThreadPoolExecutor(_PARALLEL) as pool:
         list(pool.map(lambda step: step(), steps))
     return tuple(directories)
 
 
-def _steps(directory: StagedDirectory, *, is_compacted: bool) -> Iterator[Callable[[], object]]:
+def _steps(directory: StagedDirectory) -> Iterator[Callable[[], object]]:
     """What is done for a directory, in any order: closing a small file far away takes long."""
     staging, name = directory.staging, directory.directory
     for file in directory.files:
         yield partial(staging.accept, name, data_file(file.bucket, file.kind), file.attempt)
-    if any(file.kind is TransactionalKind.FULL_ACID for file in directory.files):
+    if ACID_VERSION_FILE in directory.markers:
         yield partial(staging.add_version_file, name)
-    if is_compacted:
+    if METADATA_FILE in directory.markers:
         yield partial(staging.add_metadata_file, name)
 
 
@@ -175,7 +198,7 @@ class Publication:
         self._tried: list[StagedDirectory] = []
 
     def publish(self, directories: Sequence[StagedDirectory]) -> None:
-        """Rename every directory into place.
+        """Rename every directory into place, or publish its files where nothing is renamed.
 
         Raises:
             DirectoryExistsError: one is there already; it was not touched.
@@ -186,22 +209,32 @@ class Publication:
         log.info("published directories=%d", len(directories))
 
     def take_back(self) -> None:
-        """Remove what was renamed into place by us; call it when the transaction is aborted."""
+        """Remove what was published by us; call it when the transaction is aborted."""
         with ThreadPoolExecutor(_PARALLEL) as pool:
             list(pool.map(_take_back_one, self._tried))
 
     def _publish_one(self, directory: StagedDirectory) -> None:
         self._tried.append(directory)
+        staging = directory.staging
+        if not staging.renames:
+            # Of each file there is a mark that tells whose it is, so nothing has to be forgotten.
+            staging.publish_files(directory.directory, directory.accepted, directory.markers)
+            return
         try:
-            directory.staging.publish([directory.directory])
+            staging.publish([directory.directory])
         except DirectoryExistsError:
             self._tried.remove(directory)
             raise
 
 
 def _take_back_one(directory: StagedDirectory) -> None:
+    staging = directory.staging
+    if not staging.renames:
+        log.info("taking back %s", directory.final_path)
+        staging.take_back_files(directory.directory, directory.accepted, directory.markers)
+        return
     # A rename that failed may have happened all the same. Its source tells: nobody else moves it.
-    if exists(*open_location(directory.staging.path_for(directory.directory))):
+    if exists(*open_location(staging.path_for(directory.directory))):
         return
     log.info("taking back %s", directory.final_path)
     delete_directory(*open_location(directory.final_path))

@@ -6,12 +6,15 @@ Takes a file and a place; gives what arrived. Must not know what the file is for
 from __future__ import annotations
 
 import posixpath
+import tempfile
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import SourceUnreadableError
 from airflow_hiveacid.storage.plain.rows import rows_of
 from airflow_hiveacid.storage.stores.filesystem import delete_file, file_errors, make_directory
 from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.traits import traits_of
 
 if TYPE_CHECKING:
     from pyarrow import fs as pafs
@@ -31,6 +34,17 @@ def copy_file(source: LoadableFile, place: str, format_: FileFormat) -> None:
         StorageError: reading or writing failed otherwise.
     """
     fs, target = open_location(place)
+    if not traits_of(fs).renames:
+        # What is staged there cannot be read, so it is looked at before it is sent.
+        with tempfile.TemporaryDirectory(prefix="hiveacid_load_") as folder:
+            copy = replace(source, uri=f"file:{folder}/copy")
+            copy_file(source, copy.uri, format_)
+            try:
+                _copy(copy, fs, target)
+            except BaseException:
+                delete_file(fs, target)
+                raise
+        return
     make_directory(fs, posixpath.dirname(target))
     try:
         _copy(source, fs, target)

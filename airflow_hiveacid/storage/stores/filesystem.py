@@ -98,16 +98,16 @@ def file_errors(action: str, path: str) -> Iterator[None]:
 
 
 def require_directory(fs: pafs.FileSystem, root: str, location: str) -> None:
-    """See that a location is a directory.
+    """See that a location is a directory; where none is kept without files, it may be empty.
 
     Raises:
         LocationNotFoundError: it does not exist.
         ConfigurationError: it is none.
     """
     kind = fs.get_file_info(root).type
-    if kind == pafs.FileType.NotFound:
+    if kind == pafs.FileType.NotFound and traits_of(fs).keeps_directories:
         raise LocationNotFoundError(location=location)
-    if kind != pafs.FileType.Directory:
+    if kind == pafs.FileType.File:
         raise ConfigurationError(f"location {location} is a file, not a directory")
 
 
@@ -140,12 +140,16 @@ def write_bytes(fs: pafs.FileSystem, path: str, content: bytes) -> None:
 def write_new(fs: pafs.FileSystem, path: str, content: bytes) -> None:
     """Write a small file so that it is there whole or not at all.
 
-    It is written beside its place, under a hidden name, and renamed.
+    It is written beside its place, under a hidden name, and renamed; where nothing is renamed, a
+    file appears whole by itself.
 
     Raises:
         LocationPermissionError: it may not be written.
         StorageError: writing failed otherwise.
     """
+    if not traits_of(fs).renames:
+        write_bytes(fs, path, content)
+        return
     aside = posixpath.join(posixpath.dirname(path), f"{ASIDE_PREFIX}{uuid.uuid4().hex}")
     try:
         write_bytes(fs, aside, content)
@@ -222,6 +226,7 @@ def delete_directory(fs: pafs.FileSystem, path: str) -> None:
 
     It goes in one step: a local disk removes file by file, and half a directory could be read, or
     renamed into place by a process that had been taken for dead. So it gets a hidden name first.
+    Where nothing is renamed it goes file by file: only what no reader counts is ever removed.
 
     Raises:
         LocationPermissionError: it may not be removed.
@@ -229,7 +234,8 @@ def delete_directory(fs: pafs.FileSystem, path: str) -> None:
     """
     with storage_errors("delete", path):
         try:
-            if not traits_of(fs).deletes_at_once:
+            traits = traits_of(fs)
+            if not traits.deletes_at_once and traits.renames:
                 hidden = staging_directory(f"removed_{uuid.uuid4().hex}")
                 aside = posixpath.join(posixpath.dirname(path), hidden)
                 fs.move(path, aside)
@@ -272,5 +278,9 @@ def check_writable(location: str) -> None:
     with storage_errors("write", location):
         require_directory(fs, root, location)
         probe = posixpath.join(root, staging_directory(f"probe_{uuid.uuid4().hex}"))
+        if not traits_of(fs).keeps_directories:
+            write_bytes(fs, probe, b"")
+            fs.delete_file(probe)
+            return
         fs.create_dir(probe, recursive=False)
         fs.delete_dir(probe)

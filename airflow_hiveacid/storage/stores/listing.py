@@ -25,6 +25,7 @@ from airflow_hiveacid.format.names import METADATA_FILE, is_hidden
 from airflow_hiveacid.storage.stores.filesystem import read_bytes, require_directory, storage_errors
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.threads import each_in_threads
+from airflow_hiveacid.storage.stores.traits import traits_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -96,6 +97,8 @@ def _list_once(fs: pafs.FileSystem, root: str, location: str) -> Listing:
 
 def _walk(fs: pafs.FileSystem, root: str, start: str) -> tuple[list[FileEntry], list[str]]:
     """Files and directories below one path, relative to the root; hidden ones are not entered."""
+    if traits_of(fs).lists_trees:
+        return _tree(fs, root, start)
     files: list[FileEntry] = []
     directories: list[str] = []
     level = [start]
@@ -112,6 +115,22 @@ def _walk(fs: pafs.FileSystem, root: str, start: str) -> tuple[list[FileEntry], 
                     raise FileNotFoundError(info.path)
                 else:
                     files.append(_entry(path, info))
+    return files, directories
+
+
+def _tree(fs: pafs.FileSystem, root: str, start: str) -> tuple[list[FileEntry], list[str]]:
+    """The same where a call lists all there is, also in hidden directories."""
+    top = posixpath.join(root, start).rstrip("/")
+    files: list[FileEntry] = []
+    directories: list[str] = []
+    for info in fs.get_file_info(pafs.FileSelector(top, recursive=True, allow_not_found=True)):
+        path = info.path[len(root.rstrip("/")) + 1 :]
+        if any(map(is_hidden, posixpath.dirname(info.path[len(top) + 1 :]).split("/"))):
+            continue
+        if info.type == pafs.FileType.Directory:
+            directories.append(path)
+        else:
+            files.append(_entry(path, info))
     return files, directories
 
 

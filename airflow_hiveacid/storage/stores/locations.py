@@ -24,8 +24,9 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.storage.stores.given_settings import VARIABLE
+from airflow_hiveacid.storage.stores.given_settings import VARIABLE, given_settings
 from airflow_hiveacid.storage.stores.hdfs_connect import open_hdfs
+from airflow_hiveacid.storage.stores.s3_client import open_client
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,16 +35,18 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)\Z", re.DOTALL)
 HADOOP_SCHEMES: Final = frozenset({"hdfs", "viewfs"})
 """What Hadoop's own file systems are called in locations."""
 
-# Hadoop's names of stores whose own clients pyarrow brings.
+S3_SCHEMES: Final = frozenset({"s3", "s3a", "s3n"})
+"""What S3 is called in locations."""
+
+# Hadoop's names of stores whose own clients pyarrow brings; of these nothing is asked but to read.
 _OBJECT_STORES: Final[Mapping[str, str]] = {
-    "s3": "s3",
-    "s3a": "s3",
-    "s3n": "s3",
     "gs": "gs",
     "abfs": "abfs",
     "abfss": "abfss",
 }
 
+
+_S3: Final = "s3"
 
 LOCAL_STORE: Final = "file://"
 """The store of this machine's own files."""
@@ -74,6 +77,8 @@ def locate(location: str) -> tuple[str, str]:
         return LOCAL_STORE, path
     if scheme in HADOOP_SCHEMES:
         return f"{scheme}://{authority}", path
+    if scheme in S3_SCHEMES:
+        return f"{_S3}://{authority}", f"{authority}{path}".rstrip("/")
     if scheme in _OBJECT_STORES:
         scheme = _OBJECT_STORES[scheme]
         _, root = _object_store(scheme, authority)
@@ -94,6 +99,8 @@ def client_of(store: str) -> pafs.FileSystem:
     scheme, _, authority = store.partition("://")
     if scheme in HADOOP_SCHEMES:
         return _hadoop(scheme, authority, os.getpid(), os.environ.get(VARIABLE))
+    if scheme == _S3:
+        return _s3(authority, os.getpid(), os.environ.get(VARIABLE))
     return _object_store(scheme, authority)[0]
 
 
@@ -144,6 +151,20 @@ def _hadoop(
             " sensors); or, for libhdfs, set JAVA_HOME, HADOOP_HOME and CLASSPATH (hadoop classpath"
             f" --glob), of which Arrow says: {error}"
         ) from error
+
+
+@functools.lru_cache(maxsize=16)
+def _s3(
+    bucket: str,
+    process_id: int,  # noqa: ARG001 - a forked process must not share its parent's connections
+    given: str | None,  # noqa: ARG001 - settings that came later are another client's
+) -> pafs.FileSystem:
+    client = open_client(bucket, given_settings())
+    # Behind the look for boto3, whose exceptions are named there.
+    from airflow_hiveacid.storage.stores.s3 import S3Handler  # noqa: PLC0415
+    from airflow_hiveacid.storage.stores.s3_bucket import S3Bucket  # noqa: PLC0415
+
+    return pafs.PyFileSystem(S3Handler(S3Bucket(client)))
 
 
 @functools.lru_cache(maxsize=16)

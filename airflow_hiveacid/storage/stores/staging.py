@@ -7,8 +7,9 @@ tasks wrote and nobody has accepted yet, `_flat/` rows on their way into such fi
 table's location, so that a partition has no directory before it exists; a partition that is
 elsewhere is its own home. Must not know what the data files hold.
 
-This is the only place that knows how a directory becomes visible: by a rename, which a store must
-do in one step (`check_publishable`).
+This is the only place that knows how a directory becomes visible (`check_publishable`): by a
+rename, which a store must do in one step, or, where nothing is renamed, file by file, rows before
+the small files that say of rows what they are.
 
 Example:
     >>> staging = Staging(location="file:/warehouse/t", token="job-1")
@@ -18,6 +19,7 @@ Example:
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
@@ -34,29 +36,45 @@ from airflow_hiveacid.format.names import (
     DeltaName,
     staging_directory,
 )
+from airflow_hiveacid.storage.stores.attempt_paths import attempt_path
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_directory,
     exists,
+    file_errors,
     make_directory,
     move,
     rename_directory,
+    storage_errors,
     write_bytes,
 )
 from airflow_hiveacid.storage.stores.listing import metadata_text
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
-from airflow_hiveacid.storage.stores.traits import renames_directories
+from airflow_hiveacid.storage.stores.threads import each_in_threads
+from airflow_hiveacid.storage.stores.traits import publishes_files, renames_directories, traits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from airflow_hiveacid.format.table import TableInfo
 
 DirectoryText = BaseName | DeltaName | str
 """A final directory name, as a value or as its text."""
 
-_ATTEMPTS: Final = "_attempts"
 _FLAT: Final = "_flat"
-_ACID_VERSION: Final = b"2"
+MARKERS: Final[Mapping[str, bytes]] = {
+    ACID_VERSION_FILE: b"2",
+    METADATA_FILE: metadata_text(COMPACTED_FORMAT),
+}
+"""The small files of a directory that a full-ACID writer, or a compactor, adds, and their texts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedFile:
+    """A file of the attempt that counts, as its task told of it."""
+
+    name: str
+    attempt: str
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +127,7 @@ class Staging:
             file_name: the final file name.
             attempt: tells attempts apart, so that a late one cannot touch what another wrote.
         """
-        return f"{self.root}/{_ATTEMPTS}/{attempt}/{directory}/{file_name}"
+        return attempt_path(self.root, attempt, directory, file_name)
 
     def flat_path(self, attempt: str) -> str:
         """Where one attempt puts rows that are not yet in files of the format."""
@@ -118,11 +136,15 @@ class Staging:
     def accept(self, directory: DirectoryText, file_name: str, attempt: str) -> str:
         """Move the file of the attempt that counts into its directory; gives its path there.
 
+        Where nothing is renamed it stays where it is until it is published.
+
         Raises:
             DirectoryExistsError: another attempt was accepted before.
             StorageError: the attempt wrote no such file, or moving failed.
         """
         fs, target = open_location(f"{self.path_for(directory)}/{file_name}")
+        if not traits_of(fs).renames:
+            return self.attempt_path(directory, file_name, attempt)
         if exists(fs, target):
             raise DirectoryExistsError(path=target)
         move(fs, open_location(self.attempt_path(directory, file_name, attempt))[1], target)
@@ -146,7 +168,7 @@ class Staging:
             LocationPermissionError: the location may not be written.
             StorageError: writing failed otherwise.
         """
-        self._add(directory, ACID_VERSION_FILE, _ACID_VERSION)
+        self._add(directory, ACID_VERSION_FILE, MARKERS[ACID_VERSION_FILE])
 
     def add_metadata_file(
         self, directory: DirectoryText, data_format: str = COMPACTED_FORMAT
@@ -161,7 +183,8 @@ class Staging:
 
     def _add(self, directory: DirectoryText, name: str, content: bytes) -> None:
         fs, path = open_location(f"{self.path_for(directory)}/{name}")
-        write_bytes(fs, path, content)
+        if traits_of(fs).renames:
+            write_bytes(fs, path, content)
 
     def publish(self, directories: Sequence[DirectoryText]) -> tuple[str, ...]:
         """Rename directories into place, one rename each, in this order; gives their final paths.
@@ -186,6 +209,63 @@ class Staging:
             rename_directory(fs, f"{root}/{directory}", f"{place}/{directory}")
         return tuple(self.final_path(directory) for directory in directories)
 
+    @property
+    def renames(self) -> bool:
+        """Whether directories appear by a rename (`publish`), or file by file (`publish_files`)."""
+        return traits_of(open_location(self.location)[0]).renames
+
+    def publish_files(
+        self, directory: DirectoryText, files: Sequence[AcceptedFile], markers: Sequence[str]
+    ) -> str:
+        """Make a directory visible file by file; gives its final path.
+
+        Rows come first: a reader that found a marker of a compaction alone would take the directory
+        for one without rows. What another attempt of a task wrote is never among them.
+
+        Raises:
+            DirectoryExistsError: something of that name is there, or came meanwhile.
+            LocationPermissionError: the location may not be written.
+            StorageError: an attempt left no such file, or publishing failed; some may be visible.
+        """
+        fs, target = open_location(self.final_path(directory))
+        if exists(fs, target):
+            raise DirectoryExistsError(path=target)
+        store = fs.handler
+
+        def publish(file: AcceptedFile) -> None:
+            path = open_location(self.attempt_path(directory, file.name, file.attempt))[1]
+            with _taken(path), file_errors("publish", path):
+                store.publish(path, file.size_bytes)
+
+        each_in_threads(publish, files)
+        for name in markers:
+            path = f"{target}/{name}"
+            with _taken(path), storage_errors("write", path):
+                store.put_once(path, MARKERS[name], self.token)
+        return self.final_path(directory)
+
+    def take_back_files(
+        self, directory: DirectoryText, files: Sequence[AcceptedFile], markers: Sequence[str]
+    ) -> None:
+        """Undo what `publish_files` did, however far it came; what is not ours is left alone.
+
+        Raises:
+            LocationPermissionError: the location may not be written.
+            StorageError: removing failed.
+        """
+        fs, target = open_location(self.final_path(directory))
+        store = fs.handler
+        for name in reversed(markers):
+            with storage_errors("delete", target):
+                store.delete_marked(f"{target}/{name}", self.token)
+
+        def take_back(file: AcceptedFile) -> None:
+            path = open_location(self.attempt_path(directory, file.name, file.attempt))[1]
+            with storage_errors("delete", path):
+                store.take_back(path)
+
+        each_in_threads(take_back, files)
+
     def discard(self) -> None:
         """Remove everything at this home that is not published; doing it again is no error.
 
@@ -197,16 +277,47 @@ class Staging:
 
 
 def check_publishable(table: object, location: str) -> None:
-    """See that directories at a location can become visible in one step.
+    """See that directories at a location can become visible without being seen by halves.
 
     Raises:
-        UnsupportedTableError: its store has no rename of directories.
+        UnsupportedTableError: nobody has tried it with its store.
+        ConfigurationError: the location is no absolute path or URI.
+    """
+    scheme = scheme_of(location)
+    if not renames_directories(scheme) and not publishes_files(scheme):
+        raise UnsupportedTableError(
+            table=table,
+            detail=f"{location} is on {scheme}://, where nobody has tried to change a table: a"
+            " change could be seen by halves. Tables on hdfs://, s3a:// and file:// can be changed",
+        )
+
+
+def check_renames(table: object, location: str, what: str) -> None:
+    """See that files and directories at a location can get another name in one step.
+
+    Args:
+        table: for the message.
+        location: the place.
+        what: what takes renames, as the beginning of a sentence.
+
+    Raises:
+        UnsupportedTableError: its store renames nothing.
         ConfigurationError: the location is no absolute path or URI.
     """
     scheme = scheme_of(location)
     if not renames_directories(scheme):
         raise UnsupportedTableError(
             table=table,
-            detail=f"{location} is on {scheme}://, where no directory can be renamed in one step:"
-            " a change could be seen by halves. Tables on hdfs:// and file:// can be changed",
+            detail=f"{what} gives files and directories other names, and {scheme}:// of {location}"
+            " has no renames: it could be seen by halves. It can be done on hdfs:// and file://",
         )
+
+
+@contextmanager
+def _taken(path: str) -> Iterator[None]:
+    try:
+        yield
+    except StorageError as error:
+        if isinstance(error.__cause__, FileExistsError):
+            raise DirectoryExistsError(path=path) from error
+        raise

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.storage.stores.hdfs import HDFS_NATIVE
-from airflow_hiveacid.storage.stores.locations import HADOOP_SCHEMES
+from airflow_hiveacid.storage.stores.locations import HADOOP_SCHEMES, S3_SCHEMES
+from airflow_hiveacid.storage.stores.s3_client import S3_BY_BOTO3
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,11 +32,19 @@ class StoreTraits:
     `deletes_at_once`: nobody sees half of a directory that is being deleted.
     `reads_open_files`: what a writer has flushed can be read before its file is closed, whatever
     length is listed.
+    `renames`: files and directories get another name in one step. Elsewhere a file appears whole
+    when it is closed, a directory file by file, and what a task writes can be read only once it is
+    published.
+    `keeps_directories`: a directory is there without anything in it.
+    `lists_trees`: a call lists all below a directory, however deep.
     """
 
     refuses_taken_names: bool
     deletes_at_once: bool
     reads_open_files: bool
+    renames: bool = True
+    keeps_directories: bool = True
+    lists_trees: bool = False
 
 
 _LOCAL: Final = StoreTraits(refuses_taken_names=False, deletes_at_once=False, reads_open_files=True)
@@ -43,7 +52,19 @@ _LOCAL: Final = StoreTraits(refuses_taken_names=False, deletes_at_once=False, re
 _NATIVE: Final = StoreTraits(refuses_taken_names=True, deletes_at_once=True, reads_open_files=False)
 # libhdfs, which asks for `rename`; and object stores, of which nothing is asked but to read.
 _OTHER: Final = StoreTraits(refuses_taken_names=False, deletes_at_once=True, reads_open_files=True)
-_KNOWN: Final[Mapping[str, StoreTraits]] = {"local": _LOCAL, f"py::{HDFS_NATIVE}": _NATIVE}
+_S3: Final = StoreTraits(
+    refuses_taken_names=True,
+    deletes_at_once=False,
+    reads_open_files=False,
+    renames=False,
+    keeps_directories=False,
+    lists_trees=True,
+)
+_KNOWN: Final[Mapping[str, StoreTraits]] = {
+    "local": _LOCAL,
+    f"py::{HDFS_NATIVE}": _NATIVE,
+    f"py::{S3_BY_BOTO3}": _S3,
+}
 
 
 def traits_of(fs: pafs.FileSystem) -> StoreTraits:
@@ -57,3 +78,12 @@ def renames_directories(scheme: str) -> bool:
     That is how a directory is made visible: one that is built elsewhere appears whole.
     """
     return scheme == "file" or scheme in HADOOP_SCHEMES
+
+
+def publishes_files(scheme: str) -> bool:
+    """Whether stores of this scheme show a file whole, and only when the driver says so.
+
+    That is how a directory is made visible where none can be renamed: file by file, under a name
+    that readers pass over until the commit.
+    """
+    return scheme in S3_SCHEMES

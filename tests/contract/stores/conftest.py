@@ -1,20 +1,27 @@
-"""Gives each test of a store HDFS twice: a client in memory, and a real one of a name node."""
+"""Gives tests of stores HDFS twice, a client in memory and a real name node's, and an S3."""
 
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import hdfs_native
 import pytest
+from botocore import endpoint
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.storage.stores import filesystem, locations
+from airflow_hiveacid.storage.stores import filesystem, locations, s3_bucket
+from airflow_hiveacid.storage.stores.given_settings import VARIABLE
 from airflow_hiveacid.storage.stores.hdfs import HdfsHandler
 from airflow_hiveacid.storage.stores.hdfs_connect import open_hdfs
+from airflow_hiveacid.storage.stores.locations import open_location
 from contract.stores.hdfs_model import Entry, Model, Options
 from contract.stores.mini_hdfs import MiniHdfs
+from contract.stores.s3_faults import Faults
+from s3_lab import KEYS, MotoS3
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -127,3 +134,39 @@ def mini_hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniHdfs]:
     folder: Path = tmp_path_factory.mktemp("hdfs")
     with MiniHdfs.started(folder) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def moto() -> Iterator[MotoS3]:
+    with MotoS3.started() as server:
+        yield server
+
+
+@pytest.fixture
+def s3(moto: MotoS3, monkeypatch: pytest.MonkeyPatch) -> MotoS3:
+    """An empty bucket, as a worker of Spark's meets it."""
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv(VARIABLE, json.dumps(moto.settings))
+    monkeypatch.setattr(s3_bucket, "_CONFLICT_PAUSE_S", 0.0)
+    # Between its attempts botocore waits for up to twenty seconds.
+    monkeypatch.setattr(endpoint, "time", SimpleNamespace(sleep=lambda _: None))
+    moto.empty()
+    return moto
+
+
+@pytest.fixture
+def table(s3: MotoS3) -> str:
+    return f"s3a://{s3.bucket}/w/t"
+
+
+@pytest.fixture
+def faults(s3: MotoS3) -> Iterator[Faults]:
+    made = Faults()
+    locations._s3.cache_clear()
+    fs, _ = open_location(f"s3a://{s3.bucket}/x")
+    made.install(fs.handler._bucket._api)
+    yield made
+    locations._s3.cache_clear()

@@ -10,6 +10,7 @@ from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidWriteIdL
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs import CompactionChoice
 from airflow_hiveacid.plan.compaction import (
+    Appearance,
     CompactionPlan,
     NoCompaction,
     doubles_rows,
@@ -282,3 +283,66 @@ def test_a_minor_compaction_reads_deltas_alone() -> None:
                 (s.base, s.originals) if is_whole else (None, ())
             )
             assert (s.base is None, s.originals == ()) == (not beside, not kept)
+
+
+def shown(
+    s: AcidState, choice: CompactionChoice, appears: Appearance
+) -> CompactionPlan | NoCompaction:
+    return plan_compaction(
+        s,
+        choice,
+        CompactionPolicy(),
+        can_hide_until_commit=appears is Appearance.HIDDEN,
+        appears=appears,
+    )
+
+
+def two_buckets() -> AcidState:
+    entries = [
+        FileEntry(path=f"delta_{w:07d}_{w:07d}_0000/bucket_0000{b}", size_bytes=9)
+        for w in (1, 2)
+        for b in (0, 1)
+    ]
+    listing = Listing(location="/t", files=tuple(entries), metadata={})
+    write_ids = CompactorWriteIdList.of(ValidWriteIdList.parse(f"d.t:2:{MAX}::"))
+    return resolve(listing, write_ids, None)
+
+
+@pytest.mark.parametrize("choice", [CompactionChoice.MAJOR, CompactionChoice.MINOR])
+@pytest.mark.parametrize(
+    "appears", [Appearance.FILE_BY_FILE, Appearance.FILE_BY_FILE_HIDDEN_FROM_HIVE]
+)
+def test_what_would_be_seen_file_by_file_is_one_file_or_is_not_made(
+    choice: CompactionChoice, appears: Appearance
+) -> None:
+    several = shown(two_buckets(), choice, appears)
+    assert isinstance(several, NoCompaction)
+    assert "2 files would appear file by file" in several.why
+    one = shown(state(inserts(1, 2), f"d.t:2:{MAX}::"), choice, appears)
+    assert isinstance(one, CompactionPlan)
+    assert one.needs_one_file
+    assert one.hides is (appears is Appearance.FILE_BY_FILE_HIDDEN_FROM_HIVE)
+
+
+@pytest.mark.parametrize(
+    ("choice", "name"),
+    [
+        (CompactionChoice.MAJOR, "base_0000002_v0000009"),
+        (CompactionChoice.MINOR, "delta_0000001_0000002_v0000009"),
+    ],
+)
+def test_what_appears_file_by_file_waits_for_its_commit_where_all_readers_do(
+    choice: CompactionChoice, name: str
+) -> None:
+    found = shown(two_buckets(), choice, Appearance.HIDDEN)
+    assert isinstance(found, CompactionPlan)
+    assert found.hides
+    assert not found.needs_one_file
+    assert [str(o) for o in found.outputs(TxnId(9))] == [name]
+
+
+def test_what_a_rename_shows_has_as_many_files_as_it_likes() -> None:
+    found = shown(two_buckets(), CompactionChoice.MAJOR, Appearance.AT_ONCE)
+    assert isinstance(found, CompactionPlan)
+    assert not found.hides
+    assert [str(o) for o in found.outputs(TxnId(9))] == ["base_0000002"]

@@ -12,12 +12,13 @@ import contextlib
 import posixpath
 from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
 
-from airflow_hiveacid.format.errors import CorruptFileError, LocationPermissionError
+from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.storage.acid.write.row_encoder import RowEncoder
 from airflow_hiveacid.storage.acid.write.tail import Segment
 from airflow_hiveacid.storage.orc.encoders import ArrowEncoder, StripeSink, WriterOptions
 from airflow_hiveacid.storage.orc.footer import MAGIC, OrcTail
 from airflow_hiveacid.storage.orc.tail import serialize_tail
+from airflow_hiveacid.storage.stores.filesystem import storage_errors
 from airflow_hiveacid.storage.values.column_types import is_text
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
 
         Raises:
             LocationPermissionError: the file may not be written.
+            StorageError: it cannot be made otherwise.
         """
         self._fs, self._path, self._options = fs, path, options
         self._nodes, self._has_root, self._table = tuple(nodes), has_root, table
@@ -149,7 +151,8 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
         self._finish_segment()
         tail = self._tail()
         self._emit(serialize_tail(tail))
-        self._stream.close()
+        with storage_errors("write", self._path):
+            self._stream.close()
         self._is_open = False
         return tail
 
@@ -164,16 +167,13 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
         return isinstance(self._encoder, RowEncoder)
 
     def _open(self) -> pa.NativeFile:
-        try:
+        with storage_errors("write", self._path):
             self._fs.create_dir(posixpath.dirname(self._path), recursive=True)
             return self._fs.open_output_stream(self._path)
-        except PermissionError as error:
-            raise LocationPermissionError(
-                location=self._path, action="write", reason=str(error)
-            ) from error
 
     def _emit(self, data: bytes) -> None:
-        self._stream.write(data)
+        with storage_errors("write", self._path):
+            self._stream.write(data)
         self._position += len(data)
 
     def _ought_to_change(self, *, needs_rows: bool) -> bool:

@@ -33,10 +33,10 @@ def by_day(client: FakeClient) -> TableInfo:
     )
 
 
-def test_a_table_on_a_store_without_renames_is_refused_before_anything_is_begun(
+def test_a_table_on_a_store_that_nobody_has_tried_is_refused_before_anything_is_begun(
     server: FakeMetastore, client: FakeClient, table: TableInfo
 ) -> None:
-    server.tables[table.ref] = replace(table, location="s3a://lake/w/t")
+    server.tables[table.ref] = replace(table, location="gs://lake/w/t")
     spec = JobSpec(
         job_key="k",
         metastore=MetastoreEndpoint(uris=("thrift://h:1",)),
@@ -44,7 +44,7 @@ def test_a_table_on_a_store_without_renames_is_refused_before_anything_is_begun(
     )
     nothing: Any = None
     context = JobContext(spark=nothing, spec=spec, client=client, on_step=print)
-    with pytest.raises(UnsupportedTableError, match="s3a://lake/w/t"):
+    with pytest.raises(UnsupportedTableError, match="gs://lake/w/t"):
         context.changeable_table(str(table.ref), "DELETE")
     assert server.txns == {}
 

@@ -104,18 +104,10 @@ def test_each_store_has_one_client_and_it_is_found_by_its_name(
     assert client_of("gs://bucket").type_name == "gcs"
 
 
-def test_an_object_store_keeps_its_bucket_in_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    class Stores:
-        @staticmethod
-        def from_uri(uri: str) -> tuple[object, str]:
-            asked.append(uri)
-            return LOCAL, uri.removeprefix("s3://")
-
-    monkeypatch.setattr(locations.pafs, "FileSystem", Stores)
-    assert open_location("s3a://lake/w/t")[1] == "lake/w/t"
-    assert asked == ["s3://lake"]
+@pytest.mark.parametrize("scheme", ["s3", "S3A", "s3n"])
+def test_s3_keeps_its_bucket_in_the_path(scheme: str) -> None:
+    assert locate(f"{scheme}://lake/w/t/") == ("s3://lake", "lake/w/t")
+    assert locate(f"{scheme}://lake/") == ("s3://lake", "lake")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.staging import Staging, check_publishable
+from airflow_hiveacid.storage.stores.staging import Staging, check_publishable, check_renames
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,13 +132,20 @@ def test_discarding_removes_everything_and_may_be_repeated(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("location", ["/w/t", "file:/w/t", "hdfs://nn:8020/w/t", "viewfs://c/w/t"])
 def test_a_store_that_renames_directories_is_published_to(location: str) -> None:
+    check_renames(TableRef("d", "t"), location, "a conversion")
     check_publishable(TableRef("d", "t"), location)
 
 
 @pytest.mark.parametrize(
     "location",
-    ["s3a://lake/w/t", "S3://lake/w/t", "gs://lake/w/t", "abfss://c@a.dfs.core.windows.net/w/t"],
+    ["gs://lake/w/t", "abfss://c@a.dfs.core.windows.net/w/t"],
 )
-def test_a_store_without_a_rename_of_directories_is_refused(location: str) -> None:
-    with pytest.raises(UnsupportedTableError, match=r"d\.t.*no directory can be renamed"):
+def test_a_store_that_nobody_has_tried_is_refused(location: str) -> None:
+    with pytest.raises(UnsupportedTableError, match=r"d\.t.*nobody has tried"):
         check_publishable(TableRef("d", "t"), location)
+
+
+@pytest.mark.parametrize("location", ["s3a://lake/w/t", "S3://lake/w/t", "gs://lake/w/t"])
+def test_what_takes_renames_is_refused_where_there_are_none(location: str) -> None:
+    with pytest.raises(UnsupportedTableError, match=r"d\.t.*a conversion gives .* no renames"):
+        check_renames(TableRef("d", "t"), location, "a conversion")

@@ -1,0 +1,105 @@
+"""The jars by which Hadoop's clients speak S3 (S3A), fetched with Maven.
+
+A metastore needs those of its own Hadoop, Spark those of Spark's. AWS's bundles (641 MB for Spark)
+are replaced by the few modules that S3A uses: 11 and 13 MB.
+
+Example:
+    >>> "aws-java-sdk-bundle" in METASTORE_S3A.pom
+    True
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.local.distribution import cache_dir, fetch_class_path
+from airflow_hiveacid.local.progress import Progress, log_progress
+from airflow_hiveacid.local.releases import HADOOP_VERSION
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3aJars:
+    """The jars for one Hadoop.
+
+    Attributes:
+        hadoop: Its version.
+        group: Of AWS's modules.
+        bundle: AWS's jar of everything, which is left out.
+        modules: Those that S3A uses, by name.
+        version: Theirs: what that Hadoop was built with.
+        left_to_host: What is in the paths of jars that the host program has, in its own versions.
+    """
+
+    hadoop: str
+    group: str
+    bundle: str
+    modules: tuple[str, ...]
+    version: str
+    left_to_host: tuple[str, ...] = ()
+
+    @property
+    def pom(self) -> str:
+        """The Maven project whose class path they are."""
+        modules = "\n".join(
+            f"    <dependency><groupId>{self.group}</groupId><artifactId>{name}</artifactId>"
+            f"<version>{self.version}</version></dependency>"
+            for name in self.modules
+        )
+        return f"""<?xml version="1.0" encoding="UTF-8"?>
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>airflow-hiveacid.local</groupId>
+  <artifactId>s3a</artifactId>
+  <version>{self.hadoop}</version>
+  <packaging>pom</packaging>
+  <dependencies>
+    <dependency><groupId>org.apache.hadoop</groupId><artifactId>hadoop-aws</artifactId>
+      <version>{self.hadoop}</version>
+      <exclusions>
+        <exclusion><groupId>org.apache.hadoop</groupId><artifactId>*</artifactId></exclusion>
+        <exclusion><groupId>{self.group}</groupId><artifactId>{self.bundle}</artifactId></exclusion>
+      </exclusions>
+    </dependency>
+{modules}
+  </dependencies>
+</project>
+"""
+
+    def fetch(
+        self, *, cache: Path | None = None, progress: Progress = log_progress
+    ) -> tuple[Path, ...]:
+        """Returns the jars, downloading what is missing.
+
+        Raises:
+            MissingProgramError: Maven is needed and not installed.
+            DownloadError: Maven failed.
+        """
+        digest = hashlib.sha256(self.pom.encode()).hexdigest()[:12]
+        folder = (cache or cache_dir()) / f"s3a-{self.hadoop}-{digest}"
+        what = f"the S3A jars of Hadoop {self.hadoop}"
+        jars = fetch_class_path(folder, self.pom, what, progress=progress)
+        return tuple(j for j in jars if not any(part in str(j) for part in self.left_to_host))
+
+
+METASTORE_S3A: Final = S3aJars(
+    hadoop=HADOOP_VERSION,
+    group="com.amazonaws",
+    bundle="aws-java-sdk-bundle",
+    # The third for a class that it names.
+    modules=("aws-java-sdk-s3", "aws-java-sdk-sts", "aws-java-sdk-dynamodb"),
+    version="1.12.367",
+)
+SPARK_S3A: Final = S3aJars(
+    hadoop="3.4.2",
+    group="software.amazon.awssdk",
+    bundle="bundle",
+    modules=("s3", "s3-transfer-manager", "sts"),
+    version="2.29.52",
+    # Before Spark's own, its netty would be found first and lack methods.
+    left_to_host=("/io/netty/", "/slf4j/", "commons-logging", "commons-codec", "/httpcomponents/"),
+)

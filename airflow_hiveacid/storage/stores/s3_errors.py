@@ -1,0 +1,130 @@
+"""What S3 answers, as errors that have a number, say which store and credentials, and what to do.
+
+By codes of S3 and classes of botocore, never by text. `storage_errors` makes errors of our tree of
+the numbers: what may be otherwise in a minute can be tried again, the rest cannot.
+"""
+
+from __future__ import annotations
+
+import errno
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.storage.stores.s3_client import NO_KEYS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from botocore import exceptions as boto
+
+MISSING: Final = frozenset({"404", "NoSuchKey", "NotFound"})
+"""How S3 says that an object is not there."""
+
+TAKEN: Final = frozenset({"412", "PreconditionFailed"})
+"""How S3 refuses a name that is taken."""
+
+NO_UPLOAD: Final = "NoSuchUpload"
+"""How S3 says that an upload is completed already, or was given up."""
+
+_RIGHTS: Final = (
+    "Those credentials need s3:GetObject, PutObject, DeleteObject, AbortMultipartUpload and"
+    " ListMultipartUploadParts on the objects, ListBucket and ListBucketMultipartUploads on the"
+    " bucket; to read, GetObject and ListBucket are enough"
+)
+_KEYS: Final = "Set valid keys, or another source of credentials, where this process finds them"
+_RENEW: Final = "The temporary credentials have expired: renew them and try again"
+_BUSY: Final = "The store is overloaded, or ill for the moment; try again later"
+_NUMBERS: Final[Mapping[str, tuple[int, str]]] = {
+    "403": (errno.EACCES, _RIGHTS),
+    "AccessDenied": (errno.EACCES, _RIGHTS),
+    "AllAccessDisabled": (errno.EACCES, _RIGHTS),
+    "MethodNotAllowed": (errno.EACCES, _RIGHTS),
+    "InvalidAccessKeyId": (errno.EACCES, _KEYS),
+    "SignatureDoesNotMatch": (errno.EACCES, _KEYS),
+    "InvalidToken": (errno.EACCES, _KEYS),
+    "ExpiredToken": (errno.EAGAIN, _RENEW),
+    "ExpiredTokenException": (errno.EAGAIN, _RENEW),
+    "RequestTimeTooSkewed": (errno.EAGAIN, "Set the clock of this machine"),
+    "NoSuchBucket": (errno.ENXIO, "There is no such bucket there: are bucket and endpoint right?"),
+    "PermanentRedirect": (errno.ENXIO, "Set fs.s3a.endpoint.region to the bucket's own region"),
+    "AuthorizationHeaderMalformed": (errno.ENXIO, "Is fs.s3a.endpoint.region the bucket's own?"),
+    "NotImplemented": (
+        errno.ENOTSUP,
+        "The server lacks what is needed: conditional writes (If-None-Match) and uploads in parts",
+    ),
+    "ConditionalRequestConflict": (errno.EAGAIN, _BUSY),
+    "InternalError": (errno.EAGAIN, _BUSY),
+    "OperationAborted": (errno.EAGAIN, _BUSY),
+    "RequestTimeout": (errno.EAGAIN, _BUSY),
+    "ServiceUnavailable": (errno.EAGAIN, _BUSY),
+    "SlowDown": (errno.EAGAIN, _BUSY),
+    "Throttling": (errno.EAGAIN, _BUSY),
+    "ThrottlingException": (errno.EAGAIN, _BUSY),
+    "TooManyRequestsException": (errno.EAGAIN, _BUSY),
+}
+_PASSING: Final = frozenset({408, 409, 429, 500, 502, 503, 504})
+
+
+def answer_errors() -> type[boto.ClientError]:
+    """What boto3 raises of an answer that is no success.
+
+    A function, as is `s3_errors`: where no table lies on S3, boto3 need not be there.
+    """
+    from botocore.exceptions import ClientError  # noqa: PLC0415
+
+    return ClientError  # type: ignore[no-any-return] # botocore has no types
+
+
+def code_of(error: boto.ClientError) -> str:
+    """What S3 calls an answer that is no success."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+@contextmanager
+def s3_errors(path: str, source: str) -> Iterator[None]:
+    """Turn what botocore raises inside the block into OSErrors with a number.
+
+    Args:
+        path: on what, as a URI.
+        source: where the credentials come from.
+
+    Raises:
+        FileNotFoundError: the object is not there.
+        FileExistsError: its name is taken.
+        OSError: otherwise; its number says whether it may pass.
+    """
+    from botocore import exceptions as boto  # noqa: PLC0415 - see `answer_errors`
+
+    try:
+        yield
+    except boto.ClientError as error:
+        raise _of_answer(error, path, source) from error
+    except (boto.NoCredentialsError, boto.PartialCredentialsError) as error:
+        raise PermissionError(errno.EACCES, NO_KEYS, path) from error
+    except boto.CredentialRetrievalError as error:
+        text = f"credentials cannot be fetched just now ({source}): {error}"
+        raise OSError(errno.EAGAIN, text, path) from error
+    except (boto.HTTPClientError, boto.ConnectionError, boto.IncompleteReadError) as error:
+        text = f"{_one_line(error)}. Is fs.s3a.endpoint right, and the store up?"
+        raise OSError(errno.ETIMEDOUT, text, path) from error
+    except (boto.BotoCoreError, ValueError) as error:
+        text = f"{_one_line(error)} (credentials: {source})"
+        raise OSError(errno.EIO, text, path) from error
+
+
+def _of_answer(error: boto.ClientError, path: str, source: str) -> OSError:
+    code, status = code_of(error), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    said = f"S3 says {code} to {error.operation_name} (credentials: {source})"
+    if code in MISSING:
+        return FileNotFoundError(errno.ENOENT, said, path)
+    if code in TAKEN:
+        return FileExistsError(errno.EEXIST, said, path)
+    found = _NUMBERS.get(code)
+    if found is None and status in _PASSING:
+        found = (errno.EAGAIN, _BUSY)
+    number, remedy = found or (errno.EIO, _one_line(error))
+    return OSError(number, f"{said}. {remedy}", path)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:500]

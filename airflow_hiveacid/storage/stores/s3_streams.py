@@ -1,0 +1,203 @@
+"""Objects of S3, open, as `pyarrow.PythonFile` wants them.
+
+A writer's bytes go to the key as parts of an upload. Nothing is seen of it before it is completed;
+one that is dropped, or has failed, is never completed. Who writes for an attempt of a task leaves
+the upload open: the driver completes it (`s3_uploads`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.storage.stores.s3_uploads import StagedUpload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_hiveacid.storage.stores.s3_bucket import Part, S3Bucket, StoredObject
+
+# S3 takes 10,000 parts, of 5 MiB at least but for the last: so they grow with the file.
+_PART_BYTES: Final = 8 << 20
+_PARTS_OF_A_SIZE: Final = 1000
+_LEAST_READ_BYTES: Final = 1 << 20
+
+
+class S3Reader:
+    """One object that is read. Mutable: it has a place, and holds what it has read ahead."""
+
+    def __init__(self, bucket: S3Bucket, found: StoredObject) -> None:
+        self._bucket, self._found = bucket, found
+        self._at, self._held_from, self._held = 0, 0, b""
+        self.closed = False
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def writable(self) -> bool:
+        """It is not."""
+        return False
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a place, which may lie behind the end."""
+        ends = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._found.size_bytes}
+        self._at = ends[whence] + offset
+        return self._at
+
+    def tell(self) -> int:
+        """The place."""
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Read so many bytes, or up to the end; fewer only there.
+
+        Raises:
+            OSError: reading failed, gave fewer, or another object has the name now.
+        """
+        left = max(0, self._found.size_bytes - self._at)
+        wanted = left if size is None or size < 0 else min(size, left)
+        if not wanted:
+            return b""
+        start = self._at - self._held_from
+        if start < 0 or start + wanted > len(self._held):
+            # A request costs as much as a megabyte does.
+            self._fetch(min(left, max(wanted, _LEAST_READ_BYTES)))
+            start = 0
+        self._at += wanted
+        return self._held[start : start + wanted]
+
+    def close(self) -> None:
+        """Read no more."""
+        self.closed, self._held = True, b""
+
+    def _fetch(self, length: int) -> None:
+        found = self._found
+        content = self._bucket.read(found.key, self._at, length, found.tag)
+        if len(content) != length:
+            raise OSError(
+                errno.EAGAIN, f"{len(content)} bytes came of {length} at {self._at}", found.key
+            )
+        self._held_from, self._held = self._at, content
+
+
+class S3Writer:
+    """One object that is written. Mutable: it gathers what is to be sent, and knows its failure."""
+
+    def __init__(self, bucket: S3Bucket, key: str, mark: str | None = None) -> None:
+        self._bucket, self._key, self._mark = bucket, key, mark
+        self._waiting = bytearray()
+        self._upload_id: str | None = None
+        self._parts: list[Part] = []
+        self._failure: OSError | None = None
+        self._at = 0
+        self.closed = False
+
+    def readable(self) -> bool:
+        """It is not."""
+        return False
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is not."""
+        return False
+
+    def tell(self) -> int:
+        """How many bytes were written."""
+        return self._at
+
+    def write(self, data: bytes) -> int:
+        """Take bytes (or what has them, as Arrow's buffers), and send them once there are enough.
+
+        Raises:
+            OSError: sending failed, now or before.
+        """
+        self._check()
+        with memoryview(data) as view:
+            self._waiting += view
+            self._at += view.nbytes
+            count = view.nbytes
+        size = _PART_BYTES * (1 + len(self._parts) // _PARTS_OF_A_SIZE)
+        while len(self._waiting) >= size:
+            content = bytes(self._waiting[:size])
+            del self._waiting[:size]
+            self._do(lambda content=content: self._send(content))  # type: ignore[misc]
+        return count
+
+    def flush(self) -> None:
+        """Nothing: an object counts once it is complete."""
+
+    def close(self) -> None:
+        """Send what is left and finish the object; nothing the second time.
+
+        Raises:
+            OSError: it is not finished, and never will be.
+        """
+        if self.closed:
+            return
+        self.closed = True
+        self._check()
+        self._do(self._finish)
+
+    def _finish(self) -> None:
+        content = bytes(self._waiting)
+        if self._upload_id is None:
+            self._bucket.put(self._key, content, mark=self._mark)
+            return
+        if content:
+            self._send(content)
+        self._bucket.complete(self._key, self._upload_id, self._parts, mark=self._mark, once=False)
+
+    def _send(self, content: bytes) -> None:
+        if self._upload_id is None:
+            self._upload_id = self._bucket.begin_upload(self._key, self._mark)
+        number = len(self._parts) + 1
+        self._parts.append(self._bucket.send_part(self._key, self._upload_id, number, content))
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            text = f"it was not written to its end before: {self._failure.strerror}"
+            raise OSError(self._failure.errno, text, self._key)
+
+    def _do(self, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except BaseException as error:
+            self._failure = (
+                error if isinstance(error, OSError) else OSError(errno.EINTR, repr(error))
+            )
+            if self._upload_id is not None:
+                with contextlib.suppress(OSError):  # then a sweep does
+                    self._bucket.give_up(self._key, self._upload_id)
+            raise
+
+
+class AttemptWriter(S3Writer):
+    """A file of an attempt: an upload to where it belongs, left open, and a note of it."""
+
+    def __init__(self, bucket: S3Bucket, key: str, attempt: str, note_key: str) -> None:
+        super().__init__(bucket, key, attempt)
+        self._attempt, self._note_key = attempt, note_key
+
+    def _finish(self) -> None:
+        if self._waiting or not self._parts:
+            self._send(bytes(self._waiting))
+        if self._upload_id is None:
+            raise OSError(errno.EIO, "an upload has no ID", self._key)
+        note = StagedUpload(
+            key=self._key,
+            upload_id=self._upload_id,
+            parts=tuple(self._parts),
+            size_bytes=self._at,
+            attempt=self._attempt,
+        )
+        self._bucket.put(self._note_key, note.dump())

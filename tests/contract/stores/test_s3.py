@@ -1,0 +1,248 @@
+"""S3 as a file system: files that appear whole, and directories that are what keys share."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_hiveacid.format.bucket_codec import encode
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    LocationPermissionError,
+    StorageError,
+)
+from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
+from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.storage.acid.events import insert_events
+from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.plain.file_copy import copy_file
+from airflow_hiveacid.storage.plain.files import PlainFile
+from airflow_hiveacid.storage.plain.loadable import LoadableFile
+from airflow_hiveacid.storage.plain.rows import read_rows
+from airflow_hiveacid.storage.plain.write import rows_writer
+from airflow_hiveacid.storage.stores import s3_bucket
+from airflow_hiveacid.storage.stores.filesystem import (
+    check_writable,
+    delete_directory,
+    delete_file,
+    exists,
+    move,
+    read_bytes,
+    write_bytes,
+    write_new,
+)
+from airflow_hiveacid.storage.stores.listing import (
+    files_below,
+    list_directories,
+    list_files,
+    list_table,
+    tree_size,
+)
+from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.open_uploads import give_up, open_uploads
+from airflow_hiveacid.storage.stores.staging import Staging
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from contract.stores.s3_faults import Faults
+    from s3_lab import MotoS3
+
+from contract.stores.s3_staged import COLUMNS, DELTA, MIB, ROWS
+
+
+@pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET, FileFormat.TEXT])
+def test_rows_of_each_format_come_back(s3: MotoS3, format_: FileFormat) -> None:
+    fs, path = open_location(f"s3a://{s3.bucket}/t/base_0000001/000000_0")
+    with rows_writer(format_, fs, path, COLUMNS, WriterOptions()) as writer:
+        writer.write(ROWS.to_struct_array())
+        written = writer.close()
+    (listed,) = list_files(fs, f"{s3.bucket}/t/base_0000001")
+    assert listed.size_bytes == written.size_bytes
+    file = PlainFile(
+        store=f"s3://{s3.bucket}", path=path, key="k", length=listed.size_bytes, format=format_
+    )
+    found = pa.Table.from_batches(read_rows(file, COLUMNS))
+    assert [c.combine_chunks() for c in found.columns] == ROWS.columns
+
+
+@pytest.mark.parametrize("size", [0, 1, 8 * MIB, 17 * MIB + 5])
+def test_files_of_any_size_come_back_whole(table: str, size: int) -> None:
+    content = bytes(i * 31 % 251 for i in range(4096)) * (size // 4096 + 1)
+    fs, path = open_location(f"{table}/f")
+    write_bytes(fs, path, content[:size])
+    assert read_bytes(fs, path) == content[:size]
+    staging = Staging(location=table, token="7-a")
+    place = staging.attempt_path(DELTA, "bucket_00000", "a")
+    with fs.open_output_stream(open_location(place)[1]) as out:
+        out.write(content[:size])
+    assert not exists(fs, open_location(f"{table}/{DELTA}")[1])
+    fs.handler.publish(open_location(place)[1], size)
+    assert read_bytes(*open_location(f"{table}/{DELTA}/bucket_00000")) == content[:size]
+
+
+def test_a_stream_that_is_dropped_or_failed_completes_nothing(
+    s3: MotoS3, table: str, faults: Faults
+) -> None:
+    fs, path = open_location(f"{table}/f")
+    stream = fs.open_output_stream(path)
+    stream.write(b"x" * 9 * MIB)
+    del stream
+    gc.collect()
+    assert s3.objects() == []
+    give_up(table, open_uploads(table))
+    failing = fs.open_output_stream(path)
+    faults.refuse["UploadPart"] = [(403, "AccessDenied")]
+    with pytest.raises(OSError, match="AccessDenied"):
+        failing.write(b"x" * 9 * MIB)
+    with pytest.raises(OSError, match="not written to its end before"):
+        failing.write(b"x")
+    with pytest.raises(OSError, match="not written to its end before"):
+        failing.close()
+    assert (s3.objects(), s3.uploads()) == ([], [])
+
+
+def test_a_file_that_is_given_up_is_gone(s3: MotoS3, table: str) -> None:
+    staging = Staging(location=table, token="7-a")
+    fs, path = open_location(staging.attempt_path(DELTA, "bucket_00000", "a"))
+    writer = AcidFileWriter(fs, path, COLUMNS, WriterOptions(), is_delete=False)
+    writer.write(insert_events(ROWS, WriteId(1), encode(BucketId(0)), RowId(0)))
+    writer.abort()
+    assert (s3.objects(), s3.uploads()) == ([], [])
+
+
+def test_another_object_under_the_name_is_not_read_as_the_one_that_was_opened(table: str) -> None:
+    fs, path = open_location(f"{table}/f")
+    write_bytes(fs, path, b"a" * 3 * MIB)
+    with fs.open_input_file(path) as file:
+        assert file.read(5) == b"aaaaa"
+        write_bytes(fs, path, b"b" * 3 * MIB)
+        file.seek(2 * MIB)
+        with pytest.raises(OSError, match="PreconditionFailed"):
+            file.read(5)
+
+
+def test_a_loaded_file_is_looked_at_before_it_is_sent(
+    s3: MotoS3, table: str, tmp_path: Path
+) -> None:
+    pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "rows")
+    content = (tmp_path / "rows").read_bytes()
+    source = LoadableFile(uri=f"file:{tmp_path}/rows", length=len(content), rows=2)
+    staging = Staging(location=table, token="7-a")
+    place = staging.attempt_path(DELTA, "000000_0", "a")
+    copy_file(source, place, FileFormat.PARQUET)
+    fs, path = open_location(place)
+    fs.handler.publish(path, len(content))
+    assert read_bytes(*open_location(f"{table}/{DELTA}/000000_0")) == content
+    with pytest.raises(Exception, match="changed while it was loaded"):
+        copy_file(
+            replace(source, rows=3),
+            staging.attempt_path(DELTA, "000001_0", "a"),
+            FileFormat.PARQUET,
+        )
+    assert s3.uploads() == []
+
+
+def test_a_table_is_listed_by_its_prefix(table: str, faults: Faults) -> None:
+    fs, root = open_location(table)
+    names = [
+        "base_0000002/bucket_00000",
+        "delta_0000003_0000003_0000/bucket_00000",
+        "p=1/delta_0000001_0000001_0000/bucket_00000",
+        "_hiveacid/_x.json",
+        "_tmp_hiveacid_7-a/_attempts/a/base_0000009/bucket_00000",
+        ".hidden",
+    ]
+    for name in names:
+        fs.handler._bucket.put(f"{root.partition('/')[2]}/{name}", b"x")
+    fs.handler._bucket.put(f"{root.partition('/')[2]}/p=2/", b"")  # S3A's mark of a directory
+    fs.handler._bucket.put(f"{root.partition('/')[2]}/p=3_$folder$", b"")
+    faults.seen.clear()
+    listed = list_table(table)
+    assert faults.seen.count("ListObjectsV2") == 2
+    assert [f.path for f in listed.files] == [".hidden", *sorted(names[:3])]
+    assert listed.directories == (
+        "_hiveacid",
+        "_tmp_hiveacid_7-a",
+        "base_0000002",
+        "delta_0000003_0000003_0000",
+        "p=1",
+        "p=1/delta_0000001_0000001_0000",
+        "p=2",
+    )
+    assert list_directories(fs, root) == tuple(d for d in listed.directories if d.count("/") == 0)
+    assert [f.path for f in files_below(table, "base_0000002")] == ["base_0000002/bucket_00000"]
+    assert tree_size(fs, f"{root}/p=1")[0] == 1
+
+
+def test_a_table_without_files_is_empty_and_a_file_is_none(table: str) -> None:
+    assert (list_table(table).files, list_table(table).directories) == ((), ())
+    write_bytes(*open_location(f"{table}/f"), b"x")
+    with pytest.raises(ConfigurationError, match="is a file"):
+        list_table(f"{table}/f")
+
+
+def test_more_objects_than_a_page_holds_are_listed_and_deleted(
+    table: str, s3: MotoS3, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3_bucket, "_PAGE", 3)
+    fs, root = open_location(table)
+    for number in range(10):
+        fs.handler._bucket.put(f"w/t/d/{number:05}", b"")
+    write_bytes(fs, f"{root}/d2/keep", b"")
+    assert len(list_files(fs, f"{root}/d")) == 10
+    faults.seen.clear()
+    delete_directory(fs, f"{root}/d")
+    assert (faults.seen.count("ListObjectsV2"), faults.seen.count("DeleteObjects")) == (4, 4)
+    assert s3.objects() == ["w/t/d2/keep"]
+    delete_directory(fs, f"{root}/d")  # once more is no error
+
+
+def test_a_refusal_to_delete_one_of_many_is_an_error(
+    table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs, root = open_location(table)
+    write_bytes(fs, f"{root}/d/f", b"")
+    api = fs.handler._bucket._api
+    monkeypatch.setattr(
+        api, "delete_objects", lambda **_: {"Errors": [{"Key": "f", "Code": "AccessDenied"}]}
+    )
+    with pytest.raises(LocationPermissionError, match="DeleteObject"):
+        delete_directory(fs, f"{root}/d")
+
+
+def test_the_whole_of_a_bucket_is_never_deleted(s3: MotoS3) -> None:
+    fs, root = open_location(f"s3a://{s3.bucket}/")
+    write_bytes(fs, f"{root}/f", b"")
+    with pytest.raises(NotImplementedError):
+        fs.delete_dir(root)
+    assert s3.objects() == ["f"]
+
+
+def test_a_small_file_appears_whole_and_nothing_is_renamed(s3: MotoS3, table: str) -> None:
+    fs, path = open_location(f"{table}/_hiveacid/_e.json")
+    write_new(fs, path, b"1")
+    write_new(fs, path, b"2")
+    assert (s3.objects(), read_bytes(fs, path)) == (["w/t/_hiveacid/_e.json"], b"2")
+    delete_file(fs, path)
+    delete_file(fs, path)
+    with pytest.raises(FileNotFoundError):
+        read_bytes(fs, path)
+    with pytest.raises(StorageError, match="renames nothing"):
+        move(fs, path, f"{path}2")
+
+
+def test_whoever_may_not_write_hears_of_it_before_the_work(
+    table: str, s3: MotoS3, faults: Faults
+) -> None:
+    check_writable(table)
+    assert s3.objects() == []
+    faults.refuse["PutObject"] = [(403, "AccessDenied")]
+    with pytest.raises(LocationPermissionError, match="PutObject"):
+        check_writable(table)

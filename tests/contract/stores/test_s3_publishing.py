@@ -1,0 +1,334 @@
+"""What is staged on S3 is not seen; what is published is whole, and one attempt's alone."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pytest
+from pyarrow import fs as pafs
+
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.errors import (
+    DirectoryExistsError,
+    LocationPermissionError,
+    StorageError,
+    StoreUnavailableError,
+)
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.plan.cleaning import plan_uploads
+from airflow_hiveacid.spark.writing.publish import Publication
+from airflow_hiveacid.storage.acid.read.buckets import bucket_files
+from airflow_hiveacid.storage.acid.read.reader import read_events
+from airflow_hiveacid.storage.stores.filesystem import (
+    delete_directory,
+    read_bytes,
+    write_bytes,
+)
+from airflow_hiveacid.storage.stores.listing import (
+    list_table,
+)
+from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.open_uploads import give_up, open_uploads
+from airflow_hiveacid.storage.stores.staging import Staging
+from contract.stores.s3_staged import COLUMNS, DELTA, ROWS, accepted, stage
+from unit.storage.orc_tables import ids
+
+if TYPE_CHECKING:
+    from contract.stores.s3_faults import Faults
+    from s3_lab import MotoS3
+
+
+def test_nothing_is_there_before_it_is_published_and_all_of_it_behind(
+    s3: MotoS3, table: str
+) -> None:
+    staging = Staging(location=table, token="7-a")
+    size = stage(staging, "a")
+    assert [k for k in s3.objects() if "_tmp_" not in k] == []
+    assert s3.uploads() == [f"w/t/{DELTA}/bucket_00000"]
+    publication = Publication()
+    publication.publish([accepted(staging, "a", size)])
+    staging.discard()
+    assert s3.objects() == [f"w/t/{DELTA}/_orc_acid_version", f"w/t/{DELTA}/bucket_00000"]
+    assert s3.uploads() == []
+    state = resolve(list_table(table), ids(1), None)
+    (bucket,) = bucket_files(state, ids(1))
+    (file,) = pickle.loads(pickle.dumps(bucket.inserts))  # noqa: S301 - as a task gets it
+    assert file.length == size
+    found = pa.Table.from_batches(read_events(file, COLUMNS))
+    assert found.column("row").combine_chunks().flatten() == ROWS.columns
+
+
+def test_rows_come_before_what_a_compactor_says_of_them(
+    s3: MotoS3, table: str, faults: Faults
+) -> None:
+    staging = Staging(location=table, token="7-a")
+    staged = accepted(staging, "a", stage(staging, "a"), is_compacted=True)
+    faults.seen.clear()
+    Publication().publish([staged])
+    made = [n for n in faults.seen if n in ("CompleteMultipartUpload", "PutObject")]
+    assert made == ["CompleteMultipartUpload", "PutObject", "PutObject"]
+    assert f"w/t/{DELTA}/_metadata_acid" in s3.objects()
+    assert list_table(table).metadata == {DELTA: "compacted"}
+
+
+def test_what_is_taken_back_leaves_nothing(s3: MotoS3, table: str) -> None:
+    staging = Staging(location=table, token="7-a")
+    publication = Publication()
+    publication.publish([accepted(staging, "a", stage(staging, "a"), is_compacted=True)])
+    publication.take_back()
+    staging.discard()
+    assert (s3.objects(), s3.uploads()) == ([], [])
+
+
+def test_a_late_attempt_is_never_published_and_goes_with_the_staging(
+    s3: MotoS3, table: str
+) -> None:
+    staging = Staging(location=table, token="7-a")
+    size = stage(staging, "counts")
+    stage(staging, "late", size=10)
+    Publication().publish([accepted(staging, "counts", size)])
+    staging.discard()
+    assert s3.uploads() == []
+    (file,) = [f for f in list_table(table).files if f.name == "bucket_00000"]
+    assert file.size_bytes == size
+
+
+def test_another_attempts_file_under_the_name_is_refused_and_stays(s3: MotoS3, table: str) -> None:
+    staging = Staging(location=table, token="7-a")
+    size, late = stage(staging, "first"), stage(staging, "late", size=10)
+    Publication().publish([accepted(staging, "first", size)])
+    fs, path = open_location(staging.attempt_path(DELTA, "bucket_00000", "late"))
+    with pytest.raises(FileExistsError, match="PreconditionFailed"):
+        fs.handler.publish(path, late)
+    publication = Publication()
+    with pytest.raises(DirectoryExistsError):
+        publication.publish([accepted(staging, "late", late)])
+    publication.take_back()
+    assert f"w/t/{DELTA}/bucket_00000" in s3.objects()
+    (file,) = [f for f in list_table(table).files if f.name == "bucket_00000"]
+    assert file.size_bytes == size
+
+
+def test_a_file_that_came_between_a_look_and_the_upload_stays(
+    s3: MotoS3, table: str, faults: Faults
+) -> None:
+    staging = Staging(location=table, token="7-a")
+    staged = accepted(staging, "a", stage(staging, "a"))
+    key = f"w/t/{DELTA}/bucket_00000"
+
+    def come() -> None:
+        s3.client().put_object(Bucket=s3.bucket, Key=key, Body=b"x")
+
+    faults.before["CompleteMultipartUpload"] = come
+    publication = Publication()
+    with pytest.raises(DirectoryExistsError):
+        publication.publish([staged])
+    publication.take_back()
+    assert s3.objects()[:1] == [f"w/t/_tmp_hiveacid_7-a/_attempts/a/{DELTA}/bucket_00000"]
+    assert read_bytes(*open_location(f"{table}/{DELTA}/bucket_00000")) == b"x"
+    assert s3.uploads() == []
+
+
+def test_what_a_task_told_of_is_compared_with_what_it_left(table: str) -> None:
+    staging = Staging(location=table, token="7-a")
+    size = stage(staging, "a")
+    with pytest.raises(StorageError, match="its task told of"):
+        Publication().publish([accepted(staging, "a", size + 1)])
+    with pytest.raises(StorageError, match="it is not there"):
+        Publication().publish([accepted(staging, "never", size)])
+    write_bytes(*open_location(f"{table}/_tmp_hiveacid_7-a/x"), b"{}")
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"parts": 3}', b"\xff"])
+def test_a_damaged_note_is_an_error(s3: MotoS3, table: str, text: bytes) -> None:
+    staging = Staging(location=table, token="7-a")
+    size = stage(staging, "a")
+    key = f"w/t/_tmp_hiveacid_7-a/_attempts/a/{DELTA}/bucket_00000"
+    s3.client().put_object(Bucket=s3.bucket, Key=key, Body=text)
+    with pytest.raises(StorageError, match="no note of an upload"):
+        Publication().publish([accepted(staging, "a", size)])
+
+
+def test_a_partition_of_a_table_is_staged_below_the_table(s3: MotoS3, table: str) -> None:
+    place = f"{table}/p=a%2Fb c%3D1 %252F"
+    staging = Staging(location=place, token="7-a", home=table)
+    Publication().publish([accepted(staging, "a", stage(staging, "a"))])
+    staging.discard()
+    assert f"w/t/p=a%2Fb c%3D1 %252F/{DELTA}/bucket_00000" in s3.objects()
+    assert [f.path for f in list_table(place).files] == [
+        f"{DELTA}/_orc_acid_version",
+        f"{DELTA}/bucket_00000",
+    ]
+
+
+class KilledError(Exception):
+    """The process ends here."""
+
+
+BORDERS: Final = ["GetObject", "CompleteMultipartUpload", "PutObject"]
+
+
+@pytest.mark.parametrize("border", BORDERS)
+def test_whoever_dies_while_he_publishes_leaves_nothing_that_a_sweep_cannot_remove(
+    s3: MotoS3, table: str, faults: Faults, border: str
+) -> None:
+    staging = Staging(location=table, token="7-a")
+    staged = accepted(staging, "a", stage(staging, "a"))
+
+    def die() -> None:
+        raise KilledError
+
+    faults.before[border] = die
+    with pytest.raises(KilledError):
+        Publication().publish([staged])
+    # Nobody takes anything back; the transaction is aborted by its silence.
+    delete_directory(*open_location(f"{table}/{DELTA}"))
+    staging.discard()
+    assert (s3.objects(), s3.uploads()) == ([], [])
+
+
+@pytest.mark.parametrize("border", BORDERS)
+def test_an_error_in_the_middle_is_taken_back(
+    s3: MotoS3, table: str, faults: Faults, border: str
+) -> None:
+    staging = Staging(location=table, token="7-a")
+    staged = accepted(staging, "a", stage(staging, "a"))
+    publication = Publication()
+    faults.refuse[border] = [(403, "AccessDenied")]
+    with pytest.raises(LocationPermissionError, match=r"credentials: env\).*PutObject"):
+        publication.publish([staged])
+    publication.take_back()
+    staging.discard()
+    assert (s3.objects(), s3.uploads()) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "call", ["CompleteMultipartUpload", "PutObject", "UploadPart", "CreateMultipartUpload"]
+)
+def test_a_lost_answer_harms_nothing(s3: MotoS3, table: str, faults: Faults, call: str) -> None:
+    staging = Staging(location=table, token="7-a")
+    faults.lose[call] = 1
+    publication = Publication()
+    publication.publish([accepted(staging, "a", stage(staging, "a"), is_compacted=True)])
+    assert faults.lose[call] == 0
+    (file,) = [f for f in list_table(table).files if f.name == "bucket_00000"]
+    assert file.size_bytes > 0
+    publication.take_back()
+    staging.discard()
+    assert s3.objects() == []
+
+
+@pytest.mark.parametrize(
+    ("call", "status", "code"),
+    [
+        ("CompleteMultipartUpload", 404, "NoSuchUpload"),
+        ("CompleteMultipartUpload", 412, "PreconditionFailed"),
+        ("PutObject", 412, "PreconditionFailed"),
+    ],
+)
+def test_what_was_done_before_its_answer_was_lost_is_known_by_its_mark(
+    table: str, faults: Faults, call: str, status: int, code: str
+) -> None:
+    staging = Staging(location=table, token="7-a")
+    staged = accepted(staging, "a", stage(staging, "a"))
+    faults.lose[call], faults.then[call] = 1, (status, code)
+    Publication().publish([staged])
+    assert faults.lose[call] == 0
+    assert [f.name for f in list_table(table).files] == ["_orc_acid_version", "bucket_00000"]
+
+
+def test_an_upload_whose_every_answer_is_lost_is_in_doubt_and_taken_back(
+    s3: MotoS3, table: str, faults: Faults
+) -> None:
+    staging = Staging(location=table, token="7-a")
+    staged = accepted(staging, "a", stage(staging, "a"))
+    faults.lose["CompleteMultipartUpload"] = 99
+    faults.before["CompleteMultipartUpload"] = lambda: faults.lose.update(HeadObject=99)
+    publication = Publication()
+    with pytest.raises(StoreUnavailableError):
+        publication.publish([staged])
+    faults.lose.clear()
+    assert f"w/t/{DELTA}/bucket_00000" in s3.objects()
+    publication.take_back()
+    staging.discard()
+    assert (s3.objects(), s3.uploads()) == ([], [])
+
+
+def test_another_conditional_write_of_the_name_is_waited_for(table: str, faults: Faults) -> None:
+    staging = Staging(location=table, token="7-a")
+    staged = accepted(staging, "a", stage(staging, "a"))
+    conflict = (409, "ConditionalRequestConflict")
+    faults.refuse["CompleteMultipartUpload"] = [conflict, conflict]
+    Publication().publish([staged])
+    faults.refuse["CompleteMultipartUpload"] = [conflict] * 9
+    other = Staging(location=f"{table}2", token="7-b")
+    with pytest.raises(StoreUnavailableError, match="ConditionalRequestConflict"):
+        Publication().publish([accepted(other, "b", stage(other, "b"))])
+
+
+def test_what_a_dead_worker_left_is_found_and_what_a_live_one_writes_stays(
+    s3: MotoS3, table: str
+) -> None:
+    fs, root = open_location(table)
+    bucket = fs.handler._bucket
+    names = [
+        "delta_0000001_0000001_0000/bucket_00000",  # committed
+        "delta_0000002_0000002_0000/bucket_00000",  # open
+        "p=1/base_0000009/bucket_00000",  # begun a moment ago
+        "base_0000001_v0000004/bucket_00000",  # an open compaction's
+        "base_0000001_v0000003/bucket_00000",
+        "_tmp_hiveacid_4-x/_flat/part",
+        "_tmp_hiveacid_3-x/_flat/part",
+        "somebody.else",
+    ]
+    for name in names:
+        bucket.begin_upload(f"{root.partition('/')[2]}/{name}", None)
+    txns = ValidTxnList(high_watermark=TxnId(5), open=(TxnId(4),), aborted=(TxnId(3),))
+    write_ids = ValidWriteIdList(table=None, high_watermark=WriteId(3), open=(WriteId(2),))
+    found = plan_uploads(open_uploads(table), txns, write_ids, now_s=2e9, orphan_age_s=86400.0)
+    assert sorted(removal.path for _, removal in found) == sorted([names[0], names[4], names[6]])
+    give_up(table, [upload for upload, _ in found])
+    assert len(s3.uploads()) == len(names) - 3
+    young = open_uploads(table)
+    assert plan_uploads(young, txns, write_ids, now_s=young[0].begun_s, orphan_age_s=1.0) == ()
+    late = ValidTxnList(high_watermark=TxnId(3))
+    again = plan_uploads(open_uploads(table), late, write_ids, now_s=2e9, orphan_age_s=1.0)
+    assert [r.path for _, r in again] == []
+
+
+def test_giving_up_what_is_gone_is_no_error(table: str) -> None:
+    fs, root = open_location(table)
+    upload_id = fs.handler._bucket.begin_upload(f"{root.partition('/')[2]}/x", None)
+    fs.handler.give_up(f"{root}/x", upload_id)
+    fs.handler.give_up(f"{root}/x", upload_id)
+
+
+def test_a_selector_gives_what_lies_in_it(table: str) -> None:
+    fs, root = open_location(table)
+    write_bytes(fs, f"{root}/a/b", b"x")
+    (info,) = fs.get_file_info(pafs.FileSelector(root))
+    assert (info.path, info.type) == (f"{root}/a", pafs.FileType.Directory)
+    assert fs.get_file_info(pafs.FileSelector(f"{root}/none")) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "error"),
+    [(503, "SlowDown", StoreUnavailableError), (403, "AccessDenied", LocationPermissionError)],
+)
+@pytest.mark.parametrize("call", ["CreateMultipartUpload", "UploadPart", "PutObject"])
+def test_a_task_that_cannot_write_says_why_and_leaves_no_upload(
+    s3: MotoS3,
+    table: str,
+    faults: Faults,
+    call: str,
+    status: int,
+    code: str,
+    error: type[StorageError],
+) -> None:
+    faults.refuse[call] = [(status, code)] * 9
+    with pytest.raises(error, match=code):
+        stage(Staging(location=table, token="7-a"), "a")
+    assert (s3.objects(), s3.uploads()) == ([], [])

@@ -1,0 +1,109 @@
+"""What S3 refuses is an error that says where, whose keys were used, and what to do."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    LocationPermissionError,
+    StorageError,
+    StoreUnavailableError,
+)
+from airflow_hiveacid.storage.stores import locations
+from airflow_hiveacid.storage.stores.filesystem import (
+    exists,
+    write_bytes,
+)
+from airflow_hiveacid.storage.stores.given_settings import VARIABLE
+from airflow_hiveacid.storage.stores.listing import (
+    list_files,
+    list_table,
+)
+from airflow_hiveacid.storage.stores.locations import open_location
+from s3_lab import KEYS, MotoS3
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from contract.stores.s3_faults import Faults
+
+
+@pytest.mark.parametrize("code", ["SlowDown", "ServiceUnavailable", "InternalError"])
+def test_a_store_that_is_overloaded_for_a_moment_is_waited_for(
+    table: str, faults: Faults, code: str
+) -> None:
+    faults.refuse["PutObject"] = [(503, code)] * 2
+    write_bytes(*open_location(f"{table}/f"), b"x")
+    assert faults.seen.count("PutObject") == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "error", "words"),
+    [
+        (503, "SlowDown", StoreUnavailableError, "overloaded"),
+        (500, "InternalError", StoreUnavailableError, "try again"),
+        (400, "ExpiredToken", StoreUnavailableError, "renew them"),
+        (403, "RequestTimeTooSkewed", StoreUnavailableError, "clock"),
+        (403, "AccessDenied", LocationPermissionError, "s3:GetObject"),
+        (403, "InvalidAccessKeyId", LocationPermissionError, "valid keys"),
+        (403, "SignatureDoesNotMatch", LocationPermissionError, "valid keys"),
+        (404, "NoSuchBucket", StorageError, "no such bucket"),
+        (501, "NotImplemented", StorageError, "If-None-Match"),
+        (418, "Teapot", StorageError, "Teapot"),
+    ],
+)
+def test_each_refusal_says_which_store_which_path_whose_keys_and_what_to_do(
+    table: str, faults: Faults, status: int, code: str, error: type[StorageError], words: str
+) -> None:
+    faults.refuse["ListObjectsV2"] = [(status, code)] * 9
+    with pytest.raises(error, match=words) as caught:
+        list_files(*open_location(table))
+    assert type(caught.value) is error
+    assert f"{table.removeprefix('s3a://')}" in str(caught.value)
+    assert "credentials: env" in str(caught.value)
+    assert code in str(caught.value)
+    assert "lab-secret" not in str(caught.value)
+
+
+def test_a_bucket_that_is_not_there_is_never_an_empty_table(s3: MotoS3) -> None:
+    del s3
+    with pytest.raises(StorageError, match="no such bucket"):
+        list_table("s3a://lake-that-nobody-made/w/t")
+    with pytest.raises(StorageError, match="no such bucket"):
+        exists(*open_location("s3a://lake-that-nobody-made/w/t"))
+
+
+def test_a_store_that_is_down_is_unavailable(s3: MotoS3, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {**s3.settings, "fs.s3a.endpoint": "http://127.0.0.1:1"}
+    monkeypatch.setenv(VARIABLE, json.dumps(settings))
+    with pytest.raises(StoreUnavailableError, match=r"fs\.s3a\.endpoint"):
+        list_table(f"s3a://{s3.bucket}/w/t")
+
+
+def test_keys_that_only_the_jvm_has_are_an_error_that_says_what_to_set(
+    s3: MotoS3, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in KEYS:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    locations._s3.cache_clear()
+    with pytest.raises(ConfigurationError, match="AWS_ACCESS_KEY_ID") as caught:
+        open_location(f"s3a://{s3.bucket}/w/t")
+    assert "event log" not in str(caught.value)
+    settings = {**s3.settings, "hiveacid.s3.keys.in.jvm": "true"}
+    monkeypatch.setenv(VARIABLE, json.dumps(settings))
+    with pytest.raises(ConfigurationError, match=r"fs\.s3a\.access\.key.*event log"):
+        open_location(f"s3a://{s3.bucket}/w/t")
+
+
+def test_a_client_never_travels(table: str) -> None:
+    fs, _ = open_location(table)
+    with pytest.raises(TypeError, match="stays in its process"):
+        pickle.dumps(fs)

@@ -1,0 +1,211 @@
+"""A write of a table on S3 that ends at each of its borders: nothing lost, nothing half visible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.bucket_codec import encode
+from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
+from airflow_hiveacid.format.errors import MetastoreUnavailableError
+from airflow_hiveacid.format.ids import BucketId, RowId, StatementId
+from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
+from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.jobs.specs import OnRerun
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.plan.reruns import Run
+from airflow_hiveacid.spark.writing.order import WriteOrder
+from airflow_hiveacid.spark.writing.publish import StagedFile, assemble
+from airflow_hiveacid.spark.writing.write import Write, WriteState, writing
+from airflow_hiveacid.storage.acid.events import insert_events
+from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.staging import Staging
+from contract.fake_client import FakeClient
+from contract.fake_metastore import FakeMetastore
+from contract.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_hiveacid.format.table import TableInfo
+    from s3_lab import MotoS3
+
+_, INSERT, _, _, OVERWRITE = DataOperation
+FIRST, SECOND = AttemptId(1, "1" * 12), AttemptId(2, "2" * 12)
+COLUMNS = (Column(name="id", type="bigint"),)
+
+
+class KilledError(BaseException):
+    """The process ends here, and does nothing any more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A job that writes one row; `at` is the border at which `then` happens."""
+
+    client: FakeClient
+    table: TableInfo
+    clock: ManualClock
+    operation: DataOperation = INSERT
+    attempt: AttemptId = FIRST
+    at: str = ""
+    then: Callable[[], object] = print
+
+    def order(self) -> WriteOrder:
+        def on_step(name: str) -> None:
+            if name == self.at:
+                self.then()
+
+        return WriteOrder(
+            run=Run(
+                job_key="dag/run/task/-1",
+                generation=0,
+                attempt=self.attempt,
+                statement={"kind": self.operation.value},
+                on_rerun=OnRerun.APPLY,
+            ),
+            accesses=(TableAccess(table=self.table, operations=frozenset({self.operation})),),
+            lock_timeout_s=5,
+            heartbeat_s=None,
+            ledger_retention_s=1000.0,
+            clock=self.clock,
+            on_step=on_step,
+        )
+
+    def run(self) -> Write:
+        with writing(self.client, self.order()) as write:
+            if write.earlier_run() is not None:
+                write.txn.abandon()
+                return write
+            self.go(write)
+        return write
+
+    def go(self, write: Write) -> None:
+        self.stage(write)
+        write.register()
+        write.verify()
+        write.note("{}")
+        write.publish()
+
+    def stage(self, write: Write) -> None:
+        (part,) = write.tables.values()
+        write_id, bucket = part.write_id, BucketId(0)
+        name = (
+            BaseName(write_id=write_id)
+            if self.operation is OVERWRITE
+            else DeltaName(low=write_id, high=write_id, statement_id=StatementId(0))
+        )
+        staging = Staging.of(part.table, part.table.location, part.token(StatementId(0)))
+        fs, path = open_location(staging.attempt_path(name, bucket_file(bucket), "a0"))
+        rows = pa.record_batch({"id": pa.array([int(write_id)])})
+        with AcidFileWriter(fs, path, COLUMNS, WriterOptions(), is_delete=False) as writer:
+            writer.write(insert_events(rows, write_id, encode(bucket), RowId(0)))
+            size = writer.close().size_bytes
+        file = StagedFile(
+            partition=PartitionName(),
+            directory=str(name),
+            bucket=bucket,
+            attempt="a0",
+            rows=1,
+            updated=0,
+            size_bytes=size,
+        )
+        write.stage(part.table.ref, assemble([file], {PartitionName(): staging}))
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def server(clock: ManualClock) -> FakeMetastore:
+    return FakeMetastore(MetastoreGeneration.V4, clock)
+
+
+@pytest.fixture
+def job(server: FakeMetastore, clock: ManualClock, s3: MotoS3) -> Job:
+    client = FakeClient(server)
+    new = NewTable(ref=TableRef("default", "t"), columns=COLUMNS, location=f"s3a://{s3.bucket}/w/t")
+    return Job(client=client, table=client.create_table(new), clock=clock)
+
+
+def seen(job: Job) -> list[str]:
+    """What a reader that begins now reads."""
+    txns = job.client.valid_txns()
+    write_ids = job.client.valid_write_ids([job.table.ref], txns)[job.table.ref]
+    state = resolve(list_table(job.table.location), write_ids, txns)
+    return [d.text for d in state.live]
+
+
+BORDERS = ["staged", "registered", "verified", "noted", "published"]
+
+
+@pytest.mark.parametrize("operation", [INSERT, OVERWRITE])
+@pytest.mark.parametrize("border", BORDERS)
+def test_a_write_that_fails_at_a_border_leaves_nothing(
+    job: Job, s3: MotoS3, border: str, operation: DataOperation
+) -> None:
+    looks: list[list[str]] = []
+
+    def fail() -> None:
+        looks.append(seen(job))
+        raise OSError(border)
+
+    broken = Job(
+        client=job.client,
+        table=job.table,
+        clock=job.clock,
+        operation=operation,
+        at=border,
+        then=fail,
+    )
+    with pytest.raises(OSError, match=border):
+        broken.run()
+    assert looks == [[]]
+    assert (s3.objects(), s3.uploads()) == ([], [])
+    assert job.run().state is WriteState.COMMITTED
+    assert seen(job) == ["delta_0000002_0000002_0000"]
+
+
+@pytest.mark.parametrize("border", BORDERS)
+def test_whoever_is_killed_at_a_border_is_never_seen_and_his_successor_does_the_work_once(
+    job: Job, s3: MotoS3, border: str
+) -> None:
+    def die() -> None:
+        raise KilledError
+
+    killed = Job(client=job.client, table=job.table, clock=job.clock, at=border, then=die)
+    context = writing(killed.client, killed.order())
+    write = context.__enter__()
+    with pytest.raises(KilledError):
+        killed.go(write)
+    assert seen(job) == []
+    is_published = border == "published"
+    assert ("w/t/delta_0000001_0000001_0000/bucket_00000" in s3.objects()) is is_published
+    job.client.abort_txn(write.txn.txn_id)
+    again = Job(client=job.client, table=job.table, clock=job.clock, attempt=SECOND)
+    assert again.run().state is WriteState.COMMITTED
+    assert seen(job) == ["delta_0000002_0000002_0000"]
+    assert len([k for k in s3.objects() if k.endswith("bucket_00000") and "_tmp_" not in k]) == 1
+
+
+def test_a_commit_whose_answer_is_lost_is_left_as_it_is_and_found_by_its_successor(
+    job: Job, server: FakeMetastore
+) -> None:
+    lost = MetastoreUnavailableError(uris=("u",), method="commit_txn", reason="lost")
+    server.break_next("commit_txn", lost, is_done=True)
+    assert job.run().state is WriteState.COMMITTED
+    assert seen(job) == ["delta_0000001_0000001_0000"]
+    again = Job(client=job.client, table=job.table, clock=job.clock, attempt=SECOND)
+    assert again.run().state is WriteState.ABORTED  # there was nothing to do
+    assert seen(job) == ["delta_0000001_0000001_0000"]

@@ -1,0 +1,119 @@
+"""An S3 on this machine (moto), for tests; and what Hadoop's clients are told of it.
+
+moto checks no signatures: any keys are valid. It is strict where it matters here: about names that
+are taken, sizes of parts, and uploads that are open.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import boto3
+from moto.server import ThreadedMotoServer
+
+from airflow_hiveacid.local.door import Door
+from airflow_hiveacid.local.s3a import METASTORE_S3A
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KEYS: Final = {"AWS_ACCESS_KEY_ID": "lab", "AWS_SECRET_ACCESS_KEY": "lab-secret"}
+"""What a process finds in its environment."""
+
+
+@functools.cache
+def _client(endpoint: str) -> Any:  # noqa: ANN401 - boto3 has no types
+    return boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        region_name="us-east-1",
+        aws_access_key_id=KEYS["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"],
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MotoS3:
+    """A server with one bucket."""
+
+    endpoint: str
+    bucket: str
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """As Hadoop's configuration says them; no secret is among them."""
+        return {
+            "fs.s3a.endpoint": self.endpoint,
+            "fs.s3a.endpoint.region": "us-east-1",
+            "fs.s3a.path.style.access": "true",
+            "fs.s3a.connection.ssl.enabled": "false",
+        }
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """The keys, as Hadoop's configuration says them."""
+        return {
+            "fs.s3a.access.key": KEYS["AWS_ACCESS_KEY_ID"],
+            "fs.s3a.secret.key": KEYS["AWS_SECRET_ACCESS_KEY"],
+        }
+
+    @property
+    def door(self) -> Door:
+        """With which a metastore keeps its warehouse here."""
+        return Door(
+            settings={**self.settings, **self.secrets, **self.warehouse},
+            class_path=METASTORE_S3A.fetch(),
+        )
+
+    @property
+    def warehouse(self) -> dict[str, str]:
+        """Where a metastore keeps its tables."""
+        return {
+            "metastore.warehouse.dir": f"s3a://{self.bucket}/warehouse",
+            "metastore.warehouse.external.dir": f"s3a://{self.bucket}/external",
+        }
+
+    def client(self) -> Any:  # noqa: ANN401 - boto3 has no types
+        """boto3's, for looking behind the product's back."""
+        return _client(self.endpoint)
+
+    def objects(self) -> list[str]:
+        """The keys of all objects."""
+        page = self.client().list_objects_v2(Bucket=self.bucket)
+        return [item["Key"] for item in page.get("Contents", ())]
+
+    def uploads(self) -> list[str]:
+        """The keys of the uploads that are open."""
+        page = self.client().list_multipart_uploads(Bucket=self.bucket)
+        return [item["Key"] for item in page.get("Uploads", ())]
+
+    def empty(self) -> None:
+        """Remove all there is."""
+        found = [{"Key": key} for key in self.objects()]
+        if found:
+            self.client().delete_objects(Bucket=self.bucket, Delete={"Objects": found})
+        page = self.client().list_multipart_uploads(Bucket=self.bucket)
+        for item in page.get("Uploads", ()):
+            self.client().abort_multipart_upload(
+                Bucket=self.bucket, Key=item["Key"], UploadId=item["UploadId"]
+            )
+
+    @classmethod
+    @contextmanager
+    def started(cls) -> Iterator[MotoS3]:
+        """Start one on a free port; it ends with the block."""
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for each request
+        server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        server.start()
+        try:
+            host, port = server.get_host_and_port()
+            made = cls(endpoint=f"http://{host}:{port}", bucket=f"lake-{uuid.uuid4().hex[:8]}")
+            made.client().create_bucket(Bucket=made.bucket)
+            yield made
+        finally:
+            server.stop()
