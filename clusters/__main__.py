@@ -22,7 +22,7 @@ from clusters.cells import FAILED, Cell, keep
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_AREAS: Final = ["doors", "hdfs", "kerberos", "yarn"]
+_AREAS: Final = ["doors", "hdfs", "kerberos", "s3", "yarn"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from clusters.cells import FAILED, RAN, Cell
+from clusters.lives import lives
 from contract.stores.mini_hdfs import VERSION
 from kerberos_lab import USER, KerberosLab
 
@@ -67,6 +68,8 @@ def cells(folder: Path, only: str) -> Iterator[Cell]:
     """Each combination whose name has the words, as it is done."""
     for group in (_of_files, _of_four, _of_three, _of_short_tokens):
         yield from group(folder, only)
+    in_small = ("tests/spark/test_behind_kerberos.py",)
+    yield from lives(folder, only, area=_ALL, version="4.0.1", tests=in_small)
 
 
 def _tried(trials: list[_Trial], only: str) -> Iterator[Cell]:

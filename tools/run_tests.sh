@@ -28,7 +28,7 @@ in_tier() {
 of_servers() {
   local status=0
   in_tier servers .venv-spark/bin/python \
-    "server and not airflow and not bench and not spark and not ($engines)" tests || status=$?
+    "server and not airflow and not bench and not spark and not clusters and not ($engines)" tests || status=$?
   in_tier engines .venv-spark/bin/python "$engines" tests || status=$?
   return "$status"
 }
@@ -50,7 +50,7 @@ beside=$!
 set +m
 trap 'kill -- "-$servers" "-$beside" 2>/dev/null' EXIT
 
-in_tier spark .venv-spark/bin/python "spark and not bench and not ($engines)" tests
+in_tier spark .venv-spark/bin/python "spark and not bench and not clusters and not ($engines)" tests
 statuses=($?)
 # PySpark 3.5 asks for the version of pandas in a way that Python is about to forget.
 PYTHONPATH="$PWD/build/oldest-spark" in_tier oldest-spark .venv-spark/bin/python spark \

@@ -1,4 +1,6 @@
-"""Everything behind Kerberos: the life of a table in small; `make clusters` tries the rest.
+"""Everything behind Kerberos: the life of a table in small, which `make clusters` leads.
+
+`make test` follows the guide (test_guides.py), which inserts and scans.
 
 Spark alone has a keytab here; Python, driver and workers, goes by what Spark's JVM may do.
 """
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.clusters]
 
 
 @pytest.fixture

@@ -146,6 +146,7 @@ def test_a_table_lives_its_whole_life_on_s3(lab: Lab, s3: MotoS3) -> None:
     assert s3.uploads() == []
 
 
+@pytest.mark.clusters
 @pytest.mark.parametrize("lab", ["3.1.3"], indirect=True)
 def test_on_3_1_a_result_of_one_file_is_made_and_no_other(lab: Lab, s3: MotoS3) -> None:
     names = ["id", "v"]
