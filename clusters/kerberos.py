@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from clusters.cells import FAILED, RAN, Cell
-from clusters.lives import lives
+from clusters.lives import Lives
 from contract.stores.mini_hdfs import VERSION
 from kerberos_lab import USER, KerberosLab
 
@@ -69,7 +69,7 @@ def cells(folder: Path, only: str) -> Iterator[Cell]:
     for group in (_of_files, _of_four, _of_three, _of_short_tokens):
         yield from group(folder, only)
     in_small = ("tests/spark/test_behind_kerberos.py",)
-    yield from lives(folder, only, area=_ALL, version="4.0.1", tests=in_small)
+    yield from Lives(area=_ALL, version="4.0.1", tests=in_small).cells(folder, only)
 
 
 def _tried(trials: list[_Trial], only: str) -> Iterator[Cell]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
@@ -10,39 +11,49 @@ from xml.etree import ElementTree as ET
 from clusters.cells import FAILED, RAN, Cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
-_SKIPPED: Final = "not run"
+_NOT_RUN: Final = "not run"
 
 
-def lives(
-    folder: Path,
-    only: str,
-    *,
-    area: str,
-    version: str,
-    tests: Sequence[str],
-    environment: str = ".venv-spark",
-) -> Iterator[Cell]:
-    """Each life, once all have been tried.
+@dataclass(frozen=True, kw_only=True)
+class Lives:
+    """Tests of one area.
 
-    Args:
-        folder: of this area; its files stay there.
-        only: words of a combination's name, if not all are wanted.
-        area: of the cells.
-        version: of what is stood on.
-        tests: files or folders, all of whose tests are run.
-        environment: whose Python runs them.
+    `version` is that of what they stand on, `tests` are files all of whose tests are run, and
+    `environment` is the one whose Python runs them.
     """
-    report = folder / "junit.xml"
-    command = [str(_ROOT / environment / "bin" / "python"), "-m", "pytest", "-m", "", "-q"]
-    options = [f"--junitxml={report}", f"--basetemp={folder / 'tmp'}"]
-    chosen = ["-k", only.replace(" ", "_")] if only else []
-    subprocess.run([*command, *options, *chosen, *tests], cwd=_ROOT, check=False)
-    for case in ET.parse(report).iter("testcase"):  # noqa: S314 - our own
-        name = case.get("name", "").removeprefix("test_").replace("_", " ")
-        troubles = [*case.iter("failure"), *case.iter("error")]
-        outcome = FAILED if troubles else _SKIPPED if case.find("skipped") is not None else RAN
-        note = troubles[0].get("message", "") if troubles else f"{float(case.get('time', 0)):.0f} s"
-        yield Cell(area=area, combination=name, version=version, outcome=outcome, note=note)
+
+    area: str
+    version: str
+    tests: tuple[str, ...]
+    environment: str = ".venv-spark"
+
+    def cells(self, folder: Path, only: str) -> Iterator[Cell]:
+        """Each life whose name has the words, once all have been tried.
+
+        What they leave lies in the folder.
+        """
+        report = folder / "junit.xml"
+        python = _ROOT / self.environment / "bin" / "python"
+        options = ["-m", "", "-q", f"--junitxml={report}", f"--basetemp={folder / 'tmp'}"]
+        chosen = ["-k", only.replace(" ", "_")] if only else []
+        command = [str(python), "-m", "pytest", *options, *chosen, *self.tests]
+        subprocess.run(command, cwd=_ROOT, check=False)
+        for case in ET.parse(report).iter("testcase"):  # noqa: S314 - our own
+            yield self._cell(case)
+
+    def _cell(self, case: ET.Element) -> Cell:
+        troubles = [*case.iter("failure"), *case.iter("error"), *case.iter("skipped")]
+        outcome, note = RAN, f"{float(case.get('time', 0)):.0f} s"
+        if troubles:
+            outcome = _NOT_RUN if troubles[0].tag == "skipped" else FAILED
+            note = troubles[0].get("message", "")
+        return Cell(
+            area=self.area,
+            combination=case.get("name", "").removeprefix("test_").replace("_", " "),
+            version=self.version,
+            outcome=outcome,
+            note=note,
+        )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from clusters.lives import lives
+from clusters.lives import Lives
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def cells(folder: Path, only: str) -> Iterator[Cell]:
-    """See `lives`."""
+    """See `Lives`."""
     tests = (
         "tests/spark/test_on_s3.py",
         "tests/contract/stores/test_s3.py",
@@ -26,4 +26,5 @@ def cells(folder: Path, only: str) -> Iterator[Cell]:
         "tests/contract/stores/test_s3_refusals.py",
         "tests/contract/stores/test_s3_writes.py",
     )
-    return lives(folder, only, area="S3", version=f"moto {version('moto')}", tests=tests)
+    lives = Lives(area="S3", version=f"moto {version('moto')}", tests=tests)
+    return lives.cells(folder, only)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusters.lives import lives
+from clusters.lives import Lives
 from contract.stores.mini_hdfs import VERSION
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 def cells(folder: Path, only: str) -> Iterator[Cell]:
-    """See `lives`."""
+    """See `Lives`."""
     tests = ("tests/airflow/test_yarn.py",)
-    return lives(folder, only, area="YARN", version=VERSION, tests=tests, environment=".venv")
+    lives = Lives(area="YARN", version=VERSION, tests=tests, environment=".venv")
+    return lives.cells(folder, only)
