@@ -118,7 +118,7 @@ FAULTS: Final = (
             Edit(
                 module=publish,
                 where="_take_back_one",
-                old="if exists(*open_location(directory.staging.path_for(directory.directory))):",
+                old="if exists(*open_location(staging.path_for(directory.directory))):",
                 new="if False:",
             ),
         ),
@@ -238,7 +238,7 @@ FAULTS: Final = (
             Edit(
                 module=filesystem,
                 where="delete_directory",
-                old="not traits_of(fs).deletes_at_once",
+                old="not traits.deletes_at_once and traits.renames",
                 new="False",
             ),
         ),
