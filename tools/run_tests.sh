@@ -17,11 +17,13 @@ for folder in tests/airflow tests/unit/hooks tests/unit/operators tests/unit/sen
 done
 more=("$@")
 
-# in_tier NAME PYTHON EXPRESSION ARGUMENT...: one run of pytest; those of a checkout share no cache.
+# in_tier NAME PYTHON EXPRESSION ARGUMENT...: one run of pytest, and how long it took; those of a
+# checkout share no cache.
 in_tier() {
   local name="$1" python="$2" expression="$3"
+  local TIMEFORMAT="tier $name: %R s, %U s of processors"
   shift 3
-  "$python" -m pytest -m "$expression" -p no:cacheprovider --junitxml="build/junit-$name.xml" \
+  time "$python" -m pytest -m "$expression" -p no:cacheprovider --junitxml="build/junit-$name.xml" \
     ${more[@]+"${more[@]}"} "$@"
 }
 
