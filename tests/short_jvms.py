@@ -19,7 +19,7 @@ ARCHIVE: Final = Path(__file__).resolve().parents[1] / "build" / "spark-classes"
 _SHORT: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:cds*=off"
 
 # Java's options: for a JVM that stays, and for one that lives for seconds.
-CLASSES: Final = f"-Xlog:cds*=off -XX:SharedArchiveFile={ARCHIVE}"
+CLASSES: Final = f"-XX:+UseSerialGC -Xlog:cds*=off -XX:SharedArchiveFile={ARCHIVE}"
 SHORT_LIVED: Final = f"{_SHORT} -XX:SharedArchiveFile={ARCHIVE}"
 # The environment of a `spark-submit`, and of a master or a worker.
 ENVIRONMENT: Final = {
