@@ -1,7 +1,8 @@
-"""What Spark's JVM says of an HDFS that does not let it in, or is not there.
+"""What Spark's JVM says of an HDFS, or an S3, that does not let it in, or is not there.
 
 Takes the text of a Spark error, with Java's causes in it; gives our error, so that a login that has
-expired is not taken for a damaged file. Python's own client has `storage.stores.hdfs_errors`.
+expired is not taken for a damaged file. Python's own clients have `storage.stores.hdfs_errors` and
+`s3_errors`.
 
 Example:
     >>> text = "Caused by: org.apache.hadoop.security.AccessControlException: Permission denied: x"
@@ -16,6 +17,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import LocationPermissionError, StoreUnavailableError
+from airflow_hiveacid.storage.stores.locations import HADOOP_SCHEMES, S3_SCHEMES
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.errors import HiveAcidError
@@ -32,7 +34,33 @@ _LOGIN: Final = (
     " (spark.executorEnv.HADOOP_TOKEN_FILE_LOCATION) that somebody renews. Then run it again"
 )
 _LATER: Final = "Run it again when name node and data nodes answer"
+# How S3A calls what S3 answers (S3AUtils.translateException of Hadoop 3.4).
+_S3A: Final = "org.apache.hadoop.fs.s3a."
+_S3_DENIED: Final = frozenset(
+    {
+        f"{_S3A}CredentialInitializationException",
+        f"{_S3A}auth.NoAuthWithAWSException",
+        f"{_S3A}auth.NoAwsCredentialsException",
+    }
+)
+_JAVA_DENIED: Final = "java.nio.file.AccessDeniedException"
+_S3_KEYS: Final = (
+    "Spark's JVM goes by credentials of its own (fs.s3a.access.key, or what"
+    " fs.s3a.aws.credentials.provider names): are they valid, and may they read there?"
+)
+_S3_RENEW: Final = (
+    "Have temporary credentials of Spark's JVM expired? Renew them, and run it again. If not, is"
+    " fs.s3a.endpoint.region the bucket's own?"
+)
+_S3_LATER: Final = "The store is overloaded or cannot be reached; run it again later"
 _REMEDIES: Final = {
+    f"{_S3A}AWSApiCallTimeoutException": _S3_LATER,
+    f"{_S3A}AWSBadRequestException": _S3_RENEW,
+    f"{_S3A}AWSClientIOException": _S3_LATER,
+    f"{_S3A}AWSNoResponseException": _S3_LATER,
+    f"{_S3A}AWSServiceThrottledException": _S3_LATER,
+    f"{_S3A}AWSStatus500Exception": _S3_LATER,
+    f"{_S3A}HttpChannelEOFException": _S3_LATER,
     "javax.security.sasl.SaslException": _LOGIN,
     "org.apache.hadoop.security.KerberosAuthException": _LOGIN,
     "org.apache.hadoop.security.token.SecretManager$InvalidToken": _LOGIN,
@@ -43,7 +71,7 @@ _REMEDIES: Final = {
     "org.apache.hadoop.ipc.StandbyException": _LATER,
     "org.apache.hadoop.net.ConnectTimeoutException": _LATER,
 }
-# Java says these of any server; they are HDFS's where a file of it could not be read.
+# Java says these of any server; they are the store's where a file of it could not be read.
 _OF_NETWORKS: Final = frozenset(
     {
         "java.net.ConnectException",
@@ -62,19 +90,31 @@ def store_failure(text: str, file: str | None) -> HiveAcidError | None:
         text: of a Spark error.
         file: the file that could not be read, where Spark names it.
     """
-    where = file or "hdfs"
+    scheme = (file or "").partition(":")[0]
     for found in _CAUSE.finditer(text):
         name, says = found["name"], found["says"].strip()
-        remedy = _REMEDIES.get(name)
+        where = file or ("s3a" if name.startswith(_S3A) else "hdfs")
+        remedy = _remedy(name, scheme)
+        if name in _S3_DENIED or (name == _JAVA_DENIED and scheme in S3_SCHEMES):
+            reason = f"{says}. {_S3_KEYS}"
+            return LocationPermissionError(location=where, action="use", reason=reason)
         if name == _DENIED:
             # RemoteException comes before it, with the same class in its text.
             if _NO_LOGIN not in says:
                 return LocationPermissionError(location=where, action="use", reason=says)
             remedy = _LOGIN
-        elif file is not None and file.startswith(("hdfs:", "viewfs:")) and name in _OF_NETWORKS:
-            remedy = _LATER
         if remedy is not None:
             return StoreUnavailableError(
                 location=where, action="use", reason=f"{says} ({name}). {remedy}"
             )
     return None
+
+
+def _remedy(name: str, scheme: str) -> str | None:
+    """What to do about what may pass; None of anything else. The scheme is that of the file."""
+    remedy = _REMEDIES.get(name)
+    if scheme in S3_SCHEMES and (remedy == _LATER or name in _OF_NETWORKS):
+        return _S3_LATER
+    if scheme in HADOOP_SCHEMES and name in _OF_NETWORKS:
+        return _LATER
+    return remedy

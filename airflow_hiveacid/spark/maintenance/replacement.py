@@ -20,7 +20,9 @@ from airflow_hiveacid.plan.compaction import doubles_rows
 from airflow_hiveacid.spark.writing.publish import Publication, StagedDirectory
 from airflow_hiveacid.storage.stores.filesystem import delete_directory
 from airflow_hiveacid.storage.stores.listing import list_directories
-from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
+from airflow_hiveacid.storage.stores.open_uploads import give_up, open_uploads
+from airflow_hiveacid.storage.stores.traits import publishes_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,16 +52,35 @@ class Replacement:
         """Remove what dead compactors of the same range have left.
 
         Hive's readers choose one of `delta_1_5_v12` and `delta_1_5_v15`; Trino reads both. Who
-        calls this holds the lock that only compactors ask for, so who published the other is dead;
-        and it is not read, for then it would be an input.
+        calls this holds the lock that only compactors ask for, so who published the other is dead,
+        and its transaction aborted in the snapshot that was taken with the lock. What that snapshot
+        does not know to be aborted stays: it is an input, or, if it was we who stood still, what
+        our successor has made.
         """
         location = self.plan.state.location.rstrip("/")
+        if publishes_files(scheme_of(location)):
+            self._stop_the_dead(location)  # before the look: what they show now, they showed before
         ranges = {_without_suffix(name) for name in self._names}
-        spared = self._names | live_names(self.look())
-        for name in list_directories(*open_location(location)):
-            if name not in spared and name != _without_suffix(name) in ranges:
+        for name in sorted({d.text for d in self.look().aborted} - self._names):
+            if name != _without_suffix(name) in ranges:
                 log.info("removing what a dead compactor left: %s/%s", location, name)
                 delete_directory(*open_location(f"{location}/{name}"))
+
+    def _stop_the_dead(self, location: str) -> None:
+        """See to it that a compactor that only stood still shows nothing when it wakes.
+
+        A rename would find the name taken. A suffix makes it another name, which an upload that is
+        open can still appear under; so it is given up.
+        """
+        dead = [
+            upload
+            for upload in open_uploads(location)
+            if (name := upload.path.partition("/")[0]) not in self._names
+            and name != _without_suffix(name)
+        ]
+        for upload in dead:
+            log.info("giving up what a dead compactor left: %s/%s", location, upload.path)
+        give_up(location, dead)
 
     def publish(self) -> None:
         """Make the result visible.

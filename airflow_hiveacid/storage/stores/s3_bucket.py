@@ -22,6 +22,7 @@ from airflow_hiveacid.storage.stores.s3_errors import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
+    from datetime import datetime
 
     from airflow_hiveacid.storage.stores.s3_client import S3Client
 
@@ -38,7 +39,10 @@ _CONFLICT_PAUSE_S: Final = 0.5
 
 
 class StoredObject(NamedTuple):
-    """An object; `mark` is whose it is, where that was said and asked for."""
+    """An object; `mark` is whose it is, where that was said and asked for.
+
+    `modified_s` is in whole seconds: the same, whoever was asked for it.
+    """
 
     key: str
     size_bytes: int
@@ -91,7 +95,7 @@ class S3Bucket:
         return StoredObject(
             key,
             found["ContentLength"],
-            found["LastModified"].timestamp(),
+            _whole_seconds(found["LastModified"]),
             found["ETag"],
             found["Metadata"].get(_MARK),
         )
@@ -114,7 +118,7 @@ class S3Bucket:
         """
         for page in self._pages("list_objects_v2", prefix):
             for item in page.get("Contents", ()):
-                modified_s = item["LastModified"].timestamp()
+                modified_s = _whole_seconds(item["LastModified"])
                 yield StoredObject(item["Key"], item["Size"], modified_s, item.get("ETag", ""))
 
     def children(self, prefix: str) -> Iterator[StoredObject | str]:
@@ -127,7 +131,7 @@ class S3Bucket:
             for item in page.get("CommonPrefixes", ()):
                 yield item["Prefix"]
             for item in page.get("Contents", ()):
-                yield StoredObject(item["Key"], item["Size"], item["LastModified"].timestamp())
+                yield StoredObject(item["Key"], item["Size"], _whole_seconds(item["LastModified"]))
 
     def uploads(self, prefix: str) -> Iterator[OpenUpload]:
         """Every open upload to a key that begins so.
@@ -332,6 +336,11 @@ class S3Bucket:
 
 def _marked(mark: str | None) -> dict[str, str]:
     return {} if mark is None else {_MARK: mark}
+
+
+def _whole_seconds(moment: datetime) -> float:
+    """A time of an object: HEAD tells no finer one, while some stores' lists do."""
+    return float(int(moment.timestamp()))
 
 
 def _digest(content: bytes) -> str:

@@ -74,7 +74,6 @@ def open_client(bucket: str, settings: Mapping[str, str]) -> S3Client:
             f"no client for s3a://{bucket}: {error}. It is the package boto3, in the drivers' and"
             " executors' environment (and in Airflow's for sensors)"
         ) from error
-    is_path_style = setting_of(bucket, settings, "path.style.access") == "true"
     try:
         session = boto3.Session()
         found = session.get_credentials()
@@ -89,7 +88,7 @@ def open_client(bucket: str, settings: Mapping[str, str]) -> S3Client:
                 read_timeout=_ANSWER_S,
                 retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
                 max_pool_connections=_CONNECTIONS,
-                s3={"addressing_style": "path" if is_path_style else "auto"},
+                s3={"addressing_style": "path" if is_path_style(bucket, settings) else "auto"},
                 # Servers that are not AWS's may not know the checksums that new clients add; ours
                 # say Content-MD5.
                 request_checksum_calculation="when_required",
@@ -109,8 +108,13 @@ def endpoint_of(bucket: str, settings: Mapping[str, str]) -> str | None:
     endpoint = setting_of(bucket, settings, "endpoint")
     if not endpoint or "://" in endpoint:
         return endpoint or None
-    is_clear = setting_of(bucket, settings, "connection.ssl.enabled") == "false"
+    is_clear = (setting_of(bucket, settings, "connection.ssl.enabled") or "").lower() == "false"
     return f"{'http' if is_clear else 'https'}://{endpoint}"
+
+
+def is_path_style(bucket: str, settings: Mapping[str, str]) -> bool:
+    """Whether a bucket's name is in the path of a request rather than in the host's name."""
+    return (setting_of(bucket, settings, "path.style.access") or "").lower() == "true"
 
 
 def region_of(bucket: str, settings: Mapping[str, str]) -> str:
@@ -121,9 +125,9 @@ def region_of(bucket: str, settings: Mapping[str, str]) -> str:
 
 
 def setting_of(bucket: str, settings: Mapping[str, str], name: str) -> str | None:
-    """A setting of S3A: the bucket's own before that of all."""
-    own = settings.get(f"fs.s3a.bucket.{bucket}.{name}")
-    return own or settings.get(f"fs.s3a.{name}")
+    """A setting of S3A: the bucket's own before that of all, trimmed as Hadoop trims it."""
+    found = settings.get(f"fs.s3a.bucket.{bucket}.{name}") or settings.get(f"fs.s3a.{name}")
+    return found and found.strip()
 
 
 def _no_keys(bucket: str, settings: Mapping[str, str]) -> str:

@@ -34,8 +34,22 @@ _RIGHTS: Final = (
 _KEYS: Final = "Set valid keys, or another source of credentials, where this process finds them"
 _RENEW: Final = "The temporary credentials have expired: renew them and try again"
 _BUSY: Final = "The store is overloaded, or ill for the moment; try again later"
+_GIVEN_UP: Final = (
+    "The upload was given up meanwhile: by a cleaning, by another compaction, or by a rule of the"
+    " bucket's (AbortIncompleteMultipartUpload). Run it again"
+)
+_SILENT: Final = (
+    "S3 does not say why. Have temporary credentials expired? Renew them and try again. If not, is"
+    " fs.s3a.endpoint.region the bucket's own?"
+)
+_OR_KEYS: Final = (
+    "Or they are not valid, or this machine's clock is wrong: S3 does not say which it is"
+)
+# An answer to HEAD has no body, so that its status is all that is told (HADOOP-18353).
 _NUMBERS: Final[Mapping[str, tuple[int, str]]] = {
-    "403": (errno.EACCES, _RIGHTS),
+    "301": (errno.ENXIO, "Set fs.s3a.endpoint.region to the bucket's own region"),
+    "400": (errno.EAGAIN, _SILENT),
+    "403": (errno.EACCES, f"{_RIGHTS}. {_OR_KEYS}"),
     "AccessDenied": (errno.EACCES, _RIGHTS),
     "AllAccessDisabled": (errno.EACCES, _RIGHTS),
     "MethodNotAllowed": (errno.EACCES, _RIGHTS),
@@ -48,6 +62,7 @@ _NUMBERS: Final[Mapping[str, tuple[int, str]]] = {
     "NoSuchBucket": (errno.ENXIO, "There is no such bucket there: are bucket and endpoint right?"),
     "PermanentRedirect": (errno.ENXIO, "Set fs.s3a.endpoint.region to the bucket's own region"),
     "AuthorizationHeaderMalformed": (errno.ENXIO, "Is fs.s3a.endpoint.region the bucket's own?"),
+    NO_UPLOAD: (errno.EAGAIN, _GIVEN_UP),
     "NotImplemented": (
         errno.ENOTSUP,
         "The server lacks what is needed: conditional writes (If-None-Match) and uploads in parts",

@@ -52,7 +52,8 @@ class Faults:
                 self.before.pop(name)()
             if self.refuse.get(name):
                 status, code = self.refuse[name].pop(0)
-                body = _BODY.format(code=code).encode()
+                # HTTP knows no body of an answer to HEAD: a client is told the status alone.
+                body = b"" if name.startswith("Head") else _BODY.format(code=code).encode()
                 url = request.url  # type: ignore[attr-defined]
                 return AWSResponse(url, status, {"content-type": "application/xml"}, _Raw(body))
             answer = send(request)

@@ -181,6 +181,24 @@ def test_a_table_is_listed_by_its_prefix(table: str, faults: Faults) -> None:
     assert tree_size(fs, f"{root}/p=1")[0] == 1
 
 
+def test_a_file_has_one_time_however_it_is_looked_at(
+    table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs, root = open_location(table)
+    write_bytes(fs, f"{root}/000000_0", b"x")
+    api = fs.handler._bucket._api
+    ask = api.list_objects_v2
+
+    def tell_milliseconds(**asked: object) -> object:  # as MinIO and Ceph
+        page = ask(**asked)
+        for item in page.get("Contents", ()):
+            item["LastModified"] = item["LastModified"].replace(microsecond=345_000)
+        return page
+
+    monkeypatch.setattr(api, "list_objects_v2", tell_milliseconds)
+    assert files_below(table, "000000_0") == list_table(table).files == list_files(fs, root)
+
+
 def test_a_table_without_files_is_empty_and_a_file_is_none(table: str) -> None:
     assert (list_table(table).files, list_table(table).directories) == ((), ())
     write_bytes(*open_location(f"{table}/f"), b"x")

@@ -164,6 +164,18 @@ def test_a_partition_of_a_table_is_staged_below_the_table(s3: MotoS3, table: str
     ]
 
 
+def test_an_upload_that_was_given_up_is_not_published_and_may_be_tried_anew(
+    s3: MotoS3, table: str, faults: Faults
+) -> None:
+    staging = Staging(location=table, token="7-a")
+    staged = accepted(staging, "a", stage(staging, "a"))
+    give_up(table, open_uploads(table))
+    faults.refuse["CompleteMultipartUpload"] = [(404, "NoSuchUpload")]  # moto stumbles
+    with pytest.raises(StoreUnavailableError, match=r"given up meanwhile.*Run it again"):
+        Publication().publish([staged])
+    assert [key for key in s3.objects() if "_tmp_" not in key] == []
+
+
 class KilledError(Exception):
     """The process ends here."""
 

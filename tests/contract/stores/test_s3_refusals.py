@@ -7,6 +7,7 @@ import pickle
 from typing import TYPE_CHECKING
 
 import pytest
+from botocore.exceptions import ClientError
 
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
@@ -25,6 +26,7 @@ from airflow_hiveacid.storage.stores.listing import (
     list_table,
 )
 from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.s3_errors import s3_errors
 from s3_lab import KEYS, MotoS3
 
 if TYPE_CHECKING:
@@ -68,6 +70,31 @@ def test_each_refusal_says_which_store_which_path_whose_keys_and_what_to_do(
     assert "credentials: env" in str(caught.value)
     assert code in str(caught.value)
     assert "lab-secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "words"),
+    [
+        (400, StoreUnavailableError, r"expired\? Renew them"),
+        (403, LocationPermissionError, "s3:GetObject.*clock"),
+        (503, StoreUnavailableError, "overloaded"),
+    ],
+)
+def test_what_s3_does_not_say_to_head_is_said_to_be_one_of_a_few_things(
+    table: str, faults: Faults, status: int, error: type[StorageError], words: str
+) -> None:
+    # Of a 400 botocore asks once more where the bucket is.
+    faults.refuse.update(HeadObject=[(status, "")] * 9, HeadBucket=[(status, "")] * 9)
+    with pytest.raises(error, match=words) as caught:
+        list_table(table)
+    assert type(caught.value) is error
+    assert "credentials: env" in str(caught.value)
+
+
+def test_a_bucket_of_another_region_is_said_to_be_one() -> None:
+    answer = {"Error": {"Code": "301"}, "ResponseMetadata": {"HTTPStatusCode": 301}}
+    with pytest.raises(OSError, match=r"fs\.s3a\.endpoint\.region"), s3_errors("s3a://b/k", "env"):
+        raise ClientError(answer, "HeadObject")
 
 
 def test_a_bucket_that_is_not_there_is_never_an_empty_table(s3: MotoS3) -> None:

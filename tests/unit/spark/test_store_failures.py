@@ -1,4 +1,4 @@
-"""What Spark's JVM says of HDFS, in our words: who may try again is told by the type."""
+"""What Spark's JVM says of a store, in our words: who may try again is told by the type."""
 
 from __future__ import annotations
 
@@ -45,6 +45,43 @@ def test_who_is_not_let_in_is_not_told_of_a_damaged_file(
         raise RuntimeError(unread(cause))
 
 
+S3A = "org.apache.hadoop.fs.s3a"
+S3_FILE = "s3a://lake/t/bucket_00000"
+THROTTLED = f"{S3A}.AWSServiceThrottledException: read on {S3_FILE}: S3Exception: SlowDown (503)"
+EXPIRED_TOKEN = f"{S3A}.AWSBadRequestException: open {S3_FILE}: S3Exception: ExpiredToken (400)"
+NO_KEYS = f"{S3A}.auth.NoAuthWithAWSException: No AWS Credentials provided by EnvironmentProvider"
+FORBIDDEN = f"java.nio.file.AccessDeniedException: {S3_FILE}: open {S3_FILE}: Access Denied (403)"
+
+
+@pytest.mark.parametrize("scheme", ["s3a", "s3"])
+@pytest.mark.parametrize(
+    ("cause", "kind", "says"),
+    [
+        (THROTTLED, StoreUnavailableError, r"//lake/t/bucket_00000 .*SlowDown.*overloaded"),
+        (EXPIRED_TOKEN, StoreUnavailableError, r"//lake/t/bucket_00000 .*ExpiredToken.*Renew"),
+        (REFUSED, StoreUnavailableError, r"//lake/t/bucket_00000 .*refused.*cannot be reached"),
+        (
+            "org.apache.hadoop.net.ConnectTimeoutException: 60 s",
+            StoreUnavailableError,
+            "cannot be reached",
+        ),
+        (NO_KEYS, LocationPermissionError, r"No AWS Credentials.*fs\.s3a\.access\.key"),
+        (FORBIDDEN, LocationPermissionError, r"//lake/t/bucket_00000: .*Denied.*Spark's JVM goes"),
+        ("org.apache.orc.FileFormatException: Malformed", CorruptFileError, "Malformed"),
+    ],
+)
+def test_an_s3_that_refuses_is_not_told_of_as_a_damaged_file(
+    scheme: str, cause: str, kind: type[HiveAcidError], says: str
+) -> None:
+    with pytest.raises(kind, match=says), typed_failures():
+        raise RuntimeError(unread(cause, S3_FILE.replace("s3a", scheme)))
+
+
+def test_a_file_of_ones_own_that_may_not_be_read_is_none_of_s3() -> None:
+    with pytest.raises(CorruptFileError, match="AccessDenied"), typed_failures():
+        raise RuntimeError(unread("java.nio.file.AccessDeniedException: /t", "file:/t/bucket"))
+
+
 def test_a_disk_of_ones_own_has_no_network() -> None:
     with pytest.raises(CorruptFileError, match="Connection refused"), typed_failures():
         raise RuntimeError(unread(REFUSED, "file:/t/bucket_00000"))
@@ -56,7 +93,11 @@ def test_a_disk_of_ones_own_has_no_network() -> None:
         (NO_LOGIN, StoreUnavailableError),
         (EXPIRED, StoreUnavailableError),
         (DENIED, LocationPermissionError),
+        (THROTTLED, StoreUnavailableError),
+        (EXPIRED_TOKEN, StoreUnavailableError),
+        (NO_KEYS, LocationPermissionError),
         (REFUSED, PySparkException),  # of whichever server
+        (FORBIDDEN, PySparkException),  # of whichever store
     ],
 )
 def test_what_sparks_writers_and_listings_say_is_the_stores_if_only_hadoop_says_so(

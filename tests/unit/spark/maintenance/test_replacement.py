@@ -87,6 +87,14 @@ def test_what_a_dead_compactor_of_the_same_range_left_is_removed_and_nothing_els
     assert there(root) == {*singles(1, 3), "delta_0000001_0000002_v0000012"}
 
 
+def test_what_a_successor_has_made_while_we_stood_still_stays(root: Path) -> None:
+    put(root, *singles(1, 3))
+    found = replacement(root, CompactionChoice.MINOR)
+    put(root, "delta_0000001_0000003_v0000016")
+    found.remove_dead_siblings()
+    assert there(root) == {*singles(1, 3), "delta_0000001_0000003_v0000016"}
+
+
 def test_a_result_with_a_suffix_is_void_without_its_transaction(root: Path) -> None:
     put(root, *singles(1, 3))
     found = replacement(root, CompactionChoice.MINOR)

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from airflow_hiveacid.storage.stores.attempt_paths import attempt_of, attempt_path
-from airflow_hiveacid.storage.stores.s3_client import endpoint_of, region_of, setting_of
+from airflow_hiveacid.storage.stores.s3_client import (
+    endpoint_of,
+    is_path_style,
+    region_of,
+    setting_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -15,6 +20,10 @@ from airflow_hiveacid.storage.stores.s3_client import endpoint_of, region_of, se
         ({"fs.s3a.endpoint": "minio:9000"}, "https://minio:9000"),
         (
             {"fs.s3a.endpoint": "minio:9000", "fs.s3a.connection.ssl.enabled": "false"},
+            "http://minio:9000",
+        ),
+        (
+            {"fs.s3a.endpoint": " minio:9000\n", "fs.s3a.connection.ssl.enabled": "False "},
             "http://minio:9000",
         ),
         ({"fs.s3a.endpoint": "http://minio:9000"}, "http://minio:9000"),
@@ -54,6 +63,13 @@ def test_the_region_is_that_of_settings_endpoint_or_environment(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert region_of("lake", settings) == region
+
+
+@pytest.mark.parametrize(
+    ("said", "is_one"), [("true", True), (" True", True), ("false", False), ("", False)]
+)
+def test_a_switch_is_read_as_hadoop_reads_it(said: str, is_one: bool) -> None:
+    assert is_path_style("lake", {"fs.s3a.path.style.access": said}) is is_one
 
 
 def test_an_empty_setting_is_none() -> None:

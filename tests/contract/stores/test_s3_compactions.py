@@ -1,0 +1,117 @@
+"""Two compactors of one range on S3: who stood still shows nothing beside its successor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.errors import StorageError
+from airflow_hiveacid.format.ids import BucketId, TxnId
+from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList
+from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.jobs.specs import CompactionChoice
+from airflow_hiveacid.plan.compaction import Appearance, CompactionPlan, plan_compaction
+from airflow_hiveacid.plan.thresholds import CompactionPolicy
+from airflow_hiveacid.spark.maintenance.replacement import Replacement
+from airflow_hiveacid.spark.writing.publish import StagedFile, assemble
+from airflow_hiveacid.storage.stores.filesystem import write_bytes
+from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.staging import Staging
+from unit.storage.orc_tables import ids
+
+if TYPE_CHECKING:
+    from contract.stores.s3_faults import Faults
+    from s3_lab import MotoS3
+
+LATE, OWN = TxnId(12), TxnId(15)
+BUCKET: Final = "bucket_00000"
+INSERTS: Final = [f"delta_{w:07d}_{w:07d}_0000" for w in (1, 2, 3)]
+
+
+def compaction(table: str, txn_id: TxnId, choice: CompactionChoice) -> Replacement:
+    """What a compactor has staged, of a table that Trino may read, right before it publishes."""
+    aborted = (LATE,) if txn_id == OWN else ()
+    txns = ValidTxnList(high_watermark=txn_id, open=(txn_id,), aborted=aborted)
+
+    def look() -> AcidState:
+        return resolve(list_table(table), CompactorWriteIdList.of(ids(3)), txns)
+
+    plan = plan_compaction(
+        look(),
+        choice,
+        CompactionPolicy(),
+        can_hide_until_commit=False,
+        appears=Appearance.FILE_BY_FILE_HIDDEN_FROM_HIVE,
+    )
+    assert isinstance(plan, CompactionPlan)
+    (name,) = plan.outputs(txn_id)
+    staging, attempt = Staging(location=table, token=f"{txn_id}-a"), f"a{txn_id}"
+    write_bytes(*open_location(staging.attempt_path(name, BUCKET, attempt)), b"rows")
+    file = StagedFile(
+        partition=PartitionName(),
+        directory=str(name),
+        bucket=BucketId(0),
+        attempt=attempt,
+        rows=1,
+        updated=0,
+        size_bytes=4,
+    )
+    staged = assemble([file], {PartitionName(): staging}, is_compacted=plan.is_major)
+    return Replacement(plan=plan, directories=staged, look=look)
+
+
+def shown(s3: MotoS3) -> list[str]:
+    return [key.removeprefix("w/t/") for key in s3.objects() if "_tmp_" not in key]
+
+
+@pytest.mark.parametrize(
+    ("choice", "result"),
+    [
+        (CompactionChoice.MINOR, "delta_0000001_0000003_v0000015"),
+        (CompactionChoice.MAJOR, "base_0000003_v0000015"),
+    ],
+)
+def test_who_stood_still_shows_nothing_beside_its_successor(
+    s3: MotoS3, table: str, choice: CompactionChoice, result: str
+) -> None:
+    for name in INSERTS:
+        write_bytes(*open_location(f"{table}/{name}/{BUCKET}"), b"rows")
+    late, own = compaction(table, LATE, choice), compaction(table, OWN, choice)
+    own.remove_dead_siblings()
+    own.publish()
+    before = shown(s3)
+    assert f"{result}/{BUCKET}" in before
+    # Trino would read `delta_1_3_v12` and `delta_1_3_v15`, and every row twice.
+    with pytest.raises(StorageError):  # S3 says NoSuchUpload, moto stumbles
+        late.publish()
+    late.take_back()
+    assert shown(s3) == before
+
+
+def test_what_the_dead_show_at_the_last_moment_is_removed(
+    s3: MotoS3, table: str, faults: Faults
+) -> None:
+    for name in INSERTS:
+        write_bytes(*open_location(f"{table}/{name}/{BUCKET}"), b"rows")
+    late, own = (compaction(table, t, CompactionChoice.MINOR) for t in (LATE, OWN))
+    faults.before["ListMultipartUploads"] = late.publish
+    own.remove_dead_siblings()
+    own.publish()
+    results = {key.partition("/")[0] for key in shown(s3)} - set(INSERTS)
+    assert results == {"delta_0000001_0000003_v0000015"}
+
+
+def test_what_writers_are_at_is_left_to_them(s3: MotoS3, table: str) -> None:
+    for name in INSERTS:
+        write_bytes(*open_location(f"{table}/{name}/{BUCKET}"), b"rows")
+    writer = Staging(location=table, token="16-a").attempt_path("base_0000004", BUCKET, "w")
+    write_bytes(*open_location(writer), b"rows")
+    own = compaction(table, OWN, CompactionChoice.MAJOR)
+    own.remove_dead_siblings()
+    assert sorted(s3.uploads()) == [
+        f"w/t/base_0000003_v0000015/{BUCKET}",
+        f"w/t/base_0000004/{BUCKET}",
+    ]
