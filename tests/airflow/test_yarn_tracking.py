@@ -152,6 +152,24 @@ def test_what_the_spark_provider_adds_as_it_executes_is_submitted_too(
     assert any(one.startswith("spark.yarn.tags=") for one in _settings(spark))
 
 
+def test_a_driver_in_the_cluster_is_followed_where_the_site_says(
+    spark: FakeSpark,
+    yarn: Pretended,
+    connected: Connections,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "yarn-site.xml").write_text(
+        "<configuration><property><name>yarn.resourcemanager.webapp.address</name>"
+        f"<value>{yarn.web}</value></property></configuration>"
+    )
+    monkeypatch.delenv("YARN_CONF_DIR", raising=False)
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    connected.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
+    run_task(_delete(spark), context_of(task_state_store=StateStore()))
+    assert yarn.asked == [_APP]
+
+
 @pytest.mark.usefixtures("connected")
 @pytest.mark.parametrize(
     "owner", [{"env_vars": {"HADOOP_USER_NAME": "etl"}}, {"proxy_user": "etl"}]
