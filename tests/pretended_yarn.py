@@ -27,7 +27,8 @@ class ResourceManager(ThreadingHTTPServer):
     """`app` is how the one application stands, None if it is forgotten; `orders` keep what came.
 
     `page` is answered instead, if it is set: a status and a text that is no JSON. `states` come one
-    after the other before `app` does.
+    after the other before `app` does. A standby knows in `active` where to send whoever asks, as
+    one of an older release: without the terms of the question.
     """
 
     daemon_threads = True
@@ -39,7 +40,10 @@ class ResourceManager(ThreadingHTTPServer):
         self.tagged: dict[str, str] = {}
         self.page: tuple[int, str] | None = None
         self.ends = True
+        self.alone_in_list = True
+        self.active: str | None = None
         self.requests: list[str] = []
+        self.logins: list[str | None] = []
 
     @classmethod
     @contextmanager
@@ -60,8 +64,8 @@ class ResourceManager(ThreadingHTTPServer):
     @property
     def asked(self) -> list[str]:
         """Applications whose state was asked for; by their tag they are looked for beside that."""
-        asked = [one for one in self.requests if one.startswith("GET") and "?" not in one]
-        return [one.rpartition("/")[2] for one in asked]
+        paths = [urlsplit(one[4:]).path for one in self.requests if one.startswith("GET")]
+        return [path.rpartition("/")[2] for path in paths if not path.endswith("/apps")]
 
     @property
     def killed(self) -> list[str]:
@@ -73,27 +77,40 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.requests.append(f"GET {self.path}")
+        self.server.logins.append(self.headers["Authorization"])
         url = urlsplit(self.path)
-        if self.server.page is not None:
+        if self.server.active is not None:
+            self._send(307, "standby", "text/plain", f"{self.server.active}{url.path}")
+        elif self.server.page is not None:
             self._send(self.server.page[0], self.server.page[1], "text/html")
-        elif "applicationTags" in url.query:
-            (tag,) = parse_qs(url.query)["applicationTags"]
-            found = [i for i, t in self.server.tagged.items() if t == tag and self.server.app]
-            apps = [{"id": i, **(self.server.app or {})} for i in found]
-            self._answer({"apps": {"app": apps} if apps else {}})
+        elif url.path.endswith("/apps"):
+            self._list(parse_qs(url.query).get("applicationTags"))
         else:
             self._report(url.path.rpartition("/")[2])
 
     def do_PUT(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        path = urlsplit(self.path).path
-        self.server.requests.append(f"PUT {path} {json.loads(body)['state']}")
+        self.server.requests.append(f"PUT {self.path} {json.loads(body)['state']}")
+        if self.server.active is not None:
+            path = urlsplit(self.path).path
+            self._send(307, "standby", "text/plain", f"{self.server.active}{path}")
+            return
         if self.server.page is not None:
             self._send(self.server.page[0], self.server.page[1], "text/html")
             return
         if self.server.ends:
             self.server.app = {"state": "KILLED", "finalStatus": "KILLED"}
         self._answer({"state": "KILLED"}, 202)
+
+    def _list(self, tags: list[str] | None) -> None:
+        apps: Any = [
+            {"id": name, "applicationTags": f"mine,{tag}", **self.server.app}
+            for name, tag in self.server.tagged.items()
+            if self.server.app is not None and (tags is None or tag in tags)
+        ]
+        if len(apps) == 1 and not self.server.alone_in_list:
+            (apps,) = apps
+        self._answer({"apps": {"app": apps} if apps else {}})
 
     def _report(self, name: str) -> None:
         app = self.server.states.pop(0) if self.server.states else self.server.app
@@ -106,9 +123,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, body: dict[str, Any], status: int = 200) -> None:
         self._send(status, json.dumps(body), "application/json;charset=utf-8")
 
-    def _send(self, status: int, text: str, kind: str) -> None:
+    def _send(self, status: int, text: str, kind: str, location: str | None = None) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
+        if location is not None:
+            self.send_header("Location", location)
         self.end_headers()
         self.wfile.write(text.encode())
 

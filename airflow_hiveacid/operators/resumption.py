@@ -57,7 +57,12 @@ class Resumable:
         return None if uri is None else str(uri)
 
     def note(self, spec: JobSpec) -> None:
-        """Note what is about to be submitted."""
+        """Note what is about to be submitted, in place of what was.
+
+        The ID of what was would hide, from a retry, that nobody has noted the new one's.
+        """
+        for key in self.provider_keys:
+            self.store.delete(key)
         self.store.set(RESULT_URI_KEY, spec.result_uri)
         self.store.set(SUBMISSION_KEY, _what(spec))
         self.store.set(ATTEMPT_KEY, spec.attempt)

@@ -269,7 +269,7 @@ class HiveAcidSparkOperator(YarnSubmitOperator):
     def submit_job(self, context: Context) -> str | None:
         """Note where the result will be, then submit; for submissions that can be resumed."""
         if self._spec is not None and (store := context.get("task_state_store")) is not None:
-            Resumable(store).note(self._spec)
+            Resumable(store, (self.external_id_key,)).note(self._spec)
         return super().submit_job(context)
 
     def _run(self, context: Context, job: Job, key: str) -> tuple[JobSpec, JobResult]:
@@ -400,7 +400,8 @@ class HiveAcidSparkOperator(YarnSubmitOperator):
     def _bounds(self) -> Bounds:
         given = arguments.optional_number(self.start_timeout_s, "start_timeout_s")
         if given is None:
-            given = conf.getfloat("hiveacid", "start_timeout_s", fallback=START_S)
+            option = str(conf.get("hiveacid", "start_timeout_s", fallback=START_S))
+            given = arguments.number(option, "option start_timeout_s of section [hiveacid]")
         return Bounds(start_s=given)
 
     def _submit(self, context: Context, target: SparkTarget, spec: JobSpec) -> Exception | None:

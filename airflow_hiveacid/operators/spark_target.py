@@ -74,7 +74,7 @@ class SparkTarget:
             master=master,
             deploy_mode=str(mode or "client"),
             resource_managers=(
-                addresses_of(extra.get(_RM_ADDRESS), environment) if "yarn" in master else ()
+                addresses_of(extra.get(_RM_ADDRESS), environment) if _is_yarn(master) else ()
             ),
         )
         target._check()
@@ -105,12 +105,17 @@ class SparkTarget:
     @property
     def is_yarn(self) -> bool:
         """Whether YARN runs the executors."""
-        return "yarn" in self.master
+        return _is_yarn(self.master)
 
     @property
     def is_yarn_cluster(self) -> bool:
         """Whether it runs the driver, too."""
         return self.is_cluster and self.is_yarn
+
+
+def _is_yarn(master: str) -> bool:
+    # Not as the Spark provider asks: the host of another master may have it in its name.
+    return master.startswith("yarn")
 
 
 def _master(connection: Connection) -> str:

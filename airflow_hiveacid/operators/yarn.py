@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import requests
+from requests.utils import get_environ_proxies
 
 from airflow_hiveacid.format.errors import ClusterUnavailableError
 
@@ -42,6 +43,7 @@ ORDER_S: Final = (1.0, 1.0)
 
 _SITE: Final = ("core-site.xml", "yarn-site.xml")
 _VARIABLE: Final = re.compile(r"\$\{([^}]+)\}")
+_LOGIN: Final = re.compile(r"//[^/\s]*@")
 _PREFIX: Final = "yarn.resourcemanager."
 _PORTS: Final = {"http": "8088", "https": "8090"}
 _KEYS: Final = {"http": "webapp.address", "https": "webapp.https.address"}
@@ -90,10 +92,15 @@ class Application:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceManager:
-    """A resource manager, or several of which one is active; a standby sends us to that one."""
+    """A resource manager, or several of which one is active; a standby sends us to that one.
+
+    `user` is whose applications it is asked about, where nobody logs in with `auth`; by default
+    whoever runs this process.
+    """
 
     addresses: tuple[str, ...]
     auth: AuthBase | None = None
+    user: str | None = None
 
     def report(self, application_id: str) -> Application | None:
         """How an application stands, or None if YARN knows of none with this ID.
@@ -105,18 +112,25 @@ class ResourceManager:
         answer = self._ask("GET", f"apps/{application_id}", asked)
         if answer.status_code == requests.codes.not_found:
             return None
-        return Application.read(_body(answer, asked)["app"])
+        return Application.read(_part(answer, "app", asked))
 
     def find(self, tag: str, timeout: tuple[float, float] = _QUESTION_S) -> tuple[Application, ...]:
         """The applications with this tag that have not ended.
+
+        Each is looked at again: a standby of older releases (RMWebAppFilter) sends us on without
+        the terms of the question, and is then answered with everybody's applications.
 
         Raises:
             ClusterUnavailableError: nobody says.
         """
         asked = f"which applications have the tag {tag}"
         path = f"apps?applicationTags={tag}&states={','.join(_ALIVE)}"
-        found = _body(self._ask("GET", path, asked, timeout=timeout), asked)["apps"] or {}
-        return tuple(Application.read(one) for one in found.get("app", ()))
+        apps = _part(self._ask("GET", path, asked, timeout=timeout), "apps", asked) or {}
+        found = apps.get("app") or ()
+        # Releases differ in whether a single one stands in a list.
+        listed = [found] if isinstance(found, dict) else found
+        tagged = [one for one in listed if tag in str(one.get("applicationTags") or "").split(",")]
+        return tuple(app for app in map(Application.read, tagged) if app.state in _ALIVE)
 
     def end(self, application_id: str, timeout: tuple[float, float] = _QUESTION_S) -> None:
         """Order that an application is killed; one that has ended, or is not known, is no error.
@@ -129,8 +143,6 @@ class ResourceManager:
             f"apps/{application_id}/state",
             f"that it ends {application_id}",
             timeout=timeout,
-            # Without Kerberos it believes whom we say we are; who says nothing is nobody.
-            params=None if self.auth else {"user.name": _user()},
             json={"state": "KILLED"},
         )
 
@@ -144,11 +156,16 @@ class ResourceManager:
         **more: Any,  # noqa: ANN401 - passed on to requests
     ) -> requests.Response:
         troubles = []
+        if self.auth is None:
+            # Without Kerberos it believes whom we say we are. Who says nothing is nobody, who may
+            # end no application, and sees none where each user sees but the own
+            # (`yarn.webapp.filter-entity-list-by-user`).
+            more["params"] = {"user.name": self.user or _user()}
         for address in self.addresses:
             url = f"{address}/ws/v1/cluster/{path}"
             try:
-                answer = requests.request(verb, url, auth=self.auth, timeout=timeout, **more)
-            except requests.RequestException as error:
+                answer = _send(verb, url, auth=self.auth, timeout=timeout, **more)
+            except OSError as error:  # requests' own are, and one for missing certificates
                 troubles.append(f"{address}: {error}")
                 continue
             if answer.ok and _is_json(answer):
@@ -156,7 +173,9 @@ class ResourceManager:
             if _is_unknown(answer):
                 return answer
             troubles.append(f"{address}: HTTP {answer.status_code} {answer.text[:200]!r}")
-        raise ClusterUnavailableError(asked=asked, reason="; ".join(troubles))
+        # An address may hold a password.
+        reason = _LOGIN.sub("//***@", "; ".join(troubles))
+        raise ClusterUnavailableError(asked=asked, reason=reason)
 
 
 def addresses_of(given: str | None, environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -201,8 +220,29 @@ def _url(address: str, scheme: str) -> str:
     return (address if "://" in address else f"{scheme}://{address}").rstrip("/")
 
 
-def _user() -> str:
-    return os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+def _user() -> str | None:
+    if name := os.environ.get("HADOOP_USER_NAME"):
+        return name
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run under a number that has no name
+        return None
+
+
+def _send(verb: str, url: str, **more: Any) -> requests.Response:  # noqa: ANN401 - passed on
+    """Ask once: by the environment's proxies and certificates, without the logins of ~/.netrc.
+
+    Those are for other servers, and would be sent to whomever a standby sends us to as well.
+    """
+    with requests.Session() as session:
+        session.trust_env = False
+        return session.request(
+            verb,
+            url,
+            proxies=get_environ_proxies(url),
+            verify=os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True,
+            **more,
+        )
 
 
 def _is_json(answer: requests.Response) -> bool:
@@ -220,13 +260,10 @@ def _is_unknown(answer: requests.Response) -> bool:
         return False
 
 
-def _body(answer: requests.Response, asked: str) -> dict[str, Any]:
+def _part(answer: requests.Response, name: str, asked: str) -> Any:  # noqa: ANN401 - as it came
     try:
-        found = answer.json()
-    except ValueError:
-        found = None
-    if not isinstance(found, dict) or not {"app", "apps"} & set(found):
+        return answer.json()[name]
+    except (ValueError, KeyError, TypeError) as error:
         raise ClusterUnavailableError(
             asked=asked, reason=f"it answered {answer.text[:200]!r}, which is of another form"
-        )
-    return found
+        ) from error

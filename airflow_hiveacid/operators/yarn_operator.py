@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from airflow_hiveacid.format.errors import ApplicationForgottenError
+from airflow_hiveacid.format.errors import ApplicationForgottenError, ConfigurationError
 from airflow_hiveacid.operators.kill import stop_processes
 from airflow_hiveacid.operators.yarn import ResourceManager
 from airflow_hiveacid.operators.yarn_run import YarnRun, tag_of
 
 if TYPE_CHECKING:
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk import Context
     from pydantic import JsonValue
 
@@ -45,16 +46,39 @@ class YarnSubmitOperator(SparkSubmitOperator):
         """Make ready for one submission.
 
         Raises:
-            RuntimeError: the Spark provider lacks what a login at YARN needs.
+            ConfigurationError: the Spark provider lacks what a login at YARN needs.
         """
         self._target, self._yarn = target, None
-        self._hook = hook = self._get_hook()
         if target.resource_managers:
-            auth = hook._resolved_yarn_rm_auth  # noqa: SLF001 - as the Spark provider logs in
-            manager = ResourceManager(addresses=target.resource_managers, auth=auth)
+            # Not the hook that submits: that is made when the settings are complete, to which
+            # the Spark provider adds OpenLineage's as it executes.
+            hook = self._get_hook()
+            try:
+                auth = hook._resolved_yarn_rm_auth  # noqa: SLF001 - as the Spark provider logs in
+            except RuntimeError as error:
+                raise ConfigurationError(str(error)) from error
+            owner = self.proxy_user or (self.env_vars or {}).get("HADOOP_USER_NAME")
+            manager = ResourceManager(addresses=target.resource_managers, auth=auth, user=owner)
             self._yarn = YarnRun(manager, tag_of(attempt), bounds, is_killed=self._killed)
+
+    def _get_hook(self) -> SparkSubmitHook:
+        """The Spark provider's hook, which submits nothing for a task that is killed.
+
+        A signal's handler ends what is running, and then the task goes on where it was.
+        """
+        hook = super()._get_hook()
+        submit = hook.submit
+
+        def unless_killed(application: str = "", **more: Any) -> str | None:  # noqa: ANN401 - passed on
+            if self._is_killed:
+                raise InterruptedError("the task is killed")
+            return submit(application, **more)
+
+        hook.submit = unless_killed  # type: ignore[method-assign]
+        if self._target is not None and self._target.resource_managers:
             # It would read the connection, which may leave this to yarn-site.xml.
-            hook._yarn_rm_base_url = target.resource_managers[0]  # noqa: SLF001 - as above
+            hook._yarn_rm_base_url = self._target.resource_managers[0]  # noqa: SLF001 - no public way
+        return hook
 
     @property
     def overdue(self) -> ApplicationNotStartedError | None:

@@ -106,11 +106,14 @@ class YarnRun:
     def submitted(self, tag: str) -> str | None:
         """The ID of an application with a tag, of an earlier attempt, that has not ended.
 
+        It is this submission's from then on: who is killed ends it.
+
         Raises:
             ClusterUnavailableError: nobody says, for as long as one waits.
         """
         found = self._patiently(lambda: self._manager.find(tag))
-        return found[-1].id if found else None
+        self._known = found[-1].id if found else None
+        return self._known
 
     def status(self, application_id: str) -> Application | None:
         """How an application stands, or None if YARN has forgotten it.

@@ -6,11 +6,13 @@ import signal
 import threading
 import time
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
+from airflow.providers.apache.spark.operators import spark_submit
 from airflow.sdk import Asset, RetryAction
 
 from airflow_hiveacid.format.errors import (
@@ -134,6 +136,37 @@ def test_the_users_own_code_and_configuration_are_kept(spark: FakeSpark) -> None
     assert options["--files"] == "/mine.conf"
     assert options["--conf"] == "spark.executor.instances=2"
     assert options["--name"] == "nightly-2013-01-02"
+
+
+def test_what_the_spark_provider_adds_as_it_executes_is_submitted(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        spark_submit,
+        "inject_transport_information_into_spark_properties",
+        lambda given, _: {**given, "spark.openlineage.transport.type": "http"},
+    )
+    run_task(_delete(spark, openlineage_inject_transport_info=True))
+    assert spark.options["--conf"] == "spark.openlineage.transport.type=http"
+
+
+@pytest.mark.parametrize("wait", ["-1", "nan", "soon"])
+def test_an_option_that_is_no_wait_is_refused(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch, wait: str
+) -> None:
+    monkeypatch.setenv("AIRFLOW__HIVEACID__START_TIMEOUT_S", wait)
+    with pytest.raises(ConfigurationError, match=r"start_timeout_s of section \[hiveacid\]"):
+        run_task(_delete(spark))
+    assert spark.calls == []
+
+
+def test_an_option_says_how_long_is_waited(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__HIVEACID__START_TIMEOUT_S", "90.5")
+    run_task(_delete(spark))
+    run_task(_delete(spark, start_timeout_s=7))
+    assert [call["spec"]["start_timeout_s"] for call in spark.calls] == [90.5, 7.0]
 
 
 def test_the_directory_of_spark_submit_is_first_on_its_path_and_only_there(
@@ -640,6 +673,18 @@ def test_a_task_killed_before_it_submits_does_not_submit(
     monkeypatch.setattr("airflow_hiveacid.operators.spark_app.abort_attempt", lambda _: None)
     task = _delete(spark)
     task.on_kill()
+    with pytest.raises(JobFailedError, match="the task was killed"):
+        run_task(task)
+    assert spark.calls == []
+
+
+def test_a_task_killed_just_before_it_submits_does_not_submit(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_hiveacid.operators.spark_app.abort_attempt", lambda _: None)
+    task = _delete(spark)
+    # The handler of a signal returns to where the task was.
+    monkeypatch.setattr(task, "watched", lambda: (task.on_kill(), nullcontext())[1])
     with pytest.raises(JobFailedError, match="the task was killed"):
         run_task(task)
     assert spark.calls == []

@@ -54,6 +54,21 @@ def test_the_hook_keeps_its_process(connections: Connections) -> None:
     assert SparkSubmitHook()._submit_sp is None
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "submit",
+        "_run_post_submit_commands",
+        "_resolved_yarn_rm_auth",
+        "_yarn_application_id",
+        "_yarn_rm_base_url",
+    ],
+)
+def test_the_hook_has_what_we_read_and_set_for_yarn(connections: Connections, name: str) -> None:
+    connections.add("spark_default", "spark", host="yarn")
+    assert hasattr(SparkSubmitHook(), name)
+
+
 def test_a_missing_connection_still_means_yarn_to_the_hook() -> None:
     # The reason for our own look at the connection; when this fails, ours may go.
     assert SparkSubmitHook(conn_id="nowhere")._connection["master"] == "yarn"

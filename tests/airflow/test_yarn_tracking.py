@@ -6,21 +6,26 @@ import itertools
 import json
 import os
 import signal
+import sys
 import threading
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.providers.apache.spark.operators import spark_submit
 
 from airflow_hiveacid.format.errors import (
     ApplicationForgottenError,
     ApplicationNotStartedError,
     ClusterUnavailableError,
+    ConfigurationError,
     JobFailedError,
 )
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.resumption import ATTEMPT_KEY, RESULT_URI_KEY, SUBMISSION_KEY
 from airflow_hiveacid.operators.run_identity import DELIVERED_KEY
+from airflow_hiveacid.operators.spark_target import SparkTarget
 from airflow_hiveacid.operators.yarn import ResourceManager, addresses_in, addresses_of
 from airflow_hiveacid.operators.yarn_run import Bounds, YarnRun, own_settings, tag_of
 from airflow_support import METASTORE_URI, StateStore, context_of, run_task
@@ -131,6 +136,76 @@ def test_a_driver_in_the_cluster_is_started_once_and_has_the_tag_of_its_attempt(
 def test_an_application_master_of_a_driver_on_the_worker_may_be_started_again() -> None:
     given = {"spark.yarn.maxAppAttempts": "3"}
     assert own_settings(given, "a", is_cluster=False) == {**given, "spark.yarn.tags": "a"}
+
+
+@pytest.mark.usefixtures("connected")
+def test_what_the_spark_provider_adds_as_it_executes_is_submitted_too(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        spark_submit,
+        "inject_parent_job_information_into_spark_properties",
+        lambda given, _: {**given, "spark.openlineage.parentRunId": "run"},
+    )
+    run_task(_delete(spark, openlineage_inject_parent_job_info=True), context_of())
+    assert "spark.openlineage.parentRunId=run" in _settings(spark)
+    assert any(one.startswith("spark.yarn.tags=") for one in _settings(spark))
+
+
+def test_a_driver_in_the_cluster_is_followed_where_the_site_says(
+    spark: FakeSpark,
+    yarn: Pretended,
+    connected: Connections,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "yarn-site.xml").write_text(
+        "<configuration><property><name>yarn.resourcemanager.webapp.address</name>"
+        f"<value>{yarn.web}</value></property></configuration>"
+    )
+    monkeypatch.delenv("YARN_CONF_DIR", raising=False)
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    connected.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
+    run_task(_delete(spark), context_of(task_state_store=StateStore()))
+    assert yarn.asked == [_APP]
+
+
+@pytest.mark.usefixtures("connected")
+@pytest.mark.parametrize(
+    "owner", [{"env_vars": {"HADOOP_USER_NAME": "etl"}}, {"proxy_user": "etl"}]
+)
+def test_yarn_is_asked_in_the_name_of_the_applications_owner(
+    spark: FakeSpark, yarn: Pretended, owner: dict[str, Any]
+) -> None:
+    run_task(_delete(spark, **owner), context_of(task_state_store=StateStore()))
+    assert yarn.requests
+    assert all("user.name=etl" in one for one in yarn.requests)
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_login_without_its_package_is_said_before_anything_is_submitted(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "requests_kerberos", None)
+    with pytest.raises(ConfigurationError, match="requests-kerberos"):
+        run_task(_delete(spark, keytab="/etl.keytab", principal="etl@EXAMPLE.COM"), context_of())
+    assert spark.calls == []
+
+
+def test_a_master_whose_host_is_called_like_yarn_is_not_yarn(
+    tmp_path: Path, connections: Connections
+) -> None:
+    # A watch would find no application of it there, and end it after an hour.
+    (tmp_path / "yarn-site.xml").write_text(
+        "<configuration><property><name>yarn.resourcemanager.hostname</name>"
+        "<value>rm.example.com</value></property></configuration>"
+    )
+    found = {}
+    for master in ("spark://yarn-edge:7077", "yarn"):
+        connections.add("spark_default", "spark", host=master)
+        target = SparkTarget.resolve("spark_default", None, {}, {"YARN_CONF_DIR": str(tmp_path)})
+        found[master] = (target.is_yarn, len(target.resource_managers))
+    assert found == {"spark://yarn-edge:7077": (False, 0), "yarn": (True, 1)}
 
 
 def test_the_resource_manager_is_found_as_the_site_says(tmp_path: Path) -> None:
@@ -351,6 +426,33 @@ def test_an_application_whose_id_nobody_could_note_is_found_by_its_tag(
 
 
 @pytest.mark.usefixtures("connected")
+def test_a_second_submission_whose_id_nobody_could_note_is_found_by_its_tag(
+    spark: FakeSpark, yarn: Pretended
+) -> None:
+    """The first one's ID is noted, and must not stand before the second's tag."""
+    store = _left(spark, yarn)
+    submit = spark_submit.SparkSubmitOperator.submit_job
+
+    def lost(task: Any, context: Any) -> None:  # noqa: ANN401 - the Spark provider's
+        submit(task, context)
+        raise KeyboardInterrupt  # the worker goes before it could note the ID
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spark_submit.SparkSubmitOperator, "submit_job", lost)
+        with pytest.raises(KeyboardInterrupt):
+            run_task(_delete(spark), context_of(try_number=2, task_state_store=store))
+    assert len(spark.calls) == 1
+    yarn.tagged = {"application_1_0007": tag_of(spark.calls[-1]["spec"]["attempt"])}
+    yarn.app, yarn.states = dict(SUCCEEDED), [dict(RUNNING)]
+    yarn.app["state"] = "RUNNING"  # until its container is gone
+    yarn.requests.clear()
+    done = run_task(_delete(spark), context_of(try_number=3, task_state_store=store))
+    assert done["status"] == "committed"
+    assert len(spark.calls) == 1
+    assert set(yarn.asked) == {"application_1_0007"}
+
+
+@pytest.mark.usefixtures("connected")
 def test_nothing_is_submitted_while_yarn_does_not_say_what_runs(
     spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -421,6 +523,38 @@ def test_what_a_retry_has_found_again_is_ended_when_that_is_killed(
         lambda: len(yarn.requests) > 1,
     )
     assert yarn.killed == [_APP]
+    assert spark.calls == []
+    assert len(aborted) == 1
+
+
+def test_what_is_found_by_the_tag_of_an_earlier_try_is_ended_from_then_on(yarn: Pretended) -> None:
+    yarn.app, yarn.tagged = dict(RUNNING), {_APP: "hiveacid-0-a"}
+    run = _run(yarn, Clock())
+    assert run.submitted("hiveacid-0-a") == _APP
+    run.begin_end().join(60)
+    assert yarn.killed == [_APP]
+
+
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_a_task_that_is_killed_while_it_makes_ready_submits_nothing(
+    spark: FakeSpark,
+    yarn: Pretended,
+    aborted: list[str],
+    connected: Connections,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: str,
+) -> None:
+    """A signal's handler returns to where the task was, which is just before `spark-submit`."""
+    connected.add(
+        "spark_default",
+        "spark",
+        host="yarn",
+        extra={"deploy-mode": mode, "yarn_resourcemanager_webapp_address": yarn.web},
+    )
+    task = _delete(spark)
+    monkeypatch.setattr(task, "watched", lambda: (task.on_kill(), nullcontext())[1])
+    with pytest.raises(JobFailedError, match="the task was killed"):
+        run_task(task, context_of(task_state_store=StateStore()))
     assert spark.calls == []
     assert len(aborted) == 1
 

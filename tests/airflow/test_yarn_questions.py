@@ -1,0 +1,160 @@
+"""What YARN's resource manager is asked, in whose name, and which answers are believed."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import requests
+from requests.auth import HTTPBasicAuth
+
+from airflow_hiveacid.format.errors import ClusterUnavailableError
+from airflow_hiveacid.operators.yarn import ResourceManager
+from airflow_hiveacid.operators.yarn_run import Bounds, YarnRun
+from pretended_yarn import FAILED, RUNNING
+from pretended_yarn import ResourceManager as Pretended
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_APP = "application_1_0001"
+_TAG = "hiveacid-1-a"
+
+
+@pytest.fixture
+def yarn() -> Iterator[Pretended]:
+    with Pretended.started() as server:
+        yield server
+
+
+@pytest.fixture
+def standby(yarn: Pretended) -> Iterator[Pretended]:
+    with Pretended.started() as server:
+        server.active = yarn.web
+        yield server
+
+
+def _names(server: Pretended) -> list[str]:
+    """In whose name each question came; nothing for nobody."""
+    queries = [urlsplit(one.split()[1]).query for one in server.requests]
+    return [parse_qs(query).get("user.name", [""])[0] for query in queries]
+
+
+# ---- which answers are believed ------------------------------------------------------------------
+
+
+def test_of_everybodys_applications_only_our_own_is_ours(
+    yarn: Pretended, standby: Pretended
+) -> None:
+    """A standby sends us on without the tag that was asked for: the answer is the whole cluster."""
+    yarn.app = dict(RUNNING)
+    yarn.tagged = {"application_1_0002": f"{_TAG}b", _APP: _TAG, "application_1_0003": "nightly"}
+    manager = ResourceManager(addresses=(standby.web,))
+    assert [app.id for app in manager.find(_TAG)] == [_APP]
+    assert manager.find("hiveacid-1-b") == ()
+    assert "applicationTags" not in "".join(yarn.requests)
+
+
+def test_a_killed_task_ends_no_application_of_others(yarn: Pretended, standby: Pretended) -> None:
+    yarn.app = dict(RUNNING)
+    yarn.tagged = {"application_1_0002": f"{_TAG}b", _APP: _TAG, "application_1_0003": "nightly"}
+    run = YarnRun(ResourceManager(addresses=(standby.web,)), _TAG, Bounds(), is_killed=lambda: True)
+    run.begin_end().join(60)
+    assert yarn.killed == [_APP]
+
+
+def test_what_has_ended_is_not_found_whatever_was_asked_for(
+    yarn: Pretended, standby: Pretended
+) -> None:
+    yarn.app, yarn.tagged = dict(FAILED), {_APP: _TAG}
+    assert ResourceManager(addresses=(standby.web,)).find(_TAG) == ()
+
+
+def test_a_single_application_may_come_without_a_list(yarn: Pretended) -> None:
+    yarn.app, yarn.tagged, yarn.alone_in_list = dict(RUNNING), {_APP: _TAG}, False
+    assert [app.id for app in ResourceManager(addresses=(yarn.web,)).find(_TAG)] == [_APP]
+
+
+@pytest.mark.parametrize("body", [b'{"apps": {}}', b"[]", b"{"])
+def test_an_answer_of_another_form_is_none(monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
+    answer = requests.Response()
+    answer.status_code, answer._content = 200, body
+    answer.headers["Content-Type"] = "application/json"
+    monkeypatch.setattr("airflow_hiveacid.operators.yarn._send", lambda *_, **__: answer)
+    with pytest.raises(ClusterUnavailableError, match="another form"):
+        ResourceManager(addresses=("http://rm",)).report(_APP)
+
+
+# ---- in whose name -------------------------------------------------------------------------------
+
+
+def test_every_question_is_asked_in_somebodys_name(
+    yarn: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is shown no application, where each user is shown but the own."""
+    monkeypatch.setenv("HADOOP_USER_NAME", "etl")
+    for user, expected in ((None, "etl"), ("nightly", "nightly")):
+        yarn.requests.clear()
+        manager = ResourceManager(addresses=(yarn.web,), user=user)
+        manager.report(_APP)
+        manager.find(_TAG)
+        manager.end(_APP)
+        assert _names(yarn) == [expected] * 3
+
+
+def test_who_has_no_name_asks_as_nobody(yarn: Pretended, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HADOOP_USER_NAME", raising=False)
+    monkeypatch.setattr("getpass.getuser", lambda: {}["uid not found"])
+    assert ResourceManager(addresses=(yarn.web,)).report(_APP) is not None
+    assert _names(yarn) == [""]
+
+
+def test_who_logs_in_needs_no_name(yarn: Pretended) -> None:
+    auth = HTTPBasicAuth("etl", "hunter2")
+    ResourceManager(addresses=(yarn.web,), auth=auth, user="nightly").end(_APP)
+    assert _names(yarn) == [""]
+
+
+def test_logins_that_are_kept_for_other_servers_are_not_sent(
+    yarn: Pretended, standby: Pretended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "netrc").write_text("default login etl password hunter2\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    ResourceManager(addresses=(standby.web,)).report(_APP)
+    assert standby.logins == yarn.logins == [None]
+
+
+def test_a_password_in_an_address_is_sent_and_not_told(yarn: Pretended) -> None:
+    yarn.page = (503, "")
+    manager = ResourceManager(addresses=(yarn.web.replace("//", "//etl:hunter2@"),))
+    with pytest.raises(ClusterUnavailableError, match=r"//\*\*\*@127\.0\.0\.1") as caught:
+        manager.report(_APP)
+    assert "hunter2" not in str(caught.value)
+    assert yarn.logins == [f"Basic {base64.b64encode(b'etl:hunter2').decode()}"]
+
+
+# ---- over which way ------------------------------------------------------------------------------
+
+
+def test_the_environments_proxies_are_asked_but_for_those_it_excepts(
+    yarn: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", yarn.web)
+    ResourceManager(addresses=("http://rm.invalid:8088",)).report(_APP)
+    assert "http://rm.invalid:8088/ws/v1/cluster/apps" in yarn.requests[0]
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    assert ResourceManager(addresses=(yarn.web,)).report(_APP) is not None
+
+
+def test_the_environments_certificates_are_used_and_missed_ones_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nowhere.pem")
+    with pytest.raises(ClusterUnavailableError, match=r"/nowhere\.pem"):
+        ResourceManager(addresses=("https://127.0.0.1:1",)).report(_APP)
