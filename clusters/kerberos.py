@@ -180,6 +180,10 @@ def _of_four(folder: Path, only: str) -> Iterator[Cell]:
                 do=partial(_shipped, lab, is_encrypted=True),
             ),
             trial(
+                name="standalone, tokens that the driver was given, from it for Python",
+                do=partial(_shipped, lab, is_encrypted=True, is_given=True),
+            ),
+            trial(
                 name="standalone, nothing is encrypted, Python has no ticket",
                 do=partial(_shipped, lab, is_encrypted=False),
                 outcome=_REFUSED,
@@ -250,13 +254,20 @@ def _tokens_of_executors(lab: KerberosLab) -> tuple[str, str]:
     return "--conf", f"spark.executorEnv.HADOOP_TOKEN_FILE_LOCATION={lab.token_file()}"
 
 
-def _shipped(lab: KerberosLab, *, is_encrypted: bool) -> str:
-    """JVMs of executors have tokens, their Python has none: as on Kubernetes."""
+def _shipped(lab: KerberosLab, *, is_encrypted: bool, is_given: bool = False) -> str:
+    """JVMs of executors have tokens, their Python has none: as on Kubernetes.
+
+    The driver has a ticket, or was itself given tokens, and nothing else.
+    """
     options, servers = lab.encrypted if is_encrypted else ([], {})
     hidden = ("--conf", "spark.python.daemon.module=drivers.ticketless")
     options = [*options, *_tokens_of_executors(lab), *hidden]
+    login = {"KRB5CCNAME": lab.cache()}
+    if is_given:
+        nowhere = f"FILE:{lab.folder / 'cache-none'}"
+        login = {"HADOOP_TOKEN_FILE_LOCATION": str(lab.token_file()), "KRB5CCNAME": nowhere}
     with lab.cluster(**servers) as url:
-        ended = lab.run("life", *options, master=url, KRB5CCNAME=lab.cache())
+        ended = lab.run("life", *options, master=url, **login)
     if is_encrypted:
         _check(ended.code == 0, ended)
         return ""

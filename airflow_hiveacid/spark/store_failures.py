@@ -22,9 +22,14 @@ from airflow_hiveacid.storage.stores.locations import HADOOP_SCHEMES, S3_SCHEMES
 if TYPE_CHECKING:
     from airflow_hiveacid.format.errors import HiveAcidError
 
-# A line that begins with the class of an exception: of the error itself, or of what caused it.
+# A line that begins with the class of an exception: of the error itself, of what caused it, or of
+# what a task failed with. Most of what a name node says stays a RemoteException (DFSClient unwraps
+# little), which has the class in brackets.
 _CAUSE: Final = re.compile(
-    r"^(?:Caused by: |: )?(?P<name>(?:[a-z]\w*\.)+[\w$]+): (?P<says>.+)$", re.MULTILINE
+    r"^(?:.*? \(\S+ executor \S+\): |Caused by: |: )?"
+    r"(?:org\.apache\.hadoop\.ipc\.RemoteException\()?"
+    r"(?P<name>(?:[a-z]\w*\.)+[\w$]+)\)?: (?P<says>.+)$",
+    re.MULTILINE,
 )
 _DENIED: Final = "org.apache.hadoop.security.AccessControlException"
 _NO_LOGIN: Final = "Client cannot authenticate via"
@@ -81,6 +86,8 @@ _OF_NETWORKS: Final = frozenset(
         "java.net.UnknownHostException",
     }
 )
+# How a call to a name node ended on its way (NetUtils.wrapException); the class says only of some.
+_CALL: Final = re.compile(r"\bDestHost:destPort\b|\bdestination host is: ")
 
 
 def store_failure(text: str, file: str | None) -> HiveAcidError | None:
@@ -91,6 +98,7 @@ def store_failure(text: str, file: str | None) -> HiveAcidError | None:
         file: the file that could not be read, where Spark names it.
     """
     scheme = (file or "").partition(":")[0]
+    of_a_call: HiveAcidError | None = None
     for found in _CAUSE.finditer(text):
         name, says = found["name"], found["says"].strip()
         where = file or ("s3a" if name.startswith(_S3A) else "hdfs")
@@ -99,15 +107,18 @@ def store_failure(text: str, file: str | None) -> HiveAcidError | None:
             reason = f"{says}. {_S3_KEYS}"
             return LocationPermissionError(location=where, action="use", reason=reason)
         if name == _DENIED:
-            # RemoteException comes before it, with the same class in its text.
             if _NO_LOGIN not in says:
                 return LocationPermissionError(location=where, action="use", reason=says)
             remedy = _LOGIN
         if remedy is not None:
-            return StoreUnavailableError(
-                location=where, action="use", reason=f"{says} ({name}). {remedy}"
-            )
-    return None
+            return _away(where, name, says, remedy)
+        if of_a_call is None and scheme in HADOOP_SCHEMES and _CALL.search(says):
+            of_a_call = _away(where, name, says, _LATER)  # unless a cause of it says more
+    return of_a_call
+
+
+def _away(where: str, name: str, says: str, remedy: str) -> StoreUnavailableError:
+    return StoreUnavailableError(location=where, action="use", reason=f"{says} ({name}). {remedy}")
 
 
 def _remedy(name: str, scheme: str) -> str | None:

@@ -30,7 +30,7 @@ from airflow_hiveacid.storage.stores.token_file import VARIABLE, TokenFile, scra
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from py4j.java_gateway import JavaObject
+    from py4j.java_gateway import JavaObject, JVMView
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -45,6 +45,8 @@ _LEAST_S: Final = 1.0
 _LATER_S: Final = 60.0
 _NONE_S: Final = 600.0
 _UNKNOWN_S: Final = 3600.0
+_START_S: Final = 120.0
+"""How long a session's start waits for them: a KDC or a name node may keep silent for longer."""
 _RATIO: Final = 0.5
 """Of a token's life, after which the next one is fetched; Spark's own ratio is 0.75."""
 
@@ -62,12 +64,13 @@ def give_store_tokens(spark: SparkSession) -> None:
     context = spark.sparkContext
     if _keeper is not None and _keeper.is_of(context):
         return
-    if _keeper is None and os.environ.get(VARIABLE):
-        return  # a container's own
+    is_given = bool(os.environ.get(VARIABLE)) if _keeper is None else _keeper.is_given
+    if is_given and _is_beside(context.master):
+        return  # a container's own, and its workers have theirs
     users = jvm_of(spark).org.apache.hadoop.security.UserGroupInformation
     if not users.isSecurityEnabled():
         return
-    _keeper = _Keeper(spark)
+    _keeper = _Keeper(spark, is_given=is_given)
     _keeper.start()
 
 
@@ -93,17 +96,25 @@ def take_tokens(shipped: Tokens) -> None:
         if os.environ.get(VARIABLE):
             return
         _taken = TokenFile()
-        os.environ[VARIABLE] = _taken.path
     _taken.replace(shipped.content)
+    os.environ[VARIABLE] = _taken.path
 
 
 class _Keeper:
-    """Keeps the tokens of one context fresh. Mutable: it has a thread."""
+    """Keeps the tokens of one context fresh. Mutable: it has a thread.
 
-    def __init__(self, spark: SparkSession) -> None:
+    Args:
+        spark: of the context.
+        is_given: the process was started with tokens, as a driver on Kubernetes may be. They stay;
+            its workers are started with none.
+    """
+
+    def __init__(self, spark: SparkSession, *, is_given: bool) -> None:
         self._spark, self._context = spark, spark.sparkContext
-        self._file = TokenFile()
-        self._is_own = False
+        self.is_given = is_given
+        self._file: TokenFile | None = None
+        self._complaint = ""
+        self._own: JavaObject | None = None
         self._ships = _ships(self._context)
         self.shipped: Tokens | None = None
 
@@ -117,29 +128,36 @@ class _Keeper:
         return self._context._jsc is not None  # noqa: SLF001 - there is no public way
 
     def start(self) -> None:
-        """Have tokens now, and from now on."""
+        """Have tokens now, if they come in time, and from now on."""
         if self._ships:
             # py4j's log of what it is given would have them, with the tasks' functions.
             for name in _PY4J:
                 logging.getLogger(name).addFilter(_without_details)
+        has_tried = threading.Event()
         threading.Thread(
-            target=self._serve, args=(self._try_to_fetch(),), name="hdfs tokens", daemon=True
+            target=self._serve, args=(has_tried,), name="hdfs tokens", daemon=True
         ).start()
+        if not has_tried.wait(_START_S):
+            log.warning("no delegation tokens from Spark within %.0f s: going on", _START_S)
 
-    def _serve(self, wait_s: float) -> None:
-        while True:
-            time.sleep(wait_s)
-            if not self.is_running:
-                return
+    def _serve(self, has_tried: threading.Event) -> None:
+        while self.is_running:
             wait_s = self._try_to_fetch()
+            has_tried.set()
+            time.sleep(wait_s)
 
     def _try_to_fetch(self) -> float:
         """As `_fetch`; without tokens whoever needs one says so, and others go on."""
         try:
-            return self._fetch()
-        except (PySparkException, Py4JError, OSError) as error:
-            log.warning("no delegation tokens from Spark, for now: %s", reason_of(error))
+            wait_s = self._fetch()
+        except Exception as error:  # noqa: BLE001 - else there would be no later try
+            complaint = reason_of(error)
+            if self.is_running and complaint != self._complaint:
+                log.warning("no delegation tokens from Spark, for now: %s", complaint)
+                self._complaint = complaint
             return _LATER_S
+        self._complaint = ""
+        return wait_s
 
     def _fetch(self) -> float:
         """Take what the JVM has or gets; gives after how many seconds that is to be done again."""
@@ -149,23 +167,45 @@ class _Keeper:
             security.UserGroupInformation.getCurrentUser().getCredentials()
         )
         wait_s = _LATER_S  # Spark fetches them anew in its own time
-        if self._is_own or not _of_hdfs(found):
-            conf = self._context._jsc.hadoopConfiguration()  # noqa: SLF001 - no public way
-            manager = jvm.org.apache.spark.deploy.security.HadoopDelegationTokenManager(
-                self._context._jsc.sc().conf(),  # noqa: SLF001
-                conf,
-                None,
-            )
-            manager.obtainDelegationTokens(found)
-            self._is_own = True
-            wait_s = _until_half(_of_hdfs(found), conf)
-        self._file.replace(_bytes_of(jvm, found))
-        os.environ[VARIABLE] = self._file.path
-        if self._context.master.startswith("local"):
-            self._context.environment[VARIABLE] = self._file.path_for_others
+        if self._own is not None or not _of_hdfs(found):
+            wait_s = self._fetch_own(jvm)
+            found.addAll(self._own)
+        if not self.is_given:
+            self._show(_bytes_of(jvm, found))
         if self._ships:
             self.shipped = Tokens(_bytes_of(jvm, _hdfs_alone(jvm, found)))
         return wait_s
+
+    def _fetch_own(self, jvm: JVMView) -> float:
+        """Have Spark's providers fetch some; those that they do not get anew stay as they are.
+
+        They log why, and go on (HadoopFSDelegationTokenProvider).
+        """
+        conf = self._context._jsc.hadoopConfiguration()  # noqa: SLF001 - no public way
+        manager = jvm.org.apache.spark.deploy.security.HadoopDelegationTokenManager(
+            self._context._jsc.sc().conf(),  # noqa: SLF001
+            conf,
+            None,
+        )
+        fresh = jvm.org.apache.hadoop.security.Credentials()
+        manager.obtainDelegationTokens(fresh)
+        if self._own is None:
+            self._own = jvm.org.apache.hadoop.security.Credentials()
+        are_all = _services(self._own) <= _services(fresh)
+        self._own.addAll(fresh)
+        if are_all:
+            return _until_half(_of_hdfs(fresh), conf)
+        # Not by the minute where it is one name node of several: the others make new ones then.
+        return _UNKNOWN_S if _of_hdfs(fresh) else _LATER_S
+
+    def _show(self, content: bytes) -> None:
+        """Have them lie where this process's clients look, and workers' beside it."""
+        if self._file is None:
+            self._file = TokenFile()
+        self._file.replace(content)
+        os.environ[VARIABLE] = self._file.path
+        if self._context.master.startswith("local"):
+            self._context.environment[VARIABLE] = self._file.path
 
 
 def _without_details(record: logging.LogRecord) -> bool:
@@ -176,18 +216,23 @@ _keeper: _Keeper | None = None
 _taken: TokenFile | None = None
 
 
+def _is_beside(master: str) -> bool:
+    """Whether workers find tokens without us, or those of the driver's file."""
+    return master.startswith(("local", "yarn"))
+
+
 def _ships(context: SparkContext) -> bool:
     """Whether workers get tokens from us, of which there is a word if they should and do not."""
     master, conf = context.master, context.getConf()
-    if master.startswith(("local", "yarn")):
+    if _is_beside(master):
         return False
 
     def is_on(name: str) -> bool:
         return (conf.get(name, "false") or "").lower() == "true"
 
-    if (is_on("spark.network.crypto.enabled") or is_on("spark.ssl.rpc.enabled")) and is_on(
-        "spark.io.encryption.enabled"
-    ):
+    # Spark 3 takes the second for a word that nobody knows, and sends in clear.
+    is_ssl = is_on("spark.ssl.rpc.enabled") and not context.version.startswith("3.")
+    if (is_on("spark.network.crypto.enabled") or is_ssl) and is_on("spark.io.encryption.enabled"):
         return True
     log.warning(
         "HDFS tokens stay on the driver, since Spark does not encrypt what it sends and spills:"
@@ -199,6 +244,10 @@ def _ships(context: SparkContext) -> bool:
 
 def _of_hdfs(credentials: JavaObject) -> list[JavaObject]:
     return [t for t in credentials.getAllTokens().toArray() if str(t.getKind()) == _KIND]
+
+
+def _services(credentials: JavaObject) -> set[str]:
+    return {str(token.getService()) for token in _of_hdfs(credentials)}
 
 
 def _hdfs_alone(jvm: JavaObject, credentials: JavaObject) -> JavaObject:
@@ -215,7 +264,7 @@ def _until_half(tokens: list[JavaObject], conf: JavaObject) -> float:
         return _NONE_S  # tables lie elsewhere, or Spark was told to fetch none
     try:
         ends_ms: int = min(token.renew(conf) for token in tokens)
-    except Py4JError:
+    except (Py4JError, PySparkException):
         return _UNKNOWN_S  # a JVM that is not logged in itself (standalone) may not renew
     return max(_LEAST_S, (ends_ms / 1000 - time.time()) * _RATIO)
 

@@ -16,6 +16,8 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import SparkSession
+
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.logins import KerberosLogin
@@ -29,6 +31,7 @@ from airflow_hiveacid.jobs.specs import (
 )
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.doors.tokens import parse_credentials
+from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.session import open_session
 from airflow_hiveacid.storage.stores.listing import list_table
@@ -171,17 +174,25 @@ def held(driver: Driver) -> None:
     driver.note("rows", lab.rows("t"))
 
 
+def own(driver: Driver) -> None:
+    """Read a table in a session of one's own, as README does."""
+    name = os.environ["TABLE"]
+    with read_snapshot(driver.lab.endpoint, [name], job_key="own") as snapshot:
+        rows = read_table(driver.lab.spark, name, snapshot).collect()
+        driver.note("rows", sorted(tuple(row) for row in rows))
+
+
 def _directories(lab: Lab, table: str) -> list[str]:
     return sorted(list_table(lab.info(table).location).directories)
 
 
-STORIES = {"small": small, "life": life, "outlive": outlive, "held": held}
+STORIES = {"small": small, "life": life, "outlive": outlive, "held": held, "own": own}
 
 
 def main(story: str, uri: str, keytab: str, folder: str) -> None:
     logging.basicConfig(level=logging.INFO)
     logging.getLogger("py4j").setLevel(logging.DEBUG)  # whoever debugs has it so
-    spark = open_session("kerberos")
+    spark = SparkSession.builder.getOrCreate() if story == "own" else open_session("kerberos")
     login = KerberosLogin(
         service="hive/_HOST@HIVEACID.TEST", client="etl@HIVEACID.TEST", keytab=keytab
     )

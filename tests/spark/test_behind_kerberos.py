@@ -50,6 +50,10 @@ def test_a_table_lives_where_nobody_gets_in_without_a_login(lab: KerberosLab) ->
     assert ended.code == 0, ended.said[-3000:]
     assert ended.notes["directories"] == ["_hiveacid", "p=a", "p=a/base_0000002"]
     assert ended.notes["kinds"] == ["HDFS_DELEGATION_TOKEN"]
+    own = lab.run("own", *lab.by_keytab, TABLE=ended.notes["table"])
+    assert own.notes.get("rows") == [[i, v, "a"] for i, v in enumerate(["v0", "u", "v2", "v3"])], (
+        own.said[-3000:]
+    )
     read = scan(lab, ended.notes["table"], KRB5CCNAME=lab.cache())
     assert read.returncode == 0, read.stdout
     assert read.stdout.count("v3") == 1, read.stdout

@@ -25,6 +25,7 @@ from airflow_hiveacid.spark.reading.access import Touched, is_still_all, reading
 from airflow_hiveacid.spark.reading.pruning import partitions_where
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.store_settings import give_store_settings
+from airflow_hiveacid.spark.store_tokens import give_store_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -132,6 +133,7 @@ def read_table(
         StorageError: what is there cannot be read.
     """
     give_store_settings(spark)
+    give_store_tokens(spark)
     table, client = snapshot.tables[TableRef.parse(name)], snapshot.client
     if where is None:
         return resolve_target(spark, client, table, snapshot.snapshot).rows(columns)

@@ -27,6 +27,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.storage.stores.given_settings import VARIABLE, given_settings
 from airflow_hiveacid.storage.stores.hdfs_connect import open_hdfs
 from airflow_hiveacid.storage.stores.s3_client import open_client
+from airflow_hiveacid.storage.stores.token_file import VARIABLE as TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,7 +99,8 @@ def client_of(store: str) -> pafs.FileSystem:
         return _local()
     scheme, _, authority = store.partition("://")
     if scheme in HADOOP_SCHEMES:
-        return _hadoop(scheme, authority, os.getpid(), os.environ.get(VARIABLE))
+        given, tokens = os.environ.get(VARIABLE), os.environ.get(TOKENS)
+        return _hadoop(scheme, authority, os.getpid(), given, tokens)
     if scheme == _S3:
         return _s3(authority, os.getpid(), os.environ.get(VARIABLE))
     return _object_store(scheme, authority)[0]
@@ -136,6 +138,7 @@ def _hadoop(
     authority: str,
     process_id: int,  # noqa: ARG001 - a forked process has none of the threads of its parent's
     given: str | None,  # noqa: ARG001 - settings that came later are another client's
+    tokens: str | None,  # noqa: ARG001 - and so are tokens, since these go by the address
 ) -> pafs.FileSystem:
     """By hdfs-native where it is installed, which needs no JVM; else by libhdfs."""
     if importlib.util.find_spec("hdfs_native") is not None:

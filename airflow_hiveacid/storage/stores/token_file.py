@@ -7,17 +7,23 @@ it is replaced as a whole, so nobody reads half of it. A file that a container w
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import Final
 
 VARIABLE: Final = "HADOOP_TOKEN_FILE_LOCATION"
 """By which YARN, and we, tell a process where its credentials lie."""
 
+_IN_MEMORY: Final = "/dev/shm"  # noqa: S108 - what is made there has no name
+
 
 class TokenFile:
     """One such file. Mutable: its content is replaced.
 
     It stays as long as the process does: a client may look at any time.
+
+    Raises:
+        OSError: there is no memory for it, or this is not Linux.
     """
 
     def __init__(self) -> None:
@@ -25,13 +31,12 @@ class TokenFile:
 
     @property
     def path(self) -> str:
-        """For this process, and for one that it has forked."""
-        return f"/proc/self/fd/{self._descriptor}"
+        """For all processes of the same user on this machine, as long as this one lives.
 
-    @property
-    def path_for_others(self) -> str:
-        """For other processes of the same user on this machine, as long as this one lives."""
-        return f"/proc/{os.getpid()}/fd/{self._descriptor}"
+        Those that it starts inherit the variable, and Java takes a file that is not there for an
+        error.
+        """
+        return _path_of(self._descriptor)
 
     def replace(self, content: bytes) -> None:
         """Put something else into it.
@@ -53,13 +58,27 @@ def scratch() -> tuple[int, str]:
     """A descriptor of a new file in memory, and its path for others; the caller closes it.
 
     Raises:
-        OSError: there is no memory for it.
+        OSError: as of `TokenFile`.
     """
     descriptor = _memory()
-    return descriptor, f"/proc/{os.getpid()}/fd/{descriptor}"
+    return descriptor, _path_of(descriptor)
+
+
+def _path_of(descriptor: int) -> str:
+    return f"/proc/{os.getpid()}/fd/{descriptor}"
 
 
 def _memory() -> int:
-    descriptor = os.memfd_create("hadoop-credentials")
+    """The kernel's own kind, or, where that cannot be had, one of tmpfs.
+
+    Many Pythons (conda's, older ones of uv) were built for a C library without memfd_create, and
+    some kernels forbid it (vm.memfd_noexec).
+    """
+    try:
+        descriptor = os.memfd_create("hadoop-credentials")
+    except (AttributeError, OSError) as error:
+        if not hasattr(os, "O_TMPFILE"):
+            raise OSError(errno.ENOTSUP, "only Linux has files without a name") from error
+        descriptor = os.open(_IN_MEMORY, os.O_TMPFILE | os.O_EXCL | os.O_RDWR, 0o600)
     os.fchmod(descriptor, 0o600)
     return descriptor

@@ -5,23 +5,31 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import subprocess
+import sys
+import threading
+import time
+from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_hiveacid.spark import store_tokens
 from airflow_hiveacid.spark.store_tokens import (
     Tokens,
+    _Keeper,
     _ships,
     _with_tokens,
+    give_store_tokens,
     take_tokens,
     with_tokens,
 )
 from airflow_hiveacid.storage.stores.token_file import VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 ENCRYPTED = {"spark.network.crypto.enabled": "true", "spark.io.encryption.enabled": "TRUE"}
 
@@ -29,8 +37,11 @@ ENCRYPTED = {"spark.network.crypto.enabled": "true", "spark.io.encryption.enable
 class Context:
     """What is asked of a Spark context."""
 
-    def __init__(self, master: str, settings: dict[str, str]) -> None:
-        self.master, self._settings = master, settings
+    def __init__(self, master: str, settings: dict[str, str], version: str = "4.1.4") -> None:
+        self.master, self._settings, self.version = master, settings, version
+        self.environment: dict[str, str] = {}
+        sc = SimpleNamespace(conf=lambda: None)
+        self._jsc: object = SimpleNamespace(hadoopConfiguration=lambda: None, sc=lambda: sc)
 
     def getConf(self) -> dict[str, str]:  # noqa: N802 - PySpark's name
         return self._settings
@@ -55,6 +66,14 @@ def test_a_worker_has_the_tokens_of_its_latest_task() -> None:
     for content in (b"first", b"second, which is longer", b"3"):
         assert _with_tokens(iter([1, 2]), shipped=Tokens(content), inner=body) == [1, 2]
     assert seen == [b"first", b"second, which is longer", b"3"]
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_process_that_is_started_here_finds_them_too() -> None:
+    take_tokens(Tokens(b"shipped"))
+    look = "import os; print(open(os.environ['HADOOP_TOKEN_FILE_LOCATION']).read())"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout == "shipped\n"
 
 
 @pytest.mark.usefixtures("worker")
@@ -114,3 +133,192 @@ def test_tokens_leave_the_driver_only_where_all_that_carries_them_is_encrypted(
         assert _ships(Context(master, settings)) is ships  # type: ignore[arg-type]
     is_warned = "spark.io.encryption.enabled" in caplog.text
     assert is_warned is (not ships and not master.startswith(("yarn", "local")))
+
+
+def test_spark_3_encrypts_nothing_by_what_only_spark_4_knows() -> None:
+    settings = {"spark.ssl.rpc.enabled": "true", "spark.io.encryption.enabled": "true"}
+    assert _ships(Context("k8s://https://host", settings, "4.0.1"))  # type: ignore[arg-type]
+    assert not _ships(Context("k8s://https://host", settings, "3.5.6"))  # type: ignore[arg-type]
+
+
+# ---- the driver's ----------------------------------------------------------------------------
+
+
+class Credentials:
+    """What is asked of Java's."""
+
+    def __init__(self, others: Credentials | None = None) -> None:
+        self.tokens: dict[str, Any] = {} if others is None else dict(others.tokens)
+
+    def add(self, kind: str, service: str, name: str = "") -> None:
+        """Put in a token; it lasts for an hour."""
+        self.tokens[service] = SimpleNamespace(
+            getKind=lambda: kind,
+            getService=lambda: service,
+            renew=lambda _: (time.time() + 3600) * 1000,
+            name=name or service,
+        )
+
+    def addToken(self, alias: str, token: object) -> None:  # noqa: N802 - Java's name
+        self.tokens[alias] = token
+
+    def addAll(self, others: Credentials) -> None:  # noqa: N802
+        self.tokens |= others.tokens
+
+    def getAllTokens(self) -> SimpleNamespace:  # noqa: N802
+        return SimpleNamespace(toArray=lambda: list(self.tokens.values()))
+
+    def writeTokenStorageToStream(self, stream: Any) -> None:  # noqa: ANN401, N802
+        stream.write(",".join(token.name for token in self.tokens.values()).encode())
+
+
+@pytest.fixture
+def context(monkeypatch: pytest.MonkeyPatch, worker: None) -> Iterator[Context]:  # noqa: ARG001
+    """That of a driver with Kerberos, on Kubernetes unless its master is changed."""
+    monkeypatch.setattr(store_tokens, "_keeper", None)
+    monkeypatch.setattr(store_tokens, "_LATER_S", 0.01)
+    context = Context("k8s://https://host", ENCRYPTED)
+    yield context
+    context._jsc = None  # which ends the thread
+    for thread in threading.enumerate():
+        if thread.name == "hdfs tokens":
+            thread.join(30)
+
+
+class Provider:
+    """Spark's, which gets what is there, and else goes on without."""
+
+    def __init__(self, rounds: Iterable[dict[str, str]]) -> None:
+        self._rounds = iter(rounds)
+
+    def obtainDelegationTokens(self, found: Credentials) -> None:  # noqa: N802
+        for service, name in next(self._rounds).items():
+            found.add("HDFS_DELEGATION_TOKEN", service, name)
+
+
+def session(context: Context, provider: Provider | None = None) -> Any:  # noqa: ANN401 - a Spark session
+    """One whose JVM has tokens of HDFS and of the metastore, or has to fetch them."""
+    found = Credentials()
+    if provider is None:
+        found.add("HDFS_DELEGATION_TOKEN", "nn:8020")
+        found.add("HIVE", "metastore")
+    user = SimpleNamespace(getCredentials=lambda: found)
+    security = SimpleNamespace(
+        Credentials=Credentials,
+        UserGroupInformation=SimpleNamespace(
+            getCurrentUser=lambda: user, isSecurityEnabled=lambda: True
+        ),
+    )
+    java = SimpleNamespace(
+        FileOutputStream=lambda path: FileIO(path, "w"), DataOutputStream=lambda file: file
+    )
+    managers = SimpleNamespace(HadoopDelegationTokenManager=lambda *_: provider)
+    apache = SimpleNamespace(
+        hadoop=SimpleNamespace(security=security),
+        spark=SimpleNamespace(deploy=SimpleNamespace(security=managers)),
+    )
+    jvm = SimpleNamespace(org=SimpleNamespace(apache=apache), java=SimpleNamespace(io=java))
+    return SimpleNamespace(sparkContext=context, _jvm=jvm)
+
+
+def shipped() -> bytes | None:
+    found = with_tokens(len)
+    return None if found is len else found.keywords["shipped"].content  # type: ignore[attr-defined]
+
+
+def test_a_driver_goes_by_all_tokens_of_its_jvm_and_ships_those_of_hdfs(context: Context) -> None:
+    give_store_tokens(session(context))
+    assert Path(os.environ[VARIABLE]).read_bytes() == b"nn:8020,metastore"
+    assert VARIABLE not in context.environment
+    assert shipped() == b"nn:8020"
+
+
+def test_workers_beside_the_driver_look_at_its_file(context: Context) -> None:
+    context.master = "local[2]"
+    give_store_tokens(session(context))
+    assert context.environment[VARIABLE] == os.environ[VARIABLE]
+    assert shipped() is None
+
+
+def test_what_a_drivers_pod_was_given_stays_and_its_workers_get_it_too(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "/pod/tokens")
+    give_store_tokens(session(context))
+    assert os.environ[VARIABLE] == "/pod/tokens"
+    assert shipped() == b"nn:8020"
+
+
+@pytest.mark.parametrize("master", ["yarn", "local[2]"])
+def test_on_yarn_and_beside_the_driver_nothing_is_done_about_what_was_given(
+    context: Context, monkeypatch: pytest.MonkeyPatch, master: str
+) -> None:
+    context.master = master
+    monkeypatch.setenv(VARIABLE, "/container/tokens")
+    give_store_tokens(session(context))
+    assert os.environ[VARIABLE] == "/container/tokens"
+    assert context.environment == {}
+    assert store_tokens._keeper is None
+
+
+def test_tokens_that_are_not_to_be_had_anew_stay(context: Context) -> None:
+    both = {"nn1:8020": "one", "nn2:8020": "two"}
+    provider = Provider([both, {}, {"nn2:8020": "three"}, both])
+    keeper = _Keeper(session(context, provider), is_given=False)
+    waits = {store_tokens._LATER_S: "soon", store_tokens._UNKNOWN_S: "in an hour"}
+    seen = []
+    for _ in range(4):
+        wait = waits.get(keeper._fetch(), "half-way")
+        assert keeper.shipped is not None
+        seen.append((keeper.shipped.content, Path(os.environ[VARIABLE]).read_bytes(), wait))
+    assert seen == [
+        (b"one,two", b"one,two", "half-way"),
+        (b"one,two", b"one,two", "soon"),
+        (b"one,three", b"one,three", "in an hour"),
+        (b"one,two", b"one,two", "half-way"),
+    ]
+
+
+def test_where_no_table_lies_on_hdfs_there_is_nothing_to_wait_for(context: Context) -> None:
+    keeper = _Keeper(session(context, Provider([{}, {}])), is_given=False)
+    assert [keeper._fetch() for _ in range(2)] == [store_tokens._NONE_S] * 2
+
+
+class Failing(_Keeper):
+    """One whose JVM is not as we know it."""
+
+    def _fetch(self) -> float:
+        raise TypeError("'JavaPackage' object is not callable")
+
+
+def test_a_session_without_tokens_goes_on_and_says_so_once(
+    context: Context, caplog: pytest.LogCaptureFixture
+) -> None:
+    keeper = Failing(session(context), is_given=False)
+    with caplog.at_level(logging.WARNING, logger="hiveacid"):
+        assert [keeper._try_to_fetch() for _ in range(3)] == [store_tokens._LATER_S] * 3
+        assert caplog.text.count("'JavaPackage' object is not callable") == 1
+        caplog.clear()
+        keeper._complaint = ""
+        context._jsc = None
+        keeper._try_to_fetch()
+    assert caplog.text == ""
+
+
+def test_a_session_does_not_wait_for_tokens_for_ever(
+    context: Context, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = threading.Event()
+
+    class Slow(_Keeper):
+        def _fetch(self) -> float:
+            gate.wait()
+            return super()._fetch()
+
+    monkeypatch.setattr(store_tokens, "_START_S", 0.01)
+    monkeypatch.setattr(store_tokens, "_Keeper", Slow)
+    with caplog.at_level(logging.WARNING, logger="hiveacid"):
+        give_store_tokens(session(context))
+    assert "going on" in caplog.text
+    assert shipped() is None
+    gate.set()

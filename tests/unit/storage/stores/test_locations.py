@@ -123,12 +123,13 @@ def test_the_path_on_an_object_store_begins_with_its_container(location: str, pa
     assert open_location(location)[1] == path
 
 
-def test_a_forked_process_and_settings_that_came_later_have_clients_of_their_own(
+def test_a_forked_process_and_what_came_later_have_clients_of_their_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(locations.importlib.util, "find_spec", lambda _: True)
     monkeypatch.setattr(locations, "open_hdfs", lambda *_: object())
     monkeypatch.delenv("HIVEACID_STORE_SETTINGS", raising=False)
+    monkeypatch.delenv("HADOOP_TOKEN_FILE_LOCATION", raising=False)
     locations._hadoop.cache_clear()
     try:
         first = client_of("hdfs://nn")
@@ -136,6 +137,10 @@ def test_a_forked_process_and_settings_that_came_later_have_clients_of_their_own
         monkeypatch.setenv("HIVEACID_STORE_SETTINGS", "{}")
         assert client_of("hdfs://nn") is not first
         monkeypatch.delenv("HIVEACID_STORE_SETTINGS")
+        assert client_of("hdfs://nn") is first
+        monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", "/tokens")
+        assert client_of("hdfs://nn") is not first
+        monkeypatch.delenv("HADOOP_TOKEN_FILE_LOCATION")
         assert client_of("hdfs://nn") is first
         monkeypatch.setattr(locations.os, "getpid", lambda: -1)
         assert client_of("hdfs://nn") is not first
