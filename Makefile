@@ -88,7 +88,7 @@ clean: demo-stop ## remove what was built; the environments, too
 	@echo "making .venv: Airflow and this provider (about 1 GB, some minutes the first time)"
 	test -x $(AIRFLOW) || "$(PYTHON)" -m venv .venv
 	$(AIRFLOW) $(PIP) install --quiet --constraint constraints.txt --upgrade pip
-	$(AIRFLOW) $(PIP) install --progress-bar off --constraint constraints.txt --editable '.[dev,hdfs]' | tools/pip_lines.sh
+	$(AIRFLOW) $(PIP) install --progress-bar off --constraint constraints.txt --editable '.[dev,hdfs,s3]' | tools/pip_lines.sh
 	$(AIRFLOW) $(PIP) check
 	@touch $@
 

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import functools
 import logging
+import subprocess
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import boto3
-from moto.server import ThreadedMotoServer
 
 from airflow_hiveacid.local.door import Door
+from airflow_hiveacid.local.process import free_port
 from airflow_hiveacid.local.s3a import METASTORE_S3A
+from airflow_hiveacid.local.site import HOST
+from listening import until_listening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 KEYS: Final = {"AWS_ACCESS_KEY_ID": "lab", "AWS_SECRET_ACCESS_KEY": "lab-secret"}
 """What a process finds in its environment."""
@@ -107,13 +111,42 @@ class MotoS3:
     @contextmanager
     def started(cls) -> Iterator[MotoS3]:
         """Start one on a free port; it ends with the block."""
+        from moto.server import ThreadedMotoServer  # noqa: PLC0415 - Airflow's environment has none
+
         logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for each request
-        server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        server = ThreadedMotoServer(ip_address=HOST, port=0, verbose=False)
         server.start()
         try:
             host, port = server.get_host_and_port()
-            made = cls(endpoint=f"http://{host}:{port}", bucket=f"lake-{uuid.uuid4().hex[:8]}")
-            made.client().create_bucket(Bucket=made.bucket)
-            yield made
+            yield cls._with_bucket(f"http://{host}:{port}")
         finally:
             server.stop()
+
+    @classmethod
+    @contextmanager
+    def beside(cls, python: Path, log: Path) -> Iterator[MotoS3]:
+        """The same as a process of its own, of an environment that has moto.
+
+        Args:
+            python: that environment's.
+            log: where it writes down each request.
+        """
+        port = free_port(HOST)
+        with log.open("wb") as said:
+            server = subprocess.Popen(
+                [str(python), "-m", "moto.server", "--host", HOST, "--port", str(port)],
+                stdout=said,
+                stderr=said,
+            )
+        try:
+            until_listening(server, port)
+            yield cls._with_bucket(f"http://{HOST}:{port}")
+        finally:
+            server.terminate()
+            server.wait()
+
+    @classmethod
+    def _with_bucket(cls, endpoint: str) -> MotoS3:
+        made = cls(endpoint=endpoint, bucket=f"lake-{uuid.uuid4().hex[:8]}")
+        made.client().create_bucket(Bucket=made.bucket)
+        return made

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
 import subprocess
 import sys
+import time
+import uuid
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from airflow_hiveacid.local.metastore import LocalMetastore
+from airflow_hiveacid.local.s3a import SPARK_S3A
+from airflow_hiveacid.local.site import LocalMetastoreConfig
 from kerberos_lab import USER, KerberosLab
-from short_jvms import ENVIRONMENT
+from s3_lab import MotoS3
+from short_jvms import ENVIRONMENT, SHORT_LIVED
+from spark_cluster import standalone_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -98,3 +111,180 @@ def test_the_guide_for_ldap_runs_as_written(tmp_path: Path) -> None:
     assert password not in done.stdout
     logs = (tmp_path / "build").rglob("*.log*")
     assert [log for log in logs if password in log.read_text(errors="replace")] == []
+
+
+# ---- S3 ------------------------------------------------------------------------------------------
+
+_SPARK: Final = REPOSITORY / ".venv-spark"
+_GUIDE_S: Final = 900.0
+_LOOK_S: Final = 0.2
+
+
+@pytest.mark.server
+@pytest.mark.clusters
+def test_the_guide_for_s3_runs_as_written(tmp_path: Path) -> None:
+    lab = tmp_path / "lab"
+    work, events, worker = lab / "work", lab / "events", lab / "worker"
+    for folder in (work, events, worker / "conf"):
+        folder.mkdir(parents=True)
+    of_jobs, of_workers = (key_file(tmp_path, name) for name in ("jobs", "workers"))
+    # What the guide says of each machine of Spark.
+    (worker / "conf" / "spark-env.sh").write_text(f". {of_workers}\n")
+    secrets = [secret_in(file).encode() for file in (of_jobs, of_workers)]
+    with contextlib.ExitStack() as stack:
+        s3 = stack.enter_context(MotoS3.beside(_SPARK / "bin" / "python", lab / "s3.log"))
+        config = LocalMetastoreConfig(
+            data_dir=lab / "metastore",
+            door=s3.door,
+            extra_settings=s3.warehouse,
+            ends_with_parent=True,
+        )
+        metastore = stack.enter_context(LocalMetastore(config))
+        machine = machine_without_keys(lab)
+        (home,) = _SPARK.glob("lib/python3*/site-packages/pyspark")
+        of_worker = {**machine, "SPARK_CONF_DIR": str(worker / "conf")}
+        master = stack.enter_context(standalone_cluster(home, worker, of_worker, cores=2))
+        said, seen = run_looking(
+            script_of("s3.md"),
+            secrets,
+            cwd=work,
+            log=lab / "said.log",
+            env={
+                **machine,
+                "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+                "PYTHONPATH": str(REPOSITORY),
+                "AIRFLOW_HOME": str(work / "airflow"),
+                "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
+                **small_drivers(events),
+                "ENDPOINT": s3.endpoint,
+                "REGION": "us-east-1",
+                "BUCKET": s3.bucket,
+                "KEYS": str(of_jobs),
+                "METASTORE": metastore.uri,
+                "MASTER": master,
+                "SPARK": str(_SPARK),
+                "S3A": str(folder_of_jars(lab / "s3a")),
+            },
+        )
+        lines = [line for line in said.splitlines() if re.fullmatch(r'\[\d, ".*"\]', line)]
+        rows = [json.loads(line) for line in lines]
+        assert sorted(rows) == [[1, "Ada"], [2, "Grace Hopper"], [3, "Edsger"], [4, "Barbara"]], (
+            said
+        )
+        below = "warehouse/on_s3.db/customers/"
+        kept = {key.removeprefix(below).split("/")[0] for key in s3.objects() if below in key}
+        (base,) = kept - {"", "_hiveacid"}
+        assert re.fullmatch(r"base_0000002_v\d+", base)
+        assert base in said  # by `inspect`
+        assert s3.uploads() == []
+        (rule,) = s3.client().get_bucket_lifecycle_configuration(Bucket=s3.bucket)["Rules"]
+        assert rule["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 7}
+    assert "versioning: off" in said
+    assert "no credentials are found where Python looks for them" in said
+    # Jobs ran where the guide says, and their event logs can be read: Spark had the driver's keys.
+    for words in (b"SparkListenerExecutorAdded", b'"fs.s3a.secret.key":"*********(redacted)"'):
+        assert files_with(events, [words]), words
+    # XComs are in Airflow's database.
+    assert files_with(work / "airflow", [b'"committed"'])
+    assert seen == []
+    assert files_with(lab, secrets) == []
+    (lab / "planted").write_bytes(b"x" + secrets[1])
+    assert files_with(lab, secrets) == ["planted"]
+
+
+def key_file(folder: Path, name: str) -> Path:
+    """A file as the guide has it, of keys that nobody else has."""
+    file = folder / f"{name}.keys"
+    file.touch(mode=0o600)
+    file.write_text(f"AWS_ACCESS_KEY_ID={name}\nAWS_SECRET_ACCESS_KEY=canary{uuid.uuid4().hex}\n")
+    return file
+
+
+def secret_in(file: Path) -> str:
+    return file.read_text().strip().rpartition("=")[2]
+
+
+def folder_of_jars(folder: Path) -> Path:
+    folder.mkdir()
+    for jar in SPARK_S3A.fetch():
+        (folder / jar.name).symlink_to(jar)
+    return folder
+
+
+def machine_without_keys(lab: Path) -> dict[str, str]:
+    """The environment of a process on a machine where AWS's tools find nothing by themselves."""
+    own = ("AIRFLOW_", "AWS_", "PYTHON", "SPARK_", "HADOOP_")
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith(own)},
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_SHARED_CREDENTIALS_FILE": str(lab / "none"),
+        "AWS_CONFIG_FILE": str(lab / "none"),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        **ENVIRONMENT,
+    }
+
+
+def small_drivers(events: Path) -> dict[str, str]:
+    """What a machine with two cores adds to the guide, and event logs in clear."""
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": SHORT_LIVED,
+        "spark.sql.shuffle.partitions": "2",
+        "spark.eventLog.enabled": "true",
+        # Spark 4 compresses them otherwise, and nothing would be found in there.
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": f"file:{events}",
+    }
+    flags = " ".join(f'"-D{name}={value}"' for name, value in settings.items())
+    return {"SPARK_SUBMIT_OPTS": f"{SHORT_LIVED} {flags}", "SPARK_DRIVER_MEMORY": "768m"}
+
+
+def run_looking(
+    script: str, secrets: Sequence[bytes], *, cwd: Path, env: Mapping[str, str], log: Path
+) -> tuple[str, list[str]]:
+    """What a script says, and which command lines a secret stood in meanwhile, of any process."""
+    seen: set[str] = set()
+    with log.open("wb") as output:
+        running = subprocess.Popen(
+            ["bash", "-euo", "pipefail", "-c", script],  # noqa: S607
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+        give_up_s = time.monotonic() + _GUIDE_S
+        try:
+            while running.poll() is None:
+                seen |= command_lines_with(secrets)
+                assert time.monotonic() < give_up_s, log.read_text()[-4000:]
+                time.sleep(_LOOK_S)
+        finally:
+            running.kill()
+            running.wait()
+    said = log.read_text(errors="replace")
+    assert running.returncode == 0, said[-4000:]
+    return said, sorted(seen)
+
+
+def command_lines_with(secrets: Sequence[bytes]) -> set[str]:
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if any(secret in line for secret in secrets):
+            found.add(line.decode(errors="replace"))
+    return found
+
+
+def files_with(folder: Path, words: Sequence[bytes]) -> list[str]:
+    return [
+        str(file.relative_to(folder))
+        for file in folder.rglob("*")
+        if file.is_file() and any(word in file.read_bytes() for word in words)
+    ]
