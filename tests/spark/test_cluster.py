@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs import CompactionChoice, CompactSpec, InsertSpec, SourceSpec
 from fault_cases import AFTER, BEFORE, COLUMNS, change
 from short_jvms import ENVIRONMENT
+from spark_cluster import standalone_cluster
 from spark_submit import SPARK_HOME, submit
 
 if TYPE_CHECKING:
@@ -26,51 +26,15 @@ if TYPE_CHECKING:
     from spark_lab import Lab
 
 _ROOT = Path(__file__).resolve().parents[2]
-_DEPLOY = "org.apache.spark.deploy"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a master with two workers of one core each."""
+    environment = {**os.environ, **ENVIRONMENT, "PYSPARK_PYTHON": sys.executable}
     work = tmp_path_factory.mktemp("cluster")
-    port = free_port()
-    url = f"spark://127.0.0.1:{port}"
-    environment = {
-        **os.environ,
-        **ENVIRONMENT,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_DAEMON_MEMORY": "256m",
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_WORKER_DIR": str(work),
-    }
-    listen = ("--host", "127.0.0.1", "--webui-port", "0")
-    worker = (f"{_DEPLOY}.worker.Worker", *listen, "-c", "1", "-m", "768m", "-d", str(work), url)
-    commands = [(f"{_DEPLOY}.master.Master", *listen, "--port", str(port)), worker, worker]
-    processes = []
-    with (work / "log").open("wb") as log:
-        for command in commands:
-            processes.append(
-                subprocess.Popen(
-                    [str(SPARK_HOME / "bin" / "spark-class"), *command],
-                    env=environment,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                )
-            )
-            time.sleep(1.0)
-        try:
-            yield url
-        finally:
-            for process in processes:
-                process.terminate()
-            for process in processes:
-                process.wait(timeout=30)
+    with standalone_cluster(SPARK_HOME, work, environment, workers=2) as url:
+        yield url
 
 
 def test_insert_merge_and_major_compaction_run_on_separate_worker_processes(
