@@ -260,6 +260,8 @@ class KerberosLab:
             "spark.local.dir": str(work / "local"),
             "spark.executorEnv.PYTHONPATH": _MODULES,
             "spark.eventLog.enabled": "true",
+            # Spark 4 compresses them otherwise, and nothing would be found in there.
+            "spark.eventLog.compress": "false",
             "spark.eventLog.dir": f"file:{work / 'events'}",
             "spark.driver.extraJavaOptions": self.hdfs.jvm_flag,
             "spark.executor.extraJavaOptions": f"{self.hdfs.jvm_flag} {SHORT_LIVED}",

@@ -60,6 +60,8 @@ def test_a_table_lives_where_nobody_gets_in_without_a_login(lab: KerberosLab) ->
     refused = scan(lab, ended.notes["table"])
     assert refused.returncode != 0
     assert "Unavailable" in refused.stdout
+    events = [file.read_bytes() for file in lab.folder.glob("driver-*/events/**/events_*")]
+    assert any(b"SparkListenerEnvironmentUpdate" in text for text in events)
     assert lab.leaks() == []
     planted = lab.folder / "some.log"
     planted.write_text(repr(lab.kdc.keytab(USER).read_bytes()))
