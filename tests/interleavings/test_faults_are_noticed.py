@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from airflow_hiveacid.metastore import compaction_work, fencing, transaction
+from airflow_hiveacid.metastore import fencing, transaction
 from airflow_hiveacid.spark.maintenance import clean, replacement
 from airflow_hiveacid.spark.writing import publish, table_write, write
 from airflow_hiveacid.storage.stores import filesystem, job_ledger
@@ -156,8 +156,8 @@ FAULTS: Final = (
             Edit(
                 module=replacement,
                 where="Replacement.remove_dead_siblings",
-                old="if name not in spared and",
-                new="if False and",
+                old="if name != _without_suffix(name) in ranges:",
+                new="if False:",
             ),
         ),
     ),
@@ -215,18 +215,6 @@ FAULTS: Final = (
                 where="Ledger._read",
                 old="except FileNotFoundError:",
                 new="except Exception:",
-            ),
-        ),
-    ),
-    Fault(
-        name="a compactor looks before it has the compactors' lock",
-        scene="v4 only_hive_4 has_deletes : minor minor",
-        edits=(
-            Edit(
-                module=compaction_work,
-                where="CompactionWork.begin",
-                old="    self.snapshot = self.txn.newest(self._ref).for_compactor()\n",
-                new="",
             ),
         ),
     ),
