@@ -10,13 +10,13 @@ failed, and the name node would take what is left for the whole.
 from __future__ import annotations
 
 import errno
-import io
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.storage.stores.hdfs_errors import hdfs_errors
 from airflow_hiveacid.storage.stores.hdfs_waits import within
+from airflow_hiveacid.storage.stores.open_files import FileReader, FileWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,46 +38,14 @@ _DATA_S: Final = 600.0
 _SLOWEST_BYTES_PER_S: Final = 1 << 20
 
 
-class HdfsReader:
-    """One file that is read. Mutable: it has a place."""
+class HdfsReader(FileReader):
+    """One file that is read."""
 
     def __init__(self, source: FileSource, path: str) -> None:
+        super().__init__(len(source))
         self._source, self._path = source, path
-        self._at, self._size = 0, len(source)
-        self.closed = False
 
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def writable(self) -> bool:
-        """It is not."""
-        return False
-
-    def seekable(self) -> bool:
-        """It is."""
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place, which may lie behind the end."""
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = start + offset
-        return self._at
-
-    def tell(self) -> int:
-        """The place."""
-        return self._at
-
-    def read(self, size: int | None = -1) -> bytes:
-        """Read so many bytes, or up to the end; fewer only there.
-
-        Raises:
-            OSError: reading failed, or gave fewer.
-        """
-        left = max(0, self._size - self._at)
-        wanted = left if size is None or size < 0 else min(size, left)
-        if not wanted:
-            return b""
+    def _take(self, wanted: int, left: int) -> bytes:  # noqa: ARG002 - no more than is wanted
         with hdfs_errors(self._path):
             found = within(
                 _DATA_S + wanted / _SLOWEST_BYTES_PER_S,
@@ -87,39 +55,15 @@ class HdfsReader:
             raise OSError(
                 errno.EIO, f"{len(found)} bytes came of {wanted} at {self._at}", self._path
             )
-        self._at += wanted
         return found
 
-    def close(self) -> None:
-        """Read no more."""
-        self.closed = True
 
-
-class HdfsWriter:
-    """One file that is written. Mutable: it gathers what is to be sent, and knows its failure."""
+class HdfsWriter(FileWriter):
+    """One file that is written."""
 
     def __init__(self, sink: FileSink, path: str) -> None:
-        self._sink, self._path = sink, path
-        self._waiting = bytearray()
-        self._failure: OSError | None = None
-        self._at = 0
-        self.closed = False
-
-    def readable(self) -> bool:
-        """It is not."""
-        return False
-
-    def writable(self) -> bool:
-        """It is."""
-        return True
-
-    def seekable(self) -> bool:
-        """It is not."""
-        return False
-
-    def tell(self) -> int:
-        """How many bytes were written."""
-        return self._at
+        super().__init__(path)
+        self._sink = sink
 
     def write(self, data: bytes) -> int:
         """Take bytes (or what has them, as Arrow's buffers), and send them once there are enough.
@@ -135,38 +79,18 @@ class HdfsWriter:
             self._at += view.nbytes
             return view.nbytes
 
-    def flush(self) -> None:
-        """Nothing: a file counts once it is closed."""
-
-    def close(self) -> None:
-        """Send what is left and finish the file; nothing the second time.
-
-        Raises:
-            OSError: it is not finished, and never will be.
-        """
-        if self.closed:
-            return
-        self.closed = True
+    def _end(self) -> None:
         self._send()
-        self._do(self._sink.close)
+        self._do(partial(self._ask, self._sink.close))
 
     def _send(self) -> None:
         content, self._waiting = bytes(self._waiting), bytearray()
         if content:
-            self._do(partial(self._sink.write, content))
+            self._do(partial(self._ask, partial(self._sink.write, content)))
 
-    def _do(self, call: Callable[[], object]) -> None:
-        if self._failure is not None:
-            text = f"it was not written to its end before: {self._failure.strerror}"
-            raise OSError(self._failure.errno, text, self._path)
-        try:
-            with _still_there(self._path):
-                within(_DATA_S, call)
-        except BaseException as error:
-            self._failure = (
-                error if isinstance(error, OSError) else OSError(errno.EINTR, repr(error))
-            )
-            raise
+    def _ask(self, call: Callable[[], object]) -> None:
+        with _still_there(self._path):
+            within(_DATA_S, call)
 
 
 @contextmanager

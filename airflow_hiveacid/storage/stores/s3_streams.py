@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import io
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid.storage.stores.open_files import FileReader, FileWriter
 from airflow_hiveacid.storage.stores.s3_uploads import StagedUpload
 
 if TYPE_CHECKING:
@@ -25,57 +26,26 @@ _PARTS_OF_A_SIZE: Final = 1000
 _LEAST_READ_BYTES: Final = 1 << 20
 
 
-class S3Reader:
-    """One object that is read. Mutable: it has a place, and holds what it has read ahead."""
+class S3Reader(FileReader):
+    """One object that is read. It holds what it has read ahead."""
 
     def __init__(self, bucket: S3Bucket, found: StoredObject) -> None:
+        super().__init__(found.size_bytes)
         self._bucket, self._found = bucket, found
-        self._at, self._held_from, self._held = 0, 0, b""
-        self.closed = False
+        self._held_from, self._held = 0, b""
 
-    def readable(self) -> bool:
-        """It is."""
-        return True
+    def close(self) -> None:
+        """Read no more."""
+        super().close()
+        self._held = b""
 
-    def writable(self) -> bool:
-        """It is not."""
-        return False
-
-    def seekable(self) -> bool:
-        """It is."""
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place, which may lie behind the end."""
-        ends = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._found.size_bytes}
-        self._at = ends[whence] + offset
-        return self._at
-
-    def tell(self) -> int:
-        """The place."""
-        return self._at
-
-    def read(self, size: int | None = -1) -> bytes:
-        """Read so many bytes, or up to the end; fewer only there.
-
-        Raises:
-            OSError: reading failed, gave fewer, or another object has the name now.
-        """
-        left = max(0, self._found.size_bytes - self._at)
-        wanted = left if size is None or size < 0 else min(size, left)
-        if not wanted:
-            return b""
+    def _take(self, wanted: int, left: int) -> bytes:
         start = self._at - self._held_from
         if start < 0 or start + wanted > len(self._held):
             # A request costs as much as a megabyte does.
             self._fetch(min(left, max(wanted, _LEAST_READ_BYTES)))
             start = 0
-        self._at += wanted
         return self._held[start : start + wanted]
-
-    def close(self) -> None:
-        """Read no more."""
-        self.closed, self._held = True, b""
 
     def _fetch(self, length: int) -> None:
         found = self._found
@@ -87,33 +57,14 @@ class S3Reader:
         self._held_from, self._held = self._at, content
 
 
-class S3Writer:
-    """One object that is written. Mutable: it gathers what is to be sent, and knows its failure."""
+class S3Writer(FileWriter):
+    """One object that is written; its path is its key."""
 
     def __init__(self, bucket: S3Bucket, key: str, mark: str | None = None) -> None:
+        super().__init__(key)
         self._bucket, self._key, self._mark = bucket, key, mark
-        self._waiting = bytearray()
         self._upload_id: str | None = None
         self._parts: list[Part] = []
-        self._failure: OSError | None = None
-        self._at = 0
-        self.closed = False
-
-    def readable(self) -> bool:
-        """It is not."""
-        return False
-
-    def writable(self) -> bool:
-        """It is."""
-        return True
-
-    def seekable(self) -> bool:
-        """It is not."""
-        return False
-
-    def tell(self) -> int:
-        """How many bytes were written."""
-        return self._at
 
     def write(self, data: bytes) -> int:
         """Take bytes (or what has them, as Arrow's buffers), and send them once there are enough.
@@ -130,22 +81,10 @@ class S3Writer:
         while len(self._waiting) >= size:
             content = bytes(self._waiting[:size])
             del self._waiting[:size]
-            self._do(lambda content=content: self._send(content))  # type: ignore[misc]
+            self._do(partial(self._send, content))
         return count
 
-    def flush(self) -> None:
-        """Nothing: an object counts once it is complete."""
-
-    def close(self) -> None:
-        """Send what is left and finish the object; nothing the second time.
-
-        Raises:
-            OSError: it is not finished, and never will be.
-        """
-        if self.closed:
-            return
-        self.closed = True
-        self._check()
+    def _end(self) -> None:
         self._do(self._finish)
 
     def _finish(self) -> None:
@@ -163,18 +102,10 @@ class S3Writer:
         number = len(self._parts) + 1
         self._parts.append(self._bucket.send_part(self._key, self._upload_id, number, content))
 
-    def _check(self) -> None:
-        if self._failure is not None:
-            text = f"it was not written to its end before: {self._failure.strerror}"
-            raise OSError(self._failure.errno, text, self._key)
-
-    def _do(self, call: Callable[[], None]) -> None:
+    def _do(self, call: Callable[[], object]) -> None:
         try:
-            call()
-        except BaseException as error:
-            self._failure = (
-                error if isinstance(error, OSError) else OSError(errno.EINTR, repr(error))
-            )
+            super()._do(call)
+        except BaseException:
             if self._upload_id is not None:
                 with contextlib.suppress(OSError):  # then a sweep does
                     self._bucket.give_up(self._key, self._upload_id)
