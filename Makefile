@@ -14,7 +14,10 @@ AIRFLOW := .venv/bin/python
 SPARK := .venv-spark/bin/python
 PIP := -m pip --disable-pip-version-check
 
-.PHONY: help setup demo demo-shell demo-stop test check judge bench promises stubs constraints clean campaign histories tpcds clusters
+# The environments are made side by side: each waits for the network half of its time.
+MAKEFLAGS += --jobs=2
+
+.PHONY: help base-packages setup demo demo-shell demo-stop test check judge bench promises stubs constraints clean campaign histories tpcds clusters
 
 help: ## these lines
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -82,9 +85,11 @@ clean: demo-stop ## remove what was built; the environments, too
 	rm -rf build dist .venv .venv-spark .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.venv/ready: pyproject.toml constraints.txt
+base-packages:
 	@tools/system_packages.sh base
 	@tools/python_version.sh "$(PYTHON)"
+
+.venv/ready: pyproject.toml constraints.txt | base-packages
 	@echo "making .venv: Airflow and this provider (about 1 GB, some minutes the first time)"
 	test -x $(AIRFLOW) || "$(PYTHON)" -m venv .venv
 	$(AIRFLOW) $(PIP) install --quiet --constraint constraints.txt --upgrade pip
@@ -113,9 +118,7 @@ build/tpcds-generator/ready: Makefile | .venv-spark/ready
 	$(SPARK) $(PIP) install --quiet --no-deps --target build/tpcds-generator duckdb==1.0.0
 	@touch $@
 
-.venv-spark/ready: pyproject.toml constraints.txt
-	@tools/system_packages.sh base
-	@tools/python_version.sh "$(PYTHON)"
+.venv-spark/ready: pyproject.toml constraints.txt | base-packages
 	@echo "making .venv-spark: PySpark and the tests' libraries (about 1 GB, some minutes the first time)"
 	test -x $(SPARK) || "$(PYTHON)" -m venv .venv-spark
 	$(SPARK) $(PIP) install --quiet --constraint constraints.txt --upgrade pip

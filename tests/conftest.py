@@ -32,6 +32,13 @@ _TIERS: Final = {
     "interop": ("interop", "judge"),
     "bench": ("bench",),
 }
+# What starts something lies where tools/run_tests.sh looks for it.
+_STARTING: Final = {
+    "server": ("contract", "spark", "interop", "airflow", "bench"),
+    "spark": ("spark",),
+    "interop": ("interop",),
+    "judge": ("interop",),
+}
 _AIRFLOW_ROOMS: Final = ("hooks", "operators", "sensors", "triggers")
 _SERVER_FIXTURES: Final = frozenset(
     {"hive_metastore", "hive_metastore_3", "hive_metastore_on_postgres"}
@@ -56,6 +63,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(marker)
         if _SERVER_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("server")
+        _check_folder(item)
         _note_promises(item, known)
 
 
@@ -66,6 +74,13 @@ def _markers(file: Path) -> tuple[str, ...]:
     if folders[:1] == ("unit",) and folders[1:2] and folders[1] in _AIRFLOW_ROOMS:
         return ("airflow",)
     return _TIERS.get(folders[0], ()) if folders else ()
+
+
+def _check_folder(item: pytest.Item) -> None:
+    for marker, folders in _STARTING.items():
+        if item.get_closest_marker(marker) and item.path.relative_to(_HERE).parts[0] not in folders:
+            places = " or ".join(f"tests/{folder}" for folder in folders)
+            raise pytest.UsageError(f"{item.nodeid} is marked {marker}: it belongs into {places}")
 
 
 def _note_promises(item: pytest.Item, known: set[str]) -> None:

@@ -17,6 +17,8 @@ for folder in tests/airflow tests/unit/hooks tests/unit/operators tests/unit/sen
 done
 more=("$@")
 
+# Collecting all of tests/ takes 15 seconds of a processor. tests/conftest.py sees to it that nothing
+# which starts a server or Spark lies anywhere but in its tier's folder.
 # in_tier NAME PYTHON EXPRESSION ARGUMENT...: one run of pytest, and how long it took; those of a
 # checkout share no cache.
 in_tier() {
@@ -30,8 +32,9 @@ in_tier() {
 of_servers() {
   local status=0
   in_tier servers .venv-spark/bin/python \
-    "server and not airflow and not bench and not spark and not clusters and not ($engines)" tests || status=$?
-  in_tier engines .venv-spark/bin/python "$engines" tests || status=$?
+    "server and not airflow and not bench and not spark and not clusters and not ($engines)" \
+    tests/contract || status=$?
+  in_tier engines .venv-spark/bin/python "($engines) and not long" tests/interop || status=$?
   return "$status"
 }
 
@@ -52,7 +55,7 @@ beside=$!
 set +m
 trap 'kill -- "-$servers" "-$beside" 2>/dev/null' EXIT
 
-in_tier spark .venv-spark/bin/python "spark and not bench and not clusters and not ($engines)" tests
+in_tier spark .venv-spark/bin/python "spark and not bench and not clusters and not ($engines)" tests/spark
 statuses=($?)
 # PySpark 3.5 asks for the version of pandas in a way that Python is about to forget.
 PYTHONPATH="$PWD/build/oldest-spark" in_tier oldest-spark .venv-spark/bin/python spark \

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 SAMPLE = [
     "full ACID, partitions, 2 buckets by the first hash",
-    "full ACID, converted from flat files",
     "full ACID, partitions by date, char and decimal, some of null",
     "insert-only, Parquet, partitions of two levels",
 ]

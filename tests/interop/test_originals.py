@@ -228,13 +228,17 @@ FLAT = {
         "insert into {t} select id, concat('n', id) from {s} where id > 7",
     ),
 }
+MORE = ("copies", "buckets")
 TRINO = "trino"
 FOUND = {"copies": "*_copy_2", "buckets": "000002_0", TRINO: f"000000_{'20240101' * 5}"}
 
 
 @pytest.mark.promise("D7")
 @pytest.mark.promise("D8")
-@pytest.mark.parametrize("shape", [*FLAT, TRINO])
+@pytest.mark.parametrize(
+    "shape",
+    [*(pytest.param(s, marks=pytest.mark.long if s in MORE else ()) for s in FLAT), TRINO],
+)
 def test_a_converted_table_is_changed_and_compacted_by_both(
     common: Common, bare_reader_4: BareReader, shape: str
 ) -> None:

@@ -27,6 +27,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "bucketed by version 1": {"buckets": ("id,name", 2), "bucketing_version": 1},
     "partitioned and bucketed": {"partition": {"p": "int"}, "buckets": ("id", 2)},
 }
+MORE = ("partitioned", "bucketed")
 # The default on a 4.x metastore is ZSTD, which the ORC in Hive 3.1 does not know.
 READABLE_BY_3 = {"orc.compress": "ZLIB"}
 UPSERT = (
@@ -68,7 +69,11 @@ def agree(lab: Lab, judge: HiveJudge, readers: tuple[BareReader, ...]) -> None:
 @pytest.mark.promise("D12")
 @pytest.mark.promise("F1")
 @pytest.mark.promise("D9")
-@pytest.mark.parametrize("shape", list(SHAPES), ids=str)
+@pytest.mark.parametrize(
+    "shape",
+    [pytest.param(s, marks=pytest.mark.long if s in MORE else ()) for s in SHAPES],
+    ids=str,
+)
 def test_hive_and_its_readers_agree_with_us_after_every_step(
     lab4: Lab,
     shape: str,

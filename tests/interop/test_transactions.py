@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from judges.engine import HiveJudge
     from spark_lab import Lab
 
-SEEDS: Final = (1, 2)
+SEEDS: Final = (pytest.param(1, marks=pytest.mark.long), 2)
 
 
 def check_hive(life: Life, judge: HiveJudge) -> None:
