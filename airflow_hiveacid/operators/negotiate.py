@@ -64,10 +64,10 @@ class Negotiate(AuthBase):
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         """Answer the server if it asks who we are; a login in its address is sent at once."""
-        user, password = get_auth_from_url(request.url)
+        user, password = get_auth_from_url(request.url or "")
         if user or password:
             HTTPBasicAuth(user, password)(request)
-        request.register_hook("response", self._answer)  # type: ignore[no-untyped-call]
+        request.register_hook("response", self._answer)
         return request
 
     def _answer(self, response: requests.Response, **how: Any) -> requests.Response:  # noqa: ANN401
@@ -81,12 +81,13 @@ class Negotiate(AuthBase):
         service = service_of(response.url, self._realm)
         context, token = self._ticket(service, how.get("timeout"))
         request = response.request.copy()
-        extract_cookies_to_jar(request._cookies, response.request, response.raw)  # type: ignore[no-untyped-call]  # noqa: SLF001 - as requests' own logins do
-        request.prepare_cookies(request._cookies)  # noqa: SLF001 - as above
+        if (cookies := request._cookies) is not None:  # noqa: SLF001 - as requests' own logins do
+            extract_cookies_to_jar(cookies, response.request, response.raw)
+            request.prepare_cookies(cookies)
         request.headers["Authorization"] = f"Negotiate {base64.b64encode(token).decode()}"
         _ = response.content  # all of it, so that its connection can be used again
         response.close()
-        answer: requests.Response = response.connection.send(request, **how)  # type: ignore[attr-defined]
+        answer: requests.Response = response.connection.send(request, **how)
         answer.history.append(response)
         answer.request = request
         if answer.status_code != requests.codes.unauthorized:
@@ -125,7 +126,7 @@ class Negotiate(AuthBase):
 
 def service_of(url: str, realm: str | None) -> str:
     """The principal of who serves an address; a whole one, so that the DNS has no say."""
-    host = (urlsplit(url).hostname or "").lower()
+    host = urlsplit(url).hostname or ""  # in small letters
     return f"HTTP/{host}@{realm}" if realm else f"HTTP/{host}"
 
 
