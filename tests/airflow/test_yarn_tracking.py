@@ -578,6 +578,27 @@ def test_nothing_is_submitted_while_a_later_statements_driver_may_run(
     assert dict(store) == before
 
 
+def test_a_kill_before_an_earlier_application_was_found_ends_it(yarn: Pretended) -> None:
+    yarn.app, yarn.tagged, yarn.page = dict(RUNNING), {_APP: "hiveacid-0-a"}, (503, "")
+    is_killed: list[bool] = []
+
+    def sleep(_: float) -> None:
+        is_killed.append(True)
+
+    run = YarnRun(
+        ResourceManager(addresses=(yarn.web,)),
+        "hiveacid-1-a",
+        Bounds(),
+        is_killed=lambda: bool(is_killed),
+        sleep=sleep,
+    )
+    with pytest.raises(InterruptedError):
+        run.end_earlier(None, "hiveacid-0-a")
+    yarn.page = None
+    run.begin_end().join(60)
+    assert yarn.killed == [_APP]
+
+
 def test_one_that_does_not_end_when_it_is_told_to_is_waited_for_and_then_told(
     yarn: Pretended,
 ) -> None:
