@@ -538,6 +538,7 @@ def test_a_later_statements_driver_of_an_earlier_try_ends_before_anything_is_sub
     assert len(spark.calls) == 2
 
 
+@pytest.mark.promise("A16")
 @pytest.mark.usefixtures("connected", "aborted")
 @pytest.mark.parametrize("noted", [True, False])
 def test_a_kill_while_a_later_statements_driver_is_being_ended_ends_it(
