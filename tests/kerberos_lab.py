@@ -52,6 +52,16 @@ for folder in ("/warehouse", "/external"):
     client.modify_acl_entries(folder, [entry("user", scope, "rwx", user) for scope, user in users])
 """
 
+FOLDERS: Final = """
+import sys, hdfs_native
+client = hdfs_native.Client(sys.argv[1])
+client.mkdirs("/user", 0o755, True)
+for folder in ("/user/etl", "/results"):
+    client.mkdirs(folder, 0o700, True)
+    client.set_owner(folder, "etl", "etl")
+"""
+"""What a superuser makes for YARN: where Spark and drivers in a cluster leave files."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:

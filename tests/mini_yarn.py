@@ -3,33 +3,43 @@
 Maven brings Hadoop's own servers once: in the mini cluster's jar, which HDFS is started from, what
 YARN says over HTTP has another form. Nothing survives a restart of the resource manager: it has no
 recovery, so that it forgets its applications as one does that is past its memory.
+
+With a `YarnLogin` everybody has to log in by Kerberos, and the resource manager's pages, too, are
+for those who show a ticket. Containers are processes of the user who runs the node manager, as
+Hadoop's DefaultContainerExecutor starts them; in YARN they belong to who has submitted them.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import time
-import urllib.error
-import urllib.request
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import requests
+
+from airflow_hiveacid.metastore.doors.tokens import parse_credentials
+from airflow_hiveacid.operators.negotiate import Negotiate
 from contract.stores.mini_hdfs import class_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from contract.stores.kerberos_hdfs import KerberosHdfs
 
 MEMORY_MB: Final = 3072
 NARROW_QUEUE: Final = "narrow"
 """A queue in which no application ever gets a container."""
 
 _START_S: Final = 180
+_HOST: Final = "127.0.0.1"
 _MANAGERS: Final = {
     "rm": "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager",
     "nm": "org.apache.hadoop.yarn.server.nodemanager.NodeManager",
@@ -57,12 +67,68 @@ log4j.appender.err.layout.ConversionPattern=%d{ISO8601} %p %c{2}: %m%n
 _PORTS: Final = ("", ".scheduler", ".resource-tracker", ".admin", ".webapp")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class YarnLogin:
+    """What makes everybody log in, in the realm of an HDFS.
+
+    Attributes:
+        hdfs: where tables lie, and whose realm it is.
+        user: who may ask the resource manager for the tests.
+    """
+
+    hdfs: KerberosHdfs
+    user: str
+
+    def settings(self, folder: Path) -> tuple[dict[str, str], dict[str, str]]:
+        """Of core-site.xml and of yarn-site.xml; the folder is for a secret of the servers'."""
+        kdc, signature = self.hdfs.kdc, folder / "signature"
+        signature.touch(0o600)
+        signature.write_text(secrets.token_hex(32))
+        pages = "hadoop.http.authentication"
+        core = {
+            **self.hdfs.client,
+            "hadoop.http.filter.initializers": (
+                "org.apache.hadoop.security.AuthenticationFilterInitializer"
+            ),
+            f"{pages}.type": "kerberos",
+            f"{pages}.kerberos.principal": kdc.principal("HTTP/localhost"),
+            f"{pages}.kerberos.keytab": str(kdc.keytab("HTTP/localhost")),
+            f"{pages}.signature.secret.file": str(signature),
+        }
+        yarn = {
+            "yarn.nodemanager.env-whitelist": "JAVA_HOME,PATH,LANG,KRB5_CONFIG,JAVA_TOOL_OPTIONS"
+        }
+        for server, name in (("resourcemanager", "rm"), ("nodemanager", "nm")):
+            yarn[f"yarn.{server}.principal"] = kdc.principal(f"{name}/localhost")
+            yarn[f"yarn.{server}.keytab"] = str(kdc.keytab(f"{name}/localhost"))
+        return core, yarn
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a machine of the realm has in /etc/krb5.conf, for servers and their containers."""
+        return {
+            "KRB5_CONFIG": str(self.hdfs.kdc.configuration),
+            "JAVA_TOOL_OPTIONS": self.hdfs.jvm_flag,
+        }
+
+    @property
+    def auth(self) -> Negotiate:
+        """Of this process, in which KRB5_CONFIG names the realm."""
+        kdc = self.hdfs.kdc
+        return Negotiate(
+            client=kdc.principal(self.user),
+            keytab=str(kdc.keytab(self.user)),
+            realm=kdc.config.realm,
+        )
+
+
 @dataclass(slots=True)
 class MiniYarn:
     """A server that runs; `conf` is a HADOOP_CONF_DIR for its clients."""
 
     folder: Path
     web: str
+    login: YarnLogin | None = None
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -71,11 +137,14 @@ class MiniYarn:
 
     @classmethod
     @contextmanager
-    def started(cls, folder: Path, file_system: str) -> Iterator[MiniYarn]:
+    def started(
+        cls, folder: Path, file_system: str, login: YarnLogin | None = None
+    ) -> Iterator[MiniYarn]:
         """Run one as long as the block; its files, its containers' and logs are in the folder."""
         folder.mkdir(parents=True, exist_ok=True)
         ports = dict(zip(_PORTS, _free_ports(len(_PORTS)), strict=True))
-        yarn = cls(folder, f"http://127.0.0.1:{ports['.webapp']}")
+        # A ticket is for a name.
+        yarn = cls(folder, f"http://{'localhost' if login else _HOST}:{ports['.webapp']}", login)
         yarn._configure(ports, file_system)
         try:
             for name in _MANAGERS:
@@ -87,8 +156,10 @@ class MiniYarn:
 
     def get(self, path: str) -> dict[str, Any]:
         """What the resource manager answers; `path` is below /ws/v1/cluster."""
-        with urllib.request.urlopen(f"{self.web}/ws/v1/cluster/{path}", timeout=60) as answer:  # noqa: S310 - our own
-            found: dict[str, Any] = json.load(answer)
+        auth = None if self.login is None else self.login.auth
+        answer = requests.get(f"{self.web}/ws/v1/cluster/{path}", auth=auth, timeout=60)
+        answer.raise_for_status()
+        found: dict[str, Any] = answer.json()
         return found
 
     def applications(self) -> list[dict[str, Any]]:
@@ -118,6 +189,24 @@ class MiniYarn:
                     found[int(process.name)] = cwd
         return {p: cwd for p, cwd in found.items() if "/container_" in cwd}
 
+    def passwords(self) -> list[bytes]:
+        """Of the tokens that containers were given."""
+        tokens = (parse_credentials(file.read_bytes()) for file in self.token_files())
+        return [token.password for found in tokens for token in found]
+
+    def token_files(self) -> list[Path]:
+        """Those that containers were given, as the node manager keeps them; oldest first."""
+        found = self.folder.glob("local/nmPrivate/**/*.tokens")
+        return sorted(found, key=lambda file: file.stat().st_mtime)
+
+    def keep_secrets(self) -> int:
+        """Write them down for `KerberosLab.leaks`; answers how many they are."""
+        found = sorted({password.hex() for password in self.passwords()})
+        file = self.folder / "secrets.json"
+        file.touch(0o600)
+        file.write_text(json.dumps(found))
+        return len(found)
+
     def forget(self) -> None:
         """End the resource manager and start another, which knows of no application."""
         manager = self.processes["rm"]
@@ -128,19 +217,21 @@ class MiniYarn:
 
     def _configure(self, ports: Mapping[str, int], file_system: str) -> None:
         self.conf.mkdir()
+        core, yarn = ({}, {}) if self.login is None else self.login.settings(self.folder)
         site = {
-            "yarn.resourcemanager.hostname": "127.0.0.1",
+            "yarn.resourcemanager.hostname": _HOST,
             **{
-                f"yarn.resourcemanager{name}.address": f"127.0.0.1:{port}"
+                f"yarn.resourcemanager{name}.address": f"{_HOST}:{port}"
                 for name, port in ports.items()
             },
+            "yarn.resourcemanager.webapp.address": self.web.partition("//")[2],
             "yarn.resourcemanager.recovery.enabled": "false",
             "yarn.resourcemanager.am.max-attempts": "2",
             **{
-                f"yarn.nodemanager.{name}address": "127.0.0.1:0"
+                f"yarn.nodemanager.{name}address": f"{_HOST}:0"
                 for name in ("", "localizer.", "webapp.")
             },
-            "yarn.nodemanager.hostname": "127.0.0.1",
+            "yarn.nodemanager.hostname": _HOST,
             "yarn.nodemanager.local-dirs": str(self.folder / "local"),
             "yarn.nodemanager.log-dirs": str(self.folder / "logs"),
             "yarn.nodemanager.resource.memory-mb": str(MEMORY_MB),
@@ -153,11 +244,12 @@ class MiniYarn:
             "yarn.nodemanager.pmem-check-enabled": "false",
             "yarn.nodemanager.disk-health-checker.enable": "false",
             "yarn.nodemanager.delete.debug-delay-sec": "3600",
+            **yarn,
         }
         queues = {f"yarn.scheduler.capacity.{name}": value for name, value in _QUEUES.items()}
         _write(self.conf / "yarn-site.xml", site)
         _write(self.conf / "capacity-scheduler.xml", queues)
-        _write(self.conf / "core-site.xml", {"fs.defaultFS": file_system})
+        _write(self.conf / "core-site.xml", {**core, "fs.defaultFS": file_system})
         (self.conf / "log4j.properties").write_text(_LOG)
 
     def _start(self, name: str) -> None:
@@ -168,7 +260,7 @@ class MiniYarn:
         ]
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
-                command, cwd=self.folder, stdout=log, stderr=log, env=_environment()
+                command, cwd=self.folder, stdout=log, stderr=log, env=_environment(self.login)
             )
 
     def _wait_for_node(self) -> None:
@@ -193,10 +285,20 @@ class MiniYarn:
                 os.kill(process_id, signal.SIGKILL)
 
 
-def _environment() -> dict[str, str]:
-    # What Python is told here is no business of a container's.
-    kept = {name: v for name, v in os.environ.items() if not name.startswith(("PYTHON", "SPARK"))}
-    return {**kept, "HADOOP_USER_NAME": "root"}
+def outside(files: Sequence[str]) -> list[str]:
+    """Those of the files that do not hold tokens and keytabs by nature.
+
+    A container's folder has what it was given, and a data node what Spark has shipped.
+    """
+    own = ("yarn/local/", "hdfs/data/")
+    return [file for file in files if not file.removeprefix("lab/").startswith(own)]
+
+
+def _environment(login: YarnLogin | None) -> dict[str, str]:
+    # What Python is told here, and who we are, is no business of a container's.
+    own = ("PYTHON", "SPARK", "KRB5", "HADOOP_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+    return {**kept, **({"HADOOP_USER_NAME": "root"} if login is None else login.environment)}
 
 
 def _write(file: Path, settings: Mapping[str, str]) -> None:

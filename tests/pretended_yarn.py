@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 RUNNING = {"state": "RUNNING", "finalStatus": "UNDEFINED"}
 ACCEPTED = {
@@ -28,7 +29,8 @@ class ResourceManager(ThreadingHTTPServer):
 
     `page` is answered instead, if it is set: a status and a text that is no JSON. `states` come one
     after the other before `app` does. A standby knows in `active` where to send whoever asks, as
-    one of an older release: without the terms of the question.
+    one of an older release: without the terms of the question. Where there is a `proof` a ticket is
+    wanted, and what `proof` makes of it is shown in turn; None says that it is not taken.
     """
 
     daemon_threads = True
@@ -42,6 +44,7 @@ class ResourceManager(ThreadingHTTPServer):
         self.ends = True
         self.alone_in_list = True
         self.active: str | None = None
+        self.proof: Callable[[bytes], bytes | None] | None = None
         self.requests: list[str] = []
         self.logins: list[str | None] = []
 
@@ -67,6 +70,11 @@ class ResourceManager(ThreadingHTTPServer):
         paths = [urlsplit(one[4:]).path for one in self.requests if one.startswith("GET")]
         return [path.rpartition("/")[2] for path in paths if not path.endswith("/apps")]
 
+    @staticmethod
+    def decoded(logins: list[str | None]) -> list[str | None]:
+        """What stands in tickets that are texts."""
+        return [one and base64.b64decode(one.removeprefix("Negotiate ")).decode() for one in logins]
+
     @property
     def killed(self) -> list[str]:
         return [one.split("/")[5] for one in self.requests if one.startswith("PUT")]
@@ -74,10 +82,12 @@ class ResourceManager(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: ResourceManager
+    _shown: str
 
     def do_GET(self) -> None:
         self.server.requests.append(f"GET {self.path}")
-        self.server.logins.append(self.headers["Authorization"])
+        if not self._is_let_in():
+            return
         url = urlsplit(self.path)
         if self.server.active is not None:
             self._send(307, "standby", "text/plain", f"{self.server.active}{url.path}")
@@ -91,6 +101,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.requests.append(f"PUT {self.path} {json.loads(body)['state']}")
+        if not self._is_let_in():
+            return
         if self.server.active is not None:
             path = urlsplit(self.path).path
             self._send(307, "standby", "text/plain", f"{self.server.active}{path}")
@@ -101,6 +113,22 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.ends:
             self.server.app = {"state": "KILLED", "finalStatus": "KILLED"}
         self._answer({"state": "KILLED"}, 202)
+
+    def _is_let_in(self) -> bool:
+        """As Hadoop's AuthenticationFilter; an answer that is not sent here has the proof."""
+        login = self.headers["Authorization"]
+        self.server.logins.append(login)
+        self._shown = ""
+        if self.server.proof is None:
+            return True
+        if login is not None:
+            proof = self.server.proof(base64.b64decode(login.removeprefix("Negotiate ")))
+            if proof is not None:
+                self._shown = f"Negotiate {base64.b64encode(proof).decode()}".strip()
+                return True
+        self._shown = "Negotiate"
+        self._send(401, "Authentication required", "text/html")
+        return False
 
     def _list(self, tags: list[str] | None) -> None:
         apps: Any = [
@@ -126,6 +154,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, status: int, text: str, kind: str, location: str | None = None) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
+        if self._shown:
+            self.send_header("WWW-Authenticate", self._shown)
         if location is not None:
             self.send_header("Location", location)
         self.end_headers()

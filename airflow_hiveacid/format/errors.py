@@ -42,6 +42,7 @@
     |  |- NotEnoughHistoryError        |- UnsupportedFileError
     |- ClusterError
     |  |- ClusterUnavailableError      retryable: YARN does not answer
+    |  |- ClusterRefusedError          YARN answers, but not us
     |  |- ApplicationNotStartedError   retryable: it waited for its place long enough
     |  |- ApplicationForgottenError    retryable: YARN knows nothing of it any more
     |  `- ExecutorsMissingError        retryable: a driver that nobody gave an executor
@@ -606,6 +607,21 @@ class ClusterUnavailableError(ClusterError, RetryableError):
             f"YARN's resource manager does not say {asked}: {reason}. It is asked at"
             " yarn_resourcemanager_webapp_address of the Spark connection, else as yarn-site.xml in"
             " HADOOP_CONF_DIR says"
+        )
+
+
+class ClusterRefusedError(ClusterError):
+    """YARN's resource manager answers, and does not take our login, or lets us not do this."""
+
+    def __init__(self, *, asked: str, reason: str) -> None:
+        self.asked, self.reason = asked, reason
+        super().__init__(
+            f"YARN's resource manager does not tell us {asked}: {reason}. With Kerberos it is asked"
+            " by principal and keytab of the operator or of the Spark connection, else by the"
+            " tickets of KRB5CCNAME or the keytab of KRB5_CLIENT_KTNAME; without, in the name of"
+            " proxy_user, HADOOP_USER_NAME or the worker's user; any other login is yarn_rm_auth of"
+            " the operator. That user has to have the right to see and to end the application. One"
+            " that runs goes on meanwhile, and may commit: the next try asks first what it did"
         )
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import (
+    ClusterRefusedError,
     CorruptFileError,
     DanglingDeleteError,
     EarlierRunUnknownError,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 FINAL_ERRORS: Final[tuple[type[HiveAcidError], ...]] = (
     InputError,
+    ClusterRefusedError,
     EarlierRunUnknownError,
     FencedError,
     MetastoreLoginError,

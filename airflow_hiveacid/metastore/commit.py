@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import logging
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import (
@@ -17,6 +18,7 @@ from airflow_hiveacid.format.errors import (
     HiveAcidError,
     MetastoreCallError,
     MetastoreError,
+    MetastoreLoginError,
     TransactionAbortedError,
 )
 
@@ -61,17 +63,24 @@ def commit(  # noqa: PLR0913 -- two of them are bounds in time
     Raises:
         WriteConflictError: another transaction changed the same and was first.
         TransactionAbortedError: it had been aborted before.
+        MetastoreLoginError: it is not committed, and will not be: nobody lets us ask for it.
         CommitStateUnknownError: it may be committed or not; nothing may be undone.
     """
     sent_s = clock.monotonic()
+    request = _Request(client, txn_id)
     try:
-        client.commit_txn(txn_id)
+        request.send()
     except MetastoreError as error:
         # An "internal error" is no answer either: it may have come after the database's commit.
         _log.warning("the answer to commit was lost txn_id=%s: %s", txn_id, error)
-        is_sure = _settle(
-            client, txn_id, write_ids, deadline_s=clock.monotonic() + patience_s, clock=clock
-        )
+        try:
+            is_sure = _settle(
+                request, write_ids, deadline_s=clock.monotonic() + patience_s, clock=clock
+            )
+        except CommitStateUnknownError:
+            if request.may_have_arrived:
+                raise
+            raise error from None
         asked_after_s = clock.monotonic() - sent_s
         if not is_sure and asked_after_s >= timeout_s:
             reason = (
@@ -107,19 +116,37 @@ def fate_of(client: MetastorePort, txn_id: TxnId, write_ids: Mapping[TableRef, W
     return Fate.COMMITTED
 
 
+@dataclass(slots=True)
+class _Request:
+    """One transaction's commit. Mutable: it knows whether a request may have reached the server."""
+
+    client: MetastorePort
+    txn_id: TxnId
+    may_have_arrived: bool = False
+
+    def send(self) -> None:
+        """Ask for the commit, as `commit_txn` does."""
+        try:
+            self.client.commit_txn(self.txn_id)
+        except MetastoreLoginError:
+            raise  # whom nobody lets in has sent nothing (Connection.call)
+        except MetastoreError:
+            self.may_have_arrived = True
+            raise
+
+
 def _settle(
-    client: MetastorePort,
-    txn_id: TxnId,
+    request: _Request,
     write_ids: Mapping[TableRef, WriteId],
     *,
     deadline_s: float,
     clock: Clock,
 ) -> bool:
     """Find out that it is committed; False if only its absence says so."""
-    pause_s = _FIRST_PAUSE_S
+    pause_s, txn_id = _FIRST_PAUSE_S, request.txn_id
     while True:
         try:
-            return _settle_once(client, txn_id, write_ids)
+            return _settle_once(request, write_ids)
         except MetastoreError as error:
             if clock.monotonic() >= deadline_s:
                 raise CommitStateUnknownError(txn_id=txn_id, reason=str(error)) from error
@@ -128,22 +155,21 @@ def _settle(
         pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
 
-def _settle_once(
-    client: MetastorePort, txn_id: TxnId, write_ids: Mapping[TableRef, WriteId]
-) -> bool:
-    is_sure = False
+def _settle_once(request: _Request, write_ids: Mapping[TableRef, WriteId]) -> bool:
+    is_sure, client, txn_id = False, request.client, request.txn_id
     fate = fate_of(client, txn_id, write_ids)
     if fate is Fate.OPEN:
         # The request did not arrive. If it is still on its way, the server makes one of the two.
         try:
-            client.commit_txn(txn_id)
+            request.send()
             is_sure = True
         except TransactionAbortedError as error:
             # 3.1 forgets a committed transaction at once: "unknown" may mean the first one won.
             if fate_of(client, txn_id, write_ids) is not Fate.COMMITTED:
                 raise
             _log.info("committed by the first request txn_id=%s (%s)", txn_id, error)
-    elif fate is Fate.ABORTED:
+    elif fate is Fate.ABORTED or not request.may_have_arrived:
+        # Nobody else commits it: one that is not known any more was given up, and forgotten.
         raise TransactionAbortedError(
             txn_id=txn_id, reason="it was aborted before the commit arrived"
         )

@@ -7,7 +7,6 @@ the driver runs: another one's result must not be taken for ours.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -25,9 +24,6 @@ SUBMISSION_KEY: Final = "hiveacid_submission"
 
 ATTEMPT_KEY: Final = "hiveacid_attempt"
 """Which attempt a resumable submission is."""
-
-
-log = logging.getLogger(__name__)
 
 
 class StateStore(Protocol):
@@ -67,17 +63,20 @@ class Resumable:
         self.store.set(SUBMISSION_KEY, _what(spec))
         self.store.set(ATTEMPT_KEY, spec.attempt)
 
-    def attempt_without(self, id_key: str) -> str | None:
-        """The noted submission's attempt, if nobody has noted under what ID it runs."""
+    @property
+    def attempt(self) -> str | None:
+        """The noted submission's attempt."""
         attempt = self.store.get(ATTEMPT_KEY)
-        return None if attempt is None or self.store.get(id_key) else str(attempt)
+        return None if attempt is None else str(attempt)
 
-    def leave_another(self, spec: JobSpec) -> None:
-        """Forget a noted submission that does something else; the new one fences its driver."""
+    def attempt_without(self, id_key: str) -> str | None:
+        """The same, if nobody has noted under what ID it runs."""
+        return None if self.store.get(id_key) else self.attempt
+
+    def is_of_another(self, spec: JobSpec) -> bool:
+        """Whether what is noted does something else; its result is not ours to take."""
         noted = self.store.get(SUBMISSION_KEY)
-        if noted is not None and noted != _what(spec):
-            log.warning("the driver of the last try runs another statement; submitting anew")
-            self.forget()
+        return noted is not None and noted != _what(spec)
 
     def forget(self) -> None:
         """Remove all notes, the provider's too."""

@@ -288,8 +288,6 @@ class HiveAcidSparkOperator(YarnSubmitOperator):
             spec_file = directory / f"{spec.kind}-{uuid.uuid4().hex}.json"
             spec_file.write_text(spec.dump(), encoding="utf-8")
             self._spec = spec
-            if (notes := self._resumable(context, target)) is not None:
-                notes.leave_another(spec)
             with self._submission(target, spec, spec_file), spark_on_path(self._bin_dir()):
                 failure = self._submit(context, target, spec)
             if self._is_killed:
@@ -405,12 +403,22 @@ class HiveAcidSparkOperator(YarnSubmitOperator):
         return Bounds(start_s=given)
 
     def _submit(self, context: Context, target: SparkTarget, spec: JobSpec) -> Exception | None:
-        """Let the Spark provider submit; answer its failure, which a typed error may explain."""
+        """Let the Spark provider submit; answer its failure, which a typed error may explain.
+
+        Raises:
+            ClusterError: YARN does not end what an earlier try has submitted; nothing is.
+        """
         if self._is_killed:
             return None
+        self.prepare(target, spec.attempt, self._bounds())
+        notes = self._resumable(context, target)
         try:
-            self.prepare(target, spec.attempt, self._bounds())
-            if (notes := self._resumable(context, target)) is not None:
+            if notes is not None:
+                self.leave_another(notes, spec)
+        except InterruptedError as exc:
+            return exc
+        try:
+            if notes is not None:
                 self.find_lost(notes)
             # In a cluster `submit_job` has it, since what a retry finds again is not submitted.
             with nullcontext() if target.is_cluster else self.watched():

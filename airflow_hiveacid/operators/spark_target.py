@@ -20,7 +20,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.operators.yarn import addresses_of
+from airflow_hiveacid.operators.yarn import addresses_of, realm_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,13 +35,15 @@ _BINARIES: Final = ("spark-submit", "spark2-submit", "spark3-submit")
 class SparkTarget:
     """Where a job is submitted to. `deploy_mode` is `client` or `cluster`.
 
-    `resource_managers` are the addresses at which YARN's can be asked, as far as somebody says.
+    `resource_managers` are the addresses at which YARN's can be asked, and `realm` is theirs with
+    Kerberos, as far as somebody says.
     """
 
     conn_id: str
     master: str
     deploy_mode: str = "client"
     resource_managers: tuple[str, ...] = ()
+    realm: str | None = None
 
     @classmethod
     def resolve(
@@ -76,6 +78,7 @@ class SparkTarget:
             resource_managers=(
                 addresses_of(extra.get(_RM_ADDRESS), environment) if _is_yarn(master) else ()
             ),
+            realm=realm_of(environment) if _is_yarn(master) else None,
         )
         target._check()
         return target

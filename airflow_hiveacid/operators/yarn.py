@@ -1,9 +1,10 @@
 """YARN's resource manager: what it says of applications, and how one is ended.
 
 It is asked over HTTP, for which a worker needs neither a JVM nor Hadoop's commands. Every question
-has an end; one that cannot be answered is a `ClusterUnavailableError`. That an application is not
-known is an answer: after a restart without recovery, or past its memory
-(`yarn.resourcemanager.max-completed-applications`), a resource manager has forgotten it.
+has an end; one that nobody answers is a `ClusterUnavailableError`, one that we are not allowed to
+ask (HTTP 401, 403) a `ClusterRefusedError`. That an application is not known is an answer: after a
+restart without recovery, or past its memory (`yarn.resourcemanager.max-completed-applications`), a
+resource manager has forgotten it.
 
 Example:
     >>> addresses_in({"yarn.resourcemanager.hostname": "rm.example.com"})
@@ -23,7 +24,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import requests
 from requests.utils import get_environ_proxies
 
-from airflow_hiveacid.format.errors import ClusterUnavailableError
+from airflow_hiveacid.format.errors import ClusterRefusedError, ClusterUnavailableError
+from airflow_hiveacid.operators.negotiate import Negotiate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,6 +42,8 @@ _QUESTION_S: Final = (5.0, 30.0)  # to connect, and for the next bytes
 # Whoever is killed has five seconds for everything.
 ORDER_S: Final = (1.0, 1.0)
 """How long it may take to end an application, in a hurry: to connect, and to answer."""
+
+_REFUSALS: Final = (requests.codes.unauthorized, requests.codes.forbidden)
 
 _SITE: Final = ("core-site.xml", "yarn-site.xml")
 _VARIABLE: Final = re.compile(r"\$\{([^}]+)\}")
@@ -94,8 +98,9 @@ class Application:
 class ResourceManager:
     """A resource manager, or several of which one is active; a standby sends us to that one.
 
-    `user` is whose applications it is asked about, where nobody logs in with `auth`; by default
-    whoever runs this process.
+    `auth` is how one logs in; by default by Kerberos, if that is wanted. `user` is whose
+    applications it is asked about, where nobody is asked to log in; by default whoever runs this
+    process.
     """
 
     addresses: tuple[str, ...]
@@ -107,6 +112,7 @@ class ResourceManager:
 
         Raises:
             ClusterUnavailableError: nobody says.
+            ClusterRefusedError: we may not ask.
         """
         asked = f"how {application_id} stands"
         answer = self._ask("GET", f"apps/{application_id}", asked)
@@ -122,6 +128,7 @@ class ResourceManager:
 
         Raises:
             ClusterUnavailableError: nobody says.
+            ClusterRefusedError: we may not ask.
         """
         asked = f"which applications have the tag {tag}"
         path = f"apps?applicationTags={tag}&states={','.join(_ALIVE)}"
@@ -137,6 +144,7 @@ class ResourceManager:
 
         Raises:
             ClusterUnavailableError: the order was not taken.
+            ClusterRefusedError: we may not order that.
         """
         self._ask(
             "PUT",
@@ -155,8 +163,9 @@ class ResourceManager:
         timeout: tuple[float, float] = _QUESTION_S,
         **more: Any,  # noqa: ANN401 - passed on to requests
     ) -> requests.Response:
-        troubles = []
-        if self.auth is None:
+        troubles, is_refused = [], False
+        auth = self.auth or Negotiate()
+        if isinstance(auth, Negotiate):
             # Without Kerberos it believes whom we say we are. Who says nothing is nobody, who may
             # end no application, and sees none where each user sees but the own
             # (`yarn.webapp.filter-entity-list-by-user`).
@@ -164,8 +173,10 @@ class ResourceManager:
         for address in self.addresses:
             url = f"{address}/ws/v1/cluster/{path}"
             try:
-                answer = _send(verb, url, auth=self.auth, timeout=timeout, **more)
-            except OSError as error:  # requests' own are, and one for missing certificates
+                answer = _send(verb, url, auth=auth, timeout=timeout, **more)
+            except (
+                OSError
+            ) as error:  # requests' own are, and one for missing certificates or tickets
                 troubles.append(f"{address}: {error}")
                 continue
             if answer.ok and _is_json(answer):
@@ -173,9 +184,12 @@ class ResourceManager:
             if _is_unknown(answer):
                 return answer
             troubles.append(f"{address}: HTTP {answer.status_code} {answer.text[:200]!r}")
+            is_refused |= answer.status_code in _REFUSALS
         # An address may hold a password.
         reason = _LOGIN.sub("//***@", "; ".join(troubles))
-        raise ClusterUnavailableError(asked=asked, reason=reason)
+        # One that is away may be the active one, but refuses as a rule as its twin does.
+        kind = ClusterRefusedError if is_refused else ClusterUnavailableError
+        raise kind(asked=asked, reason=reason)
 
 
 def addresses_of(given: str | None, environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -188,12 +202,26 @@ def addresses_of(given: str | None, environment: Mapping[str, str]) -> tuple[str
     """
     if given and given.strip():
         return (_url(given.strip(), "http"),)
+    return addresses_in(_site(environment))
+
+
+def realm_of(environment: Mapping[str, str]) -> str | None:
+    """The realm of a site's resource managers with Kerberos; who submits to them has to know it.
+
+    Raises:
+        ConfigurationError: the site's files cannot be read.
+    """
+    principal = _site(environment).get(f"{_PREFIX}principal", "")
+    return principal.partition("@")[2] or None
+
+
+def _site(environment: Mapping[str, str]) -> Mapping[str, str]:
     # Airflow parses DAGs without what this brings.
     from airflow_hiveacid.storage.stores.hadoop_settings import read_settings  # noqa: PLC0415
 
     folder = environment.get("YARN_CONF_DIR")
     where = {**environment, "HADOOP_CONF_DIR": folder} if folder else environment
-    return addresses_in(read_settings(where, _SITE))
+    return read_settings(where, _SITE)
 
 
 def addresses_in(settings: Mapping[str, str]) -> tuple[str, ...]:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from airflow_hiveacid.format.errors import ApplicationForgottenError, ConfigurationError
+from airflow_hiveacid.format.errors import ApplicationForgottenError
 from airflow_hiveacid.operators.kill import stop_processes
+from airflow_hiveacid.operators.negotiate import Negotiate
 from airflow_hiveacid.operators.yarn import ResourceManager
 from airflow_hiveacid.operators.yarn_run import YarnRun, tag_of
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from airflow_hiveacid.format.errors import ApplicationNotStartedError
+    from airflow_hiveacid.jobs.specs import JobSpec
     from airflow_hiveacid.operators.resumption import Resumable
     from airflow_hiveacid.operators.spark_target import SparkTarget
     from airflow_hiveacid.operators.yarn_run import Bounds
@@ -43,20 +45,12 @@ class YarnSubmitOperator(SparkSubmitOperator):
     _is_killed: bool = False
 
     def prepare(self, target: SparkTarget, attempt: str, bounds: Bounds) -> None:
-        """Make ready for one submission.
-
-        Raises:
-            ConfigurationError: the Spark provider lacks what a login at YARN needs.
-        """
+        """Make ready for one submission."""
         self._target, self._yarn = target, None
         if target.resource_managers:
             # Not the hook that submits: that is made when the settings are complete, to which
             # the Spark provider adds OpenLineage's as it executes.
-            hook = self._get_hook()
-            try:
-                auth = hook._resolved_yarn_rm_auth  # noqa: SLF001 - as the Spark provider logs in
-            except RuntimeError as error:
-                raise ConfigurationError(str(error)) from error
+            auth = self._get_hook()._yarn_rm_auth  # noqa: SLF001 - see `_get_hook`
             owner = self.proxy_user or (self.env_vars or {}).get("HADOOP_USER_NAME")
             manager = ResourceManager(addresses=target.resource_managers, auth=auth, user=owner)
             self._yarn = YarnRun(manager, tag_of(attempt), bounds, is_killed=self._killed)
@@ -78,18 +72,53 @@ class YarnSubmitOperator(SparkSubmitOperator):
         if self._target is not None and self._target.resource_managers:
             # It would read the connection, which may leave this to yarn-site.xml.
             hook._yarn_rm_base_url = self._target.resource_managers[0]  # noqa: SLF001 - no public way
+            if hook._yarn_rm_auth is None:  # noqa: SLF001 - as above
+                # Else it would want a package where Spark has a keytab.
+                hook._yarn_rm_auth = self._login(hook, self._target.realm)  # noqa: SLF001 - as above
         return hook
+
+    def _login(self, hook: SparkSubmitHook, realm: str | None) -> Negotiate:
+        """By Kerberos, as `spark-submit` does, where it is asked for."""
+        given: Any = hook._connection  # noqa: SLF001 - what operator and connection come to
+        variables = self.env_vars or {}
+        keytab = given.get("keytab") or variables.get("KRB5_CLIENT_KTNAME")
+        return Negotiate(
+            client=given.get("principal"),
+            keytab=keytab,
+            cache=None if keytab else variables.get("KRB5CCNAME"),
+            realm=realm,
+        )
 
     @property
     def overdue(self) -> ApplicationNotStartedError | None:
         """Why the submission was ended, if it waited too long."""
         return None if self._yarn is None else self._yarn.overdue
 
+    def leave_another(self, notes: Resumable, spec: JobSpec) -> None:
+        """End and forget a noted submission that does something else, if that is what is noted.
+
+        Of several statements an earlier try may have been at a later one. While its driver ran on,
+        a kill of this try would end this try's alone.
+
+        Raises:
+            ClusterUnavailableError: YARN does not say that it has ended.
+            ClusterRefusedError: it does not let us order that.
+            InterruptedError: the task is killed.
+        """
+        if not notes.is_of_another(spec):
+            return
+        self.log.warning("the driver of the last try runs another statement; submitting anew")
+        if self._yarn is not None and notes.attempt is not None:
+            known = notes.store.get(self.external_id_key)
+            self._yarn.end_earlier(str(known) if known else None, tag_of(notes.attempt))
+        notes.forget()
+
     def find_lost(self, notes: Resumable) -> None:
         """Note the application of a submission whose worker was lost before it could.
 
         Raises:
             ClusterUnavailableError: YARN does not say whether there is one.
+            ClusterRefusedError: it does not let us ask.
         """
         attempt = notes.attempt_without(self.external_id_key)
         if self._yarn is None or attempt is None:

@@ -19,7 +19,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from airflow_hiveacid.format.errors import ApplicationNotStartedError, ClusterUnavailableError
+from airflow_hiveacid.format.errors import (
+    ApplicationNotStartedError,
+    ClusterRefusedError,
+    ClusterUnavailableError,
+)
 from airflow_hiveacid.operators.yarn import ORDER_S
 
 if TYPE_CHECKING:
@@ -31,6 +35,7 @@ START_S: Final = 3600.0
 """How long an application may wait for its first container, unless told otherwise."""
 
 _SILENCE_S: Final = 600.0
+_REFUSAL_S: Final = 120.0
 _POLL_S: Final = 10.0
 _FIRST_PAUSE_S: Final = 1.0
 _NAP_S: Final = 0.5
@@ -68,11 +73,13 @@ def own_settings(given: Mapping[str, object], tag: str, *, is_cluster: bool) -> 
 class Bounds:
     """The longest waits: for a first container, for a resource manager that keeps silent.
 
-    `poll_s` is the longest pause between two questions.
+    `refusal_s` is for one that does not let us ask: whoever renews a login may be late. `poll_s` is
+    the longest pause between two questions.
     """
 
     start_s: float = START_S
     silence_s: float = _SILENCE_S
+    refusal_s: float = _REFUSAL_S
     poll_s: float = _POLL_S
 
 
@@ -100,6 +107,7 @@ class YarnRun:
         self._manager, self._tag, self._bounds = manager, tag, bounds
         self._is_killed, self._now, self._sleep = is_killed, now, sleep
         self._known: str | None = None
+        self._earlier: str | None = None
         self.overdue: ApplicationNotStartedError | None = None
         """Why the submission was ended by who watched it, if it was."""
 
@@ -110,16 +118,47 @@ class YarnRun:
 
         Raises:
             ClusterUnavailableError: nobody says, for as long as one waits.
+            ClusterRefusedError: we may not ask, for as long as one waits.
         """
         found = self._patiently(lambda: self._manager.find(tag))
         self._known = found[-1].id if found else None
         return self._known
+
+    def end_earlier(self, application_id: str | None, tag: str) -> None:
+        """End what an earlier try has submitted, and return when it has ended.
+
+        Args:
+            application_id: if somebody has noted it; else it is looked for by its tag.
+            tag: of the earlier attempt.
+
+        Raises:
+            ClusterUnavailableError: nobody says, or it does not end, for as long as one waits.
+            ClusterRefusedError: we may not ask or order it, for as long as one waits.
+            InterruptedError: the task is killed; whoever kills it ends it, too.
+        """
+        self._known, self._earlier = application_id, tag
+        found = application_id or self.submitted(tag)
+        if found is None:
+            self._earlier = None
+            return
+        self._patiently(lambda: self._manager.end(found))
+        began, pauses = self._now(), _pauses(self._bounds.poll_s)
+        while (app := self.status(found)) is not None and not app.has_ended:
+            waited_s = self._now() - began
+            if waited_s > self._bounds.silence_s:
+                raise ClusterUnavailableError(
+                    asked=f"that {found} has ended, {waited_s:.0f} s after it was told to end it",
+                    reason=f"it is {app.state}",
+                )
+            self._pause(next(pauses))
+        self._known = self._earlier = None
 
     def status(self, application_id: str) -> Application | None:
         """How an application stands, or None if YARN has forgotten it.
 
         Raises:
             ClusterUnavailableError: nobody says, for as long as one waits.
+            ClusterRefusedError: we may not ask, for as long as one waits.
         """
         self._known = application_id
         return self._patiently(lambda: self._manager.report(application_id))
@@ -130,6 +169,7 @@ class YarnRun:
         Raises:
             ApplicationNotStartedError: it got no container in time; it is ended.
             ClusterUnavailableError: nobody says, for as long as one waits. It may go on.
+            ClusterRefusedError: we may not ask, for as long as one waits. It may go on.
             InterruptedError: the task is killed.
         """
         self._known = application_id
@@ -171,10 +211,11 @@ class YarnRun:
 
     def _end(self) -> None:
         known = {self._known} if self._known else set()
-        try:
-            known |= {one.id for one in self._manager.find(self._tag, ORDER_S)}
-        except Exception as error:  # noqa: BLE001 - edge of a thread; what is known can be ended
-            log.warning("cannot look for applications with the tag %s: %s", self._tag, error)
+        for tag in filter(None, (self._tag, self._earlier)):
+            try:
+                known |= {one.id for one in self._manager.find(tag, ORDER_S)}
+            except Exception as error:  # noqa: BLE001 - edge of a thread; what is known can be ended
+                log.warning("cannot look for applications with the tag %s: %s", tag, error)
         self._order_end(sorted(known))
 
     def _order_end(self, application_ids: list[str]) -> None:
@@ -192,7 +233,7 @@ class YarnRun:
         while not done.wait(next(pauses)):
             try:
                 found = self._manager.find(self._tag)
-            except ClusterUnavailableError as error:
+            except (ClusterUnavailableError, ClusterRefusedError) as error:
                 # It may be running meanwhile: what nobody knows is not ended.
                 log.warning("%s", error)
                 continue
@@ -211,15 +252,19 @@ class YarnRun:
 
     def _patiently(self, ask: Callable[[], _Answer]) -> _Answer:
         heard, pauses = self._now(), _pauses(self._bounds.poll_s)
+        refused: float | None = None
         while True:
             try:
                 return ask()
-            except ClusterUnavailableError as error:
-                silent_s = self._now() - heard
-                if silent_s > self._bounds.silence_s:
-                    raise ClusterUnavailableError(
-                        asked=f"{error.asked}, for {silent_s:.0f} s", reason=error.reason
-                    ) from error
+            except (ClusterUnavailableError, ClusterRefusedError) as error:
+                since, longest_s = heard, self._bounds.silence_s
+                if isinstance(error, ClusterRefusedError):
+                    refused = self._now() if refused is None else refused
+                    since, longest_s = refused, self._bounds.refusal_s
+                waited_s = self._now() - since
+                if waited_s > longest_s:
+                    asked = f"{error.asked}, for {waited_s:.0f} s"
+                    raise type(error)(asked=asked, reason=error.reason) from error
                 log.warning("%s", error)
             self._pause(next(pauses))
 

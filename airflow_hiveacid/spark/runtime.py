@@ -28,6 +28,7 @@ from airflow_hiveacid.jobs.results import ExitCode, JobError, JobResult, JobStat
 from airflow_hiveacid.jobs.specs import JobSpec
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.preflight import preflight
+from airflow_hiveacid.spark.container_login import endpoint_here
 from airflow_hiveacid.spark.executors import await_executor
 from airflow_hiveacid.spark.failures import typed_failures
 from airflow_hiveacid.spark.session import open_session
@@ -75,7 +76,8 @@ def run_spec(spark: SparkSession, story: Story, spec_name: str) -> ExitCode:
     try:
         if spec.start_timeout_s is not None:
             await_executor(spark, spec.start_timeout_s)
-        with connect(spec.metastore) as client, typed_failures():
+        here = endpoint_here(spec.metastore, spark.sparkContext.getConf().get)
+        with connect(here) as client, typed_failures():
             for finding in preflight(client):
                 log.warning("%s", finding)
             result = story(JobContext(spark=spark, spec=spec, client=client, on_step=stop_hook()))

@@ -4,7 +4,8 @@ Spark's `--principal` and `--keytab`, and its delegation tokens, reach JVMs alon
 gives the driver's own process the tokens that its JVM has or may ask for (`spark.kerberos.*`,
 `spark.security.credentials.*`), anew before they expire, and Python workers theirs:
 
-- in a container of YARN: the container's own, and nothing is done here;
+- in a container of YARN: the container's own, which last for a day or a week; where Spark has a
+  keytab, and so gets others in time, the driver goes by these, and workers do as elsewhere;
 - beside the driver (`local`): the driver's file, which is in memory;
 - elsewhere (Kubernetes, standalone): those of HDFS, in the tasks' own function, which is in the
   memory of driver and executors; and only if Spark encrypts what it sends and what it spills.
@@ -40,9 +41,11 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 _KIND: Final = "HDFS_DELEGATION_TOKEN"
+_KEYTABS: Final = ("spark.kerberos.keytab", "spark.yarn.keytab")
 _PY4J: Final = ("py4j.java_gateway", "py4j.clientserver")
 _LEAST_S: Final = 1.0
 _LATER_S: Final = 60.0
+_LOOK_S: Final = 15.0
 _NONE_S: Final = 600.0
 _UNKNOWN_S: Final = 3600.0
 _START_S: Final = 120.0
@@ -53,9 +56,14 @@ _RATIO: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Credentials in Hadoop's own form; nobody is shown what is in them."""
+    """Credentials in Hadoop's own form; nobody is shown what is in them.
+
+    `replaces`: they are younger than those that a container was started with, and of the same
+    places.
+    """
 
     content: bytes = field(repr=False)
+    replaces: bool = False
 
 
 def give_store_tokens(spark: SparkSession) -> None:
@@ -65,7 +73,7 @@ def give_store_tokens(spark: SparkSession) -> None:
     if _keeper is not None and _keeper.is_of(context):
         return
     is_given = bool(os.environ.get(VARIABLE)) if _keeper is None else _keeper.is_given
-    if is_given and _is_beside(context.master):
+    if is_given and _is_beside(context.master) and not _renews(context):
         return  # a container's own, and its workers have theirs
     users = jvm_of(spark).org.apache.hadoop.security.UserGroupInformation
     if not users.isSecurityEnabled():
@@ -93,7 +101,7 @@ def take_tokens(shipped: Tokens) -> None:
     """Make them this process's, unless it was given others by whoever started it."""
     global _taken  # noqa: PLW0603 - the process has one variable
     if _taken is None:
-        if os.environ.get(VARIABLE):
+        if os.environ.get(VARIABLE) and not shipped.replaces:
             return
         _taken = TokenFile()
     _taken.replace(shipped.content)
@@ -105,13 +113,14 @@ class _Keeper:
 
     Args:
         spark: of the context.
-        is_given: the process was started with tokens, as a driver on Kubernetes may be. They stay;
-            its workers are started with none.
+        is_given: the process was started with tokens, as a driver on Kubernetes may be. They stay,
+            unless it is a container of YARN for which Spark gets others by a keytab.
     """
 
     def __init__(self, spark: SparkSession, *, is_given: bool) -> None:
         self._spark, self._context = spark, spark.sparkContext
         self.is_given = is_given
+        self._renews = _renews(self._context)
         self._file: TokenFile | None = None
         self._complaint = ""
         self._own: JavaObject | None = None
@@ -166,14 +175,17 @@ class _Keeper:
         found = security.Credentials(
             security.UserGroupInformation.getCurrentUser().getCredentials()
         )
-        wait_s = _LATER_S  # Spark fetches them anew in its own time
+        wait_s = _LOOK_S  # Spark fetches them anew in its own time
         if self._own is not None or not _of_hdfs(found):
             wait_s = self._fetch_own(jvm)
             found.addAll(self._own)
-        if not self.is_given:
+        if self.is_given and self._renews and not _of_hdfs(found):
+            return _LATER_S  # what the container has is more
+        if not self.is_given or self._renews:
             self._show(_bytes_of(jvm, found))
         if self._ships:
-            self.shipped = Tokens(_bytes_of(jvm, _hdfs_alone(jvm, found)))
+            content = _bytes_of(jvm, _hdfs_alone(jvm, found))
+            self.shipped = Tokens(content, replaces=self._renews)
         return wait_s
 
     def _fetch_own(self, jvm: JVMView) -> float:
@@ -221,10 +233,16 @@ def _is_beside(master: str) -> bool:
     return master.startswith(("local", "yarn"))
 
 
+def _renews(context: SparkContext) -> bool:
+    """Whether Spark has younger tokens in time than containers were started with."""
+    conf = context.getConf()
+    return context.master.startswith("yarn") and any(map(conf.get, _KEYTABS))
+
+
 def _ships(context: SparkContext) -> bool:
     """Whether workers get tokens from us, of which there is a word if they should and do not."""
     master, conf = context.master, context.getConf()
-    if _is_beside(master):
+    if _is_beside(master) and not _renews(context):
         return False
 
     def is_on(name: str) -> bool:
@@ -234,6 +252,13 @@ def _ships(context: SparkContext) -> bool:
     is_ssl = is_on("spark.ssl.rpc.enabled") and not context.version.startswith("3.")
     if (is_on("spark.network.crypto.enabled") or is_ssl) and is_on("spark.io.encryption.enabled"):
         return True
+    if _is_beside(master):
+        log.info(
+            "Python in executors goes by the tokens of its container, which last for a day as a"
+            " rule: a longer job needs spark.authenticate, spark.network.crypto.enabled and"
+            " spark.io.encryption.enabled"
+        )
+        return False
     log.warning(
         "HDFS tokens stay on the driver, since Spark does not encrypt what it sends and spills:"
         " Python workers need tickets or tokens of their own, or set spark.authenticate,"

@@ -18,7 +18,8 @@ import pytest
 from airflow_hiveacid.local.metastore import LocalMetastore
 from airflow_hiveacid.local.s3a import SPARK_S3A
 from airflow_hiveacid.local.site import LocalMetastoreConfig
-from kerberos_lab import USER, KerberosLab
+from kerberos_lab import FOLDERS, USER, KerberosLab
+from mini_yarn import MiniYarn, YarnLogin, outside
 from s3_lab import MotoS3
 from short_jvms import ENVIRONMENT, SHORT_LIVED
 from spark_cluster import standalone_cluster
@@ -75,6 +76,64 @@ def test_the_guide_for_hdfs_behind_kerberos_runs_as_written(tmp_path: Path) -> N
         # XComs are in Airflow's database, specs in its temporary files and in Spark's command.
         lab.folder = tmp_path
         assert lab.leaks() == []
+
+
+@pytest.mark.server
+@pytest.mark.clusters
+def test_the_guide_for_yarn_behind_kerberos_runs_as_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    with contextlib.ExitStack() as stack:
+        lab = stack.enter_context(KerberosLab(tmp_path / "lab"))
+        monkeypatch.setenv("KRB5_CONFIG", str(lab.kdc.configuration))
+        lab.as_superuser(FOLDERS)
+        login = YarnLogin(hdfs=lab.hdfs, user=USER)
+        yarn = stack.enter_context(MiniYarn.started(lab.folder / "yarn", lab.hdfs.uri, login))
+        jars = next(_SPARK.glob("lib/python3*/site-packages/pyspark/jars"))
+        (lab.folder / "events").mkdir()
+        small = small_drivers(lab.folder / "events") | {"SPARK_DRIVER_MEMORY": "512m"}
+        # No host of a driver's: it runs in a container.
+        flags = re.sub(r'"-Dspark\.driver\.\w+=[^"]*" ?', "", small["SPARK_SUBMIT_OPTS"])
+        more = {"yarn.jars": f"local:{jars}/*", "executor.instances": "1", "executor.cores": "1"}
+        flags += "".join(f' "-Dspark.{name}={value}"' for name, value in more.items())
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script_of("yarn-kerberos.md")],  # noqa: S607
+            cwd=work,
+            env={
+                **machine_without_keys(lab.folder),
+                "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+                "PYTHONPATH": str(REPOSITORY),
+                "AIRFLOW_HOME": str(work / "airflow"),
+                "AIRFLOW__HIVEACID__SPARK_BIN_DIR": str(_SPARK / "bin"),
+                "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
+                **small,
+                "SPARK_SUBMIT_OPTS": flags,
+                **login.environment,
+                "HADOOP_CONF_DIR": str(yarn.conf),
+                "METASTORE": lab.metastore.uri,
+                "SERVICE": f"hive/_HOST@{lab.kdc.config.realm}",
+                "PRINCIPAL": lab.kdc.principal(USER),
+                "KEYTAB": str(lab.kdc.keytab(USER)),
+                "RESULTS": f"{lab.hdfs.uri}/results",
+                "NODE_PYTHON": str(_SPARK / "bin" / "python"),
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        (work / "said.log").write_text(done.stdout)
+        assert done.returncode == 0, done.stdout[-4000:]
+        assert done.stdout.count("Grace") >= 1
+        (app,) = yarn.applications()
+        assert (app["user"], app["finalStatus"]) == (USER, "SUCCEEDED")
+        # XComs are in Airflow's database, specs in its temporary files and in Spark's command.
+        lab.folder = tmp_path
+        assert yarn.keep_secrets() > 0
+        assert outside(lab.leaks()) == []
 
 
 @pytest.mark.server

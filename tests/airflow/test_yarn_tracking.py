@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import signal
-import sys
 import threading
 import time
 from contextlib import nullcontext
@@ -18,14 +17,15 @@ from airflow.providers.apache.spark.operators import spark_submit
 from airflow_hiveacid.format.errors import (
     ApplicationForgottenError,
     ApplicationNotStartedError,
+    ClusterRefusedError,
     ClusterUnavailableError,
-    ConfigurationError,
     JobFailedError,
 )
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.resumption import ATTEMPT_KEY, RESULT_URI_KEY, SUBMISSION_KEY
 from airflow_hiveacid.operators.run_identity import DELIVERED_KEY
 from airflow_hiveacid.operators.spark_target import SparkTarget
+from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.yarn import ResourceManager, addresses_in, addresses_of
 from airflow_hiveacid.operators.yarn_run import Bounds, YarnRun, own_settings, tag_of
 from airflow_support import METASTORE_URI, StateStore, context_of, run_task
@@ -182,16 +182,6 @@ def test_yarn_is_asked_in_the_name_of_the_applications_owner(
     assert all("user.name=etl" in one for one in yarn.requests)
 
 
-@pytest.mark.usefixtures("connected")
-def test_a_login_without_its_package_is_said_before_anything_is_submitted(
-    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "requests_kerberos", None)
-    with pytest.raises(ConfigurationError, match="requests-kerberos"):
-        run_task(_delete(spark, keytab="/etl.keytab", principal="etl@EXAMPLE.COM"), context_of())
-    assert spark.calls == []
-
-
 def test_a_master_whose_host_is_called_like_yarn_is_not_yarn(
     tmp_path: Path, connections: Connections
 ) -> None:
@@ -244,9 +234,7 @@ def test_the_second_is_asked_where_the_first_is_away(yarn: Pretended) -> None:
     assert (found.id, found.has_ended) == (_APP, False)
 
 
-@pytest.mark.parametrize(
-    "page", [(200, "standby"), (404, "no such page"), (401, "who?"), (503, "")]
-)
+@pytest.mark.parametrize("page", [(200, "standby"), (404, "no such page"), (503, "")])
 def test_a_page_is_no_answer_and_a_missing_page_no_missing_application(
     yarn: Pretended, page: tuple[int, str]
 ) -> None:
@@ -255,6 +243,16 @@ def test_a_page_is_no_answer_and_a_missing_page_no_missing_application(
     for ask in (manager.report, manager.find, manager.end):
         with pytest.raises(ClusterUnavailableError, match=f"HTTP {page[0]}"):
             ask(_APP)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refusal_is_told_from_silence(yarn: Pretended, status: int) -> None:
+    yarn.page = (status, "you?")
+    manager = ResourceManager(addresses=("http://127.0.0.1:1", yarn.web))
+    for ask in (manager.report, manager.find, manager.end):
+        with pytest.raises(ClusterRefusedError, match=rf"HTTP {status} 'you\?'") as caught:
+            ask(_APP)
+        assert "yarn_rm_auth" in str(caught.value)
 
 
 def test_an_application_that_is_not_known_is_an_answer(yarn: Pretended) -> None:
@@ -295,6 +293,37 @@ def test_a_silent_resource_manager_is_waited_for_and_then_given_up(yarn: Pretend
             ask()
         assert 60 < clock.time <= 71
     assert yarn.killed == []
+
+
+def test_a_resource_manager_that_refuses_us_is_asked_on_for_a_while(yarn: Pretended) -> None:
+    """Whoever renews a login, or gives a right, may be late."""
+    clock = Clock()
+    yarn.page = (403, "")
+    for ask in (
+        lambda: _run(yarn, clock, refusal_s=30).follow(_APP),
+        lambda: _run(yarn, clock, refusal_s=30).submitted("tag"),
+        lambda: _run(yarn, clock, refusal_s=30).end_earlier(_APP, "tag"),
+    ):
+        clock.time = 0
+        with pytest.raises(ClusterRefusedError, match=r"for 3[0-9] s.*HTTP 403"):
+            ask()
+        assert 30 < clock.time <= 41
+
+
+def test_refusals_and_silence_in_turns_have_an_end(yarn: Pretended) -> None:
+    clock = Clock()
+    pages = itertools.cycle([(503, ""), (403, "")])
+
+    def sleep(seconds: float) -> None:
+        clock.sleep(seconds)
+        yarn.page = next(pages)
+
+    yarn.page = (503, "")
+    run = _run(yarn, clock, silence_s=600, refusal_s=50)
+    run._sleep = sleep
+    with pytest.raises(ClusterRefusedError):
+        run.follow(_APP)
+    assert clock.time < 120
 
 
 def test_a_resource_manager_that_comes_back_is_asked_on(yarn: Pretended) -> None:
@@ -450,6 +479,136 @@ def test_a_second_submission_whose_id_nobody_could_note_is_found_by_its_tag(
     assert done["status"] == "committed"
     assert len(spark.calls) == 1
     assert set(yarn.asked) == {"application_1_0007"}
+
+
+def _script(spark: FakeSpark) -> HiveAcidSqlOperator:
+    return HiveAcidSqlOperator(
+        task_id="task",
+        sql="DELETE FROM demo.flights WHERE id = 1; DELETE FROM demo.flights WHERE id = 2",
+        spark_bin_dir=str(spark.bin_dir),
+    )
+
+
+def _left_at_the_second(spark: FakeSpark, yarn: Pretended, *, noted: bool = True) -> StateStore:
+    """What a worker leaves that was lost while the driver of the second statement ran."""
+    store = StateStore()
+    submit = spark_submit.SparkSubmitOperator.submit_job
+
+    def lost(task: Any, context: Any) -> Any:  # noqa: ANN401 - the Spark provider's
+        found = submit(task, context)
+        if len(spark.calls) > 1:
+            if noted:
+                store.set("spark_job_id", _APP)
+            raise KeyboardInterrupt
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spark_submit.SparkSubmitOperator, "submit_job", lost)
+        with pytest.raises(KeyboardInterrupt):
+            run_task(_script(spark), context_of(task_state_store=store))
+    assert store[ATTEMPT_KEY] == spark.calls[1]["spec"]["attempt"]
+    (spark.directory / "calls.jsonl").unlink()
+    yarn.requests.clear()
+    return store
+
+
+@pytest.mark.usefixtures("connected")
+@pytest.mark.parametrize("noted", [True, False])
+def test_a_later_statements_driver_of_an_earlier_try_ends_before_anything_is_submitted(
+    spark: FakeSpark, yarn: Pretended, noted: bool
+) -> None:
+    store = _left_at_the_second(spark, yarn, noted=noted)
+    second = _APP if noted else "application_1_0007"
+    yarn.tagged, yarn.app = {second: tag_of(store[ATTEMPT_KEY])}, dict(RUNNING)
+    submitted: list[int] = []
+    end = ResourceManager.end
+
+    def counted(manager: ResourceManager, application_id: str, *more: Any) -> None:  # noqa: ANN401
+        submitted.append(len(spark.calls))
+        end(manager, application_id, *more)
+        # Its container is there for a while yet; then it is gone, and all goes well.
+        yarn.states, yarn.app = [dict(RUNNING), {"state": "KILLED"}], dict(SUCCEEDED)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ResourceManager, "end", counted)
+        done = run_task(_script(spark), context_of(try_number=2, task_state_store=store))
+    assert [one["status"] for one in done["statements"]] == ["committed", "committed"]
+    assert yarn.killed == [second]
+    assert submitted == [0]
+    assert len(spark.calls) == 2
+
+
+@pytest.mark.promise("A16")
+@pytest.mark.usefixtures("connected", "aborted")
+@pytest.mark.parametrize("noted", [True, False])
+def test_a_kill_while_a_later_statements_driver_is_being_ended_ends_it(
+    spark: FakeSpark, yarn: Pretended, noted: bool
+) -> None:
+    store = _left_at_the_second(spark, yarn, noted=noted)
+    yarn.tagged, yarn.app = {_APP: tag_of(store[ATTEMPT_KEY])}, dict(RUNNING)
+    yarn.ends = False  # as when nobody heard the first order
+    _killed_when(
+        _script(spark),
+        context_of(try_number=2, task_state_store=store),
+        lambda: bool(yarn.killed),
+    )
+    assert len(yarn.killed) > 1
+    assert set(yarn.killed) == {_APP}
+    assert spark.calls == []
+    assert store[ATTEMPT_KEY]
+
+
+@pytest.mark.usefixtures("connected")
+@pytest.mark.parametrize(
+    ("page", "error"), [(503, ClusterUnavailableError), (403, ClusterRefusedError)]
+)
+def test_nothing_is_submitted_while_a_later_statements_driver_may_run(
+    spark: FakeSpark,
+    yarn: Pretended,
+    monkeypatch: pytest.MonkeyPatch,
+    page: int,
+    error: type[Exception],
+) -> None:
+    store = _left_at_the_second(spark, yarn)
+    before = dict(store)
+    yarn.page = (page, "")
+    monkeypatch.setattr(HiveAcidSqlOperator, "_bounds", lambda _: Bounds(silence_s=0, refusal_s=0))
+    with pytest.raises(error):
+        run_task(_script(spark), context_of(try_number=2, task_state_store=store))
+    assert spark.calls == []
+    assert dict(store) == before
+
+
+def test_a_kill_before_an_earlier_application_was_found_ends_it(yarn: Pretended) -> None:
+    yarn.app, yarn.tagged, yarn.page = dict(RUNNING), {_APP: "hiveacid-0-a"}, (503, "")
+    is_killed: list[bool] = []
+
+    def sleep(_: float) -> None:
+        is_killed.append(True)
+
+    run = YarnRun(
+        ResourceManager(addresses=(yarn.web,)),
+        "hiveacid-1-a",
+        Bounds(),
+        is_killed=lambda: bool(is_killed),
+        sleep=sleep,
+    )
+    with pytest.raises(InterruptedError):
+        run.end_earlier(None, "hiveacid-0-a")
+    yarn.page = None
+    run.begin_end().join(60)
+    assert yarn.killed == [_APP]
+
+
+def test_one_that_does_not_end_when_it_is_told_to_is_waited_for_and_then_told(
+    yarn: Pretended,
+) -> None:
+    clock = Clock()
+    yarn.app, yarn.ends = dict(RUNNING), False
+    with pytest.raises(ClusterUnavailableError, match=r"told to end it: it is RUNNING"):
+        _run(yarn, clock, silence_s=60).end_earlier(_APP, "tag")
+    assert 60 < clock.time <= 81
+    assert yarn.killed == [_APP]
 
 
 @pytest.mark.usefixtures("connected")

@@ -26,7 +26,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.logins import BearerLogin, HeaderLogin
 from airflow_hiveacid.metastore.doors.address import ConnectError, NotAdmittedError
 from airflow_hiveacid.metastore.doors.secret import read_secret_text
-from airflow_hiveacid.metastore.doors.sockets import is_quiet, tls_context
+from airflow_hiveacid.metastore.doors.sockets import connect_named, is_quiet, tls_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -218,10 +218,15 @@ def _whole(response: HTTPResponse) -> bytes:
 
 def _connection(endpoint: MetastoreEndpoint, address: Address) -> HTTPConnection:
     timeout_s = endpoint.connect_timeout_s
-    if not endpoint.transport.is_encrypted:
-        return HTTPConnection(address.host, address.port, timeout=timeout_s)
-    context = tls_context(endpoint)
-    return HTTPSConnection(address.host, address.port, timeout=timeout_s, context=context)
+    if endpoint.transport.is_encrypted:
+        context = tls_context(endpoint)
+        found: HTTPConnection = HTTPSConnection(
+            address.host, address.port, timeout=timeout_s, context=context
+        )
+    else:
+        found = HTTPConnection(address.host, address.port, timeout=timeout_s)
+    found._create_connection = connect_named  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
+    return found
 
 
 def _headers_of(login: Login | None) -> Callable[[], Mapping[str, str]]:

@@ -7,11 +7,9 @@ than the caller's bound: the library would wait for a silent one for the better 
 from __future__ import annotations
 
 import os
-import queue
 import struct
-import threading
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Protocol
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.logins import Protection
@@ -23,13 +21,12 @@ from airflow_hiveacid.metastore.doors.address import (
 from airflow_hiveacid.metastore.doors.krb5 import GssContext, GssError
 from airflow_hiveacid.metastore.doors.protection import strongest
 from airflow_hiveacid.metastore.doors.sasl import MechanismError
+from airflow_hiveacid.metastore.doors.waits import bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from airflow_hiveacid.jobs.logins import KerberosLogin
-
-_T = TypeVar("_T")
 
 _LAYERS: Final[Mapping[Protection, int]] = MappingProxyType(
     {Protection.AUTHENTICATION: 1, Protection.INTEGRITY: 2, Protection.PRIVACY: 4}
@@ -110,9 +107,15 @@ class Kerberos:
             return context, context.step(None)
 
         try:
-            self._context, first = bounded(work, timeout_s=self._timeout_s)
+            self._context, first = bounded(
+                work, timeout_s=self._timeout_s, name="hiveacid-kerberos"
+            )
         except GssError as error:
             raise self._explained(error) from error
+        except TimeoutError:
+            raise ConnectError(
+                f"no ticket for the metastore: the KDC did not answer within {self._timeout_s:g} s"
+            ) from None
         return first
 
     def answer(self, challenge: bytes) -> bytes:
@@ -222,32 +225,6 @@ def service_of(login: KerberosLogin, host: str) -> str:
     service, _, rest = login.service.partition("/")
     name, at, realm = rest.partition("@")
     return f"{service}/{host.lower() if name == '_HOST' else name}{at}{realm}"
-
-
-def bounded(work: Callable[[], _T], *, timeout_s: float) -> _T:
-    """Do it in a thread of its own, and leave that behind if it takes longer.
-
-    Raises:
-        ConnectError: it takes longer.
-    """
-    answers: queue.SimpleQueue[tuple[_T | None, BaseException | None]] = queue.SimpleQueue()
-
-    def run() -> None:
-        try:
-            answers.put((work(), None))
-        except BaseException as error:  # noqa: BLE001 - edge of a thread: the caller gets it
-            answers.put((None, error))
-
-    threading.Thread(target=run, name="hiveacid-kerberos", daemon=True).start()
-    try:
-        answer, error = answers.get(timeout=timeout_s)
-    except queue.Empty:
-        raise ConnectError(
-            f"no ticket for the metastore: the KDC did not answer within {timeout_s:g} s"
-        ) from None
-    if error is not None:
-        raise error
-    return cast("_T", answer)
 
 
 def _check_keytab(login: KerberosLogin) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import socket
 import ssl
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TSSLSocket import TSSLSocket
@@ -12,9 +14,10 @@ from thrift.transport.TTransport import TTransportException
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.metastore.doors.address import ConnectError
+from airflow_hiveacid.metastore.doors.waits import bounded
 
 if TYPE_CHECKING:
-    import socket
+    from collections.abc import Callable
 
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.metastore.doors.address import Address
@@ -29,13 +32,51 @@ def open_socket(endpoint: MetastoreEndpoint, address: Address) -> TSocket:
         ConnectError: nobody answers there, or the TLS handshake failed.
         ConfigurationError: a certificate file is missing or unreadable.
     """
-    socket = _tls(endpoint, address) if endpoint.transport.is_encrypted else _plain(address)
-    socket.setTimeout(endpoint.connect_timeout_s * 1000)
+    found = _tls(endpoint, address) if endpoint.transport.is_encrypted else _plain(address)
+    found.setTimeout(endpoint.connect_timeout_s * 1000)
     try:
-        socket.open()
+        found.open()
     except TTransportException as error:
         raise ConnectError(f"{address}: {_reason(error)}") from error
-    return socket
+    return found
+
+
+def connect_named(
+    address: tuple[str, int], timeout: float, source_address: None = None
+) -> socket.socket:
+    """As `socket.create_connection`, whose look-up of the name has no end by itself.
+
+    Raises:
+        TimeoutError: the name was not found out in time.
+        OSError: nobody answers at any of its addresses.
+    """
+    del source_address  # as http.client hands it on
+    trouble = OSError(f"{address[0]} has no address")
+    for *_, place in _look_up(partial(_of_stream, *address), address[0], timeout):
+        try:
+            return socket.create_connection(place[:2], timeout)
+        except OSError as error:
+            trouble = error
+    raise trouble
+
+
+def _of_stream(host: str, port: int) -> list[Any]:
+    return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+
+
+def _look_up(ask: Callable[[], list[Any]], host: str, timeout_s: float) -> list[Any]:
+    """What a name server says; a silent one would hold the caller for minutes.
+
+    Raises:
+        TimeoutError: nothing, in time.
+        OSError: there is no such name.
+    """
+    try:
+        return bounded(ask, timeout_s=timeout_s, name="hiveacid-names")
+    except TimeoutError as error:
+        raise TimeoutError(
+            f"no name server has said within {timeout_s:g} s where {host} is; see /etc/resolv.conf"
+        ) from error
 
 
 def is_quiet(connected: socket.socket) -> bool:
@@ -81,14 +122,26 @@ def tls_context(endpoint: MetastoreEndpoint) -> ssl.SSLContext:
     return context
 
 
-class _PlainSocket(TSocket):  # type: ignore[misc] # Thrift has no types
+class _Named:
+    """Mixed into Thrift's sockets: the look-up of a name ends when connecting would."""
+
+    def _resolveAddr(self) -> list[Any]:  # noqa: N802 - Thrift's name
+        ask = super()._resolveAddr  # type: ignore[misc] # Thrift has no types
+        thrift: Any = self
+        try:
+            return _look_up(ask, thrift.host, thrift._timeout)  # noqa: SLF001 - as its own code
+        except TimeoutError as error:
+            raise TTransportException(TTransportException.NOT_OPEN, inner=error) from error
+
+
+class _PlainSocket(_Named, TSocket):  # type: ignore[misc] # Thrift has no types
     """TSocket, with our own look at whether it is open."""
 
     def isOpen(self) -> bool:  # noqa: N802 - Thrift's name
         return self.handle is not None and is_quiet(self.handle)
 
 
-class _TlsSocket(TSSLSocket):  # type: ignore[misc] # Thrift has no types
+class _TlsSocket(_Named, TSSLSocket):  # type: ignore[misc] # Thrift has no types
     """TSSLSocket, which cannot see by itself that the other side has gone."""
 
     def isOpen(self) -> bool:  # noqa: N802 - Thrift's name

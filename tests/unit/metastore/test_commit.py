@@ -9,6 +9,7 @@ from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     MetastoreCallError,
+    MetastoreLoginError,
     MetastoreUnavailableError,
     TransactionAbortedError,
 )
@@ -311,3 +312,78 @@ def test_an_abort_that_fails_does_not_hide_why_it_was_tried(
 
     with pytest.raises(OSError, match="full"):
         work()
+
+
+# ---- a login that is refused where the commit is to be sent --------------------------------------
+
+
+def refused() -> MetastoreLoginError:
+    return MetastoreLoginError(uris=("thrift://hms:9083",), reason="the password was changed")
+
+
+def refusing(client: FakeClient, times: int) -> FakeClient:
+    """The same, to whom nobody listens so many times from the commit on."""
+    left = [times]
+
+    class Refused(type(client)):  # type: ignore[misc]
+        def commit_txn(self, txn_id: TxnId) -> None:
+            self._knock()
+            super().commit_txn(txn_id)
+
+        def valid_txns(self) -> ValidTxnList:
+            if left[0] < times:
+                self._knock()
+            return super().valid_txns()
+
+        def _knock(self) -> None:
+            if left[0]:
+                left[0] -= 1
+                raise refused()
+
+    return Refused(client.server)
+
+
+def test_a_commit_that_nobody_let_us_ask_for_is_known_not_to_have_happened(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    with pytest.raises(MetastoreLoginError, match="was changed"):
+        write(refusing(client, 10**6), table, clock)
+    assert [txn.state for txn in server.txns.values()] == [TxnState.OPEN]
+
+
+def test_a_login_that_is_renewed_in_time_lets_the_commit_through(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    txn = write(refusing(client, 3), table, clock)
+    assert fate_of(client, txn.txn_id, txn.write_ids) is Fate.COMMITTED
+    assert aborts(server) == []
+
+
+def test_what_was_forgotten_before_its_commit_could_be_sent_is_not_taken_for_committed(
+    server: FakeMetastore, client: FakeClient, clock: ManualClock
+) -> None:
+    """An aborted transaction that is forgotten looks like a committed one."""
+    txn_id = client.open_txn()
+    server.end(server.txns[txn_id], TxnState.ABORTED)
+    server.forget_empty_transactions()
+    assert fate_of(client, txn_id, {}) is Fate.COMMITTED
+    with pytest.raises(TransactionAbortedError):
+        commit(refusing(client, 1), txn_id, {}, patience_s=5, clock=clock)
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_a_refusal_after_a_request_that_may_have_arrived_leaves_the_outcome_unknown(
+    server: FakeMetastore, client: FakeClient, clock: ManualClock, *, is_done: bool
+) -> None:
+    class LostThenRefused(type(client)):  # type: ignore[misc]
+        def commit_txn(self, txn_id: TxnId) -> None:
+            if is_done:
+                super().commit_txn(txn_id)
+            raise lost("commit_txn")
+
+        def valid_txns(self) -> ValidTxnList:
+            raise refused()
+
+    txn_id = client.open_txn()
+    with pytest.raises(CommitStateUnknownError, match="was changed"):
+        commit(LostThenRefused(server), txn_id, {}, patience_s=5, clock=clock)

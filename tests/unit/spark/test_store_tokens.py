@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 ENCRYPTED = {"spark.network.crypto.enabled": "true", "spark.io.encryption.enabled": "TRUE"}
 
+KEYTAB = {"spark.kerberos.keytab": "etl.keytab-4711"}
+
 
 class Context:
     """What is asked of a Spark context."""
@@ -83,6 +85,16 @@ def test_a_containers_own_tokens_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     assert os.environ[VARIABLE] == "/container/tokens"
 
 
+@pytest.mark.usefixtures("worker")
+def test_a_containers_own_tokens_make_room_for_younger_ones_of_the_same_places(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(VARIABLE, "/container/tokens")
+    for content in (b"younger", b"youngest"):
+        take_tokens(Tokens(content, replaces=True))
+        assert Path(os.environ[VARIABLE]).read_bytes() == content
+
+
 class Keeper:
     """One that ships, of a context that runs or was stopped."""
 
@@ -123,6 +135,9 @@ def test_nobody_is_shown_tokens_and_they_arrive() -> None:
             True,
         ),
         ("yarn", ENCRYPTED, False),
+        ("yarn", ENCRYPTED | KEYTAB, True),
+        ("yarn", KEYTAB, False),
+        ("local[4]", ENCRYPTED | KEYTAB, False),
         ("local[4]", ENCRYPTED, False),
     ],
 )
@@ -176,7 +191,8 @@ class Credentials:
 def context(monkeypatch: pytest.MonkeyPatch, worker: None) -> Iterator[Context]:  # noqa: ARG001
     """That of a driver with Kerberos, on Kubernetes unless its master is changed."""
     monkeypatch.setattr(store_tokens, "_keeper", None)
-    monkeypatch.setattr(store_tokens, "_LATER_S", 0.01)
+    for name in ("_LATER_S", "_LOOK_S"):
+        monkeypatch.setattr(store_tokens, name, 0.01)
     context = Context("k8s://https://host", ENCRYPTED)
     yield context
     context._jsc = None  # which ends the thread
@@ -259,6 +275,33 @@ def test_on_yarn_and_beside_the_driver_nothing_is_done_about_what_was_given(
     assert os.environ[VARIABLE] == "/container/tokens"
     assert context.environment == {}
     assert store_tokens._keeper is None
+
+
+@pytest.mark.parametrize("is_encrypted", [True, False])
+def test_a_drivers_container_goes_by_what_spark_gets_with_its_keytab(
+    context: Context, monkeypatch: pytest.MonkeyPatch, is_encrypted: bool
+) -> None:
+    context.master, context._settings = "yarn", KEYTAB | (ENCRYPTED if is_encrypted else {})
+    monkeypatch.setenv(VARIABLE, "/container/tokens")
+    give_store_tokens(session(context))
+    assert Path(os.environ[VARIABLE]).read_bytes() == b"nn:8020,metastore"
+    assert context.environment == {}
+    assert shipped() == (b"nn:8020" if is_encrypted else None)
+    if is_encrypted:
+        assert store_tokens._keeper is not None
+        assert store_tokens._keeper.shipped == Tokens(b"nn:8020", replaces=True)
+
+
+def test_a_drivers_container_keeps_its_tokens_while_its_jvm_has_none(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context.master, context._settings = "yarn", KEYTAB | ENCRYPTED
+    monkeypatch.setenv(VARIABLE, "/container/tokens")
+    keeper = _Keeper(session(context, Provider([{}, {"nn:8020": "one"}])), is_given=True)
+    keeper._fetch()
+    assert (os.environ[VARIABLE], keeper.shipped) == ("/container/tokens", None)
+    keeper._fetch()
+    assert Path(os.environ[VARIABLE]).read_bytes() == b"one"
 
 
 def test_tokens_that_are_not_to_be_had_anew_stay(context: Context) -> None:

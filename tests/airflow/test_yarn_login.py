@@ -1,0 +1,325 @@
+"""How a task logs in at YARN's resource manager by Kerberos, and to whom it shows a ticket."""
+
+from __future__ import annotations
+
+import base64
+import sys
+import tempfile
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from requests.auth import HTTPBasicAuth
+
+from airflow_hiveacid.format.errors import ClusterRefusedError, ClusterUnavailableError
+from airflow_hiveacid.local.kdc import LocalKdc, LocalKdcConfig
+from airflow_hiveacid.metastore.doors.krb5 import GssError
+from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
+from airflow_hiveacid.operators.negotiate import Negotiate, service_of
+from airflow_hiveacid.operators.yarn import ResourceManager, realm_of
+from airflow_support import METASTORE_URI, StateStore, context_of, run_task
+from contract.gssapi_server import GssapiHalf
+from contract.sasl_server import Refusal
+from pretended_yarn import RUNNING
+from pretended_yarn import ResourceManager as Pretended
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_support import Connections, FakeSpark
+
+_APP = "application_1_0001"
+
+
+class Context:
+    """Shows who it is a ticket for, and believes the one answer that fits."""
+
+    def __init__(self, service: str) -> None:
+        self.service, self.is_complete = service, False
+
+    def step(self, token: bytes | None) -> bytes:
+        if token is None:
+            return f"ticket for {self.service}".encode()
+        if token != b"proof":
+            raise GssError("a forgery", 0)
+        self.is_complete = True
+        return b""
+
+    def wrap(self, message: bytes, *, is_secret: bool) -> bytes:
+        raise NotImplementedError
+
+    unwrap = wrap
+
+
+def taken(_: bytes) -> bytes:
+    return b"proof"
+
+
+@pytest.fixture
+def yarn() -> Iterator[Pretended]:
+    with Pretended.started() as server:
+        server.proof, server.app = taken, dict(RUNNING)
+        yield server
+
+
+def _asking(*addresses: str, **more: Any) -> ResourceManager:  # noqa: ANN401
+    login = Negotiate(make_context=Context, realm="EXAMPLE.COM", **more)
+    return ResourceManager(addresses=addresses, auth=login)
+
+
+def _tickets(server: Pretended) -> list[str | None]:
+    decoded = Pretended.decoded(server.logins)
+    return [one and one.removeprefix("ticket for HTTP/") for one in decoded]
+
+
+# ---- to whom -------------------------------------------------------------------------------------
+
+
+def test_who_asks_for_a_ticket_is_shown_one_for_his_host_and_answers(yarn: Pretended) -> None:
+    yarn.tagged = {_APP: "hiveacid-1-a"}
+    manager = _asking(yarn.web)
+    found = manager.report(_APP)
+    assert found is not None
+    assert found.state == "RUNNING"
+    assert [app.id for app in manager.find("hiveacid-1-a")] == [_APP]
+    assert _tickets(yarn) == [None, "127.0.0.1@EXAMPLE.COM"] * 2
+    manager.end(_APP)
+    assert yarn.killed == [_APP, _APP]  # the first order was turned away with its login
+    assert yarn.app == {"state": "KILLED", "finalStatus": "KILLED"}
+
+
+def test_nobody_is_shown_a_ticket_unasked(yarn: Pretended) -> None:
+    yarn.proof = None
+    assert _asking(yarn.web).report(_APP) is not None
+    assert yarn.logins == [None]
+
+
+def test_of_two_resource_managers_each_is_shown_a_ticket_of_its_own(yarn: Pretended) -> None:
+    with Pretended.started() as standby:
+        standby.active, standby.proof = yarn.web, taken
+        assert _asking(standby.web.replace("127.0.0.1", "localhost")).report(_APP) is not None
+        assert _tickets(standby) == [None, "localhost@EXAMPLE.COM"]
+        assert _tickets(yarn) == [None, "127.0.0.1@EXAMPLE.COM"]
+
+
+def test_the_service_is_one_of_a_host_in_small_letters_and_of_a_realm_if_one_is_known() -> None:
+    assert service_of("https://RM.Example.com:8090/ws", "R") == "HTTP/rm.example.com@R"
+    assert service_of("http://rm.example.com:8088", None) == "HTTP/rm.example.com"
+
+
+def test_the_realm_is_that_of_the_sites_resource_manager(tmp_path: Path) -> None:
+    (tmp_path / "yarn-site.xml").write_text(
+        "<configuration><property><name>yarn.resourcemanager.principal</name>"
+        "<value>rm/_HOST@EXAMPLE.COM</value></property></configuration>"
+    )
+    assert realm_of({"HADOOP_CONF_DIR": str(tmp_path)}) == "EXAMPLE.COM"
+    assert realm_of({}) is None
+
+
+# ---- who is believed -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("proof", "words"), [(b"", "did not prove"), (b"other", "a forgery")])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_who_does_not_prove_himself_is_not_believed(
+    yarn: Pretended, proof: bytes, words: str, is_known: bool
+) -> None:
+    """Least of all that there is no such application, after which it is submitted anew."""
+    yarn.proof = lambda _: proof
+    yarn.app = dict(RUNNING) if is_known else None
+    with pytest.raises(ClusterUnavailableError, match=words):
+        _asking(yarn.web).report(_APP)
+
+
+def test_a_ticket_that_is_not_taken_is_a_refusal_and_not_shown_again(yarn: Pretended) -> None:
+    yarn.proof = lambda _: None
+    with pytest.raises(ClusterRefusedError, match="HTTP 401"):
+        _asking(yarn.web).report(_APP)
+    assert len(yarn.logins) == 2
+
+
+def test_who_has_no_ticket_may_have_one_in_a_minute(yarn: Pretended) -> None:
+    def nothing(_: str) -> Context:
+        raise GssError("No Kerberos credentials available", 0)
+
+    manager = ResourceManager(addresses=(yarn.web,), auth=Negotiate(make_context=nothing))
+    with pytest.raises(ClusterUnavailableError, match=r"no ticket for HTTP/127.*KRB5CCNAME"):
+        manager.report(_APP)
+
+
+def test_a_keytab_that_is_missing_is_named(yarn: Pretended) -> None:
+    with pytest.raises(ClusterUnavailableError, match=r"cannot read the keytab /nowhere/k"):
+        _asking(yarn.web, keytab="/nowhere/k").report(_APP)
+
+
+def test_a_silent_kdc_keeps_nobody_who_is_in_a_hurry(yarn: Pretended) -> None:
+    silent = threading.Event()
+
+    class Silent(Context):
+        def step(self, token: bytes | None) -> bytes:
+            silent.wait(60)
+            return super().step(token)
+
+    manager = ResourceManager(addresses=(yarn.web,), auth=Negotiate(make_context=Silent))
+    began = time.monotonic()
+    with pytest.raises(ClusterUnavailableError, match=r"the KDC gives no answer within 0\.2 s"):
+        manager.find("x", (0.2, 0.2))
+    assert time.monotonic() - began < 30
+    silent.set()
+
+
+# ---- by the system's library ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def kdc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalKdc]:
+    with ExitStack() as stack:
+        found = LocalKdc(LocalKdcConfig(data_dir=tmp_path / "kdc", ends_with_parent=True))
+        stack.callback(found.stop)
+        found.start()
+        monkeypatch.setenv("KRB5_CONFIG", str(found.configuration))
+        monkeypatch.setenv("KRB5RCACHEDIR", str(found.config.data_dir))
+        monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path / 'none'}")
+        monkeypatch.delenv("KRB5_CLIENT_KTNAME", raising=False)
+        yield found
+
+
+@pytest.mark.server
+def test_tickets_come_from_a_keytab_a_cache_or_the_process_itself(
+    yarn: Pretended, kdc: LocalKdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = kdc.keytab("HTTP/127.0.0.1")
+
+    def accept(token: bytes) -> bytes | None:
+        try:
+            return GssapiHalf(service)._accept(token)
+        except Refusal:
+            return None
+
+    yarn.proof = accept
+    etl, realm = kdc.keytab("etl"), kdc.config.realm
+    kdc.fetch_tickets("etl", tmp_path / "cache")
+    for login in (
+        Negotiate(client=kdc.principal("etl"), keytab=str(etl), realm=realm),
+        Negotiate(keytab=str(etl), realm=realm),
+        Negotiate(client="who stands in the connection", cache=f"FILE:{tmp_path / 'cache'}"),
+    ):
+        assert ResourceManager(addresses=(yarn.web,), auth=login).report(_APP) is not None
+    manager = ResourceManager(addresses=(yarn.web,))
+    with pytest.raises(ClusterUnavailableError, match="no ticket for HTTP/127"):
+        manager.report(_APP)
+    monkeypatch.setenv("KRB5_CLIENT_KTNAME", str(etl))
+    assert manager.report(_APP) is not None
+    kdc.administer("change_password -randkey HTTP/127.0.0.1")
+    with pytest.raises(ClusterRefusedError, match="HTTP 401"):
+        ResourceManager(addresses=(yarn.web,), auth=Negotiate(keytab=str(etl), realm=realm)).report(
+            _APP
+        )
+
+
+# ---- what an operator gives it -------------------------------------------------------------------
+
+
+@pytest.fixture
+def logins(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What logins were made of, each of which has a ticket."""
+    found: list[dict[str, Any]] = []
+    make = Negotiate.__init__
+
+    def made(login: Negotiate, **of: Any) -> None:  # noqa: ANN401
+        found.append(of)
+        make(login, **{**of, "keytab": None, "make_context": Context})
+
+    monkeypatch.setattr(Negotiate, "__init__", made)
+    return found
+
+
+@pytest.fixture
+def connected(
+    yarn: Pretended,
+    connections: Connections,
+    tmp_path: Path,
+    spark: FakeSpark,
+    monkeypatch: pytest.MonkeyPatch,
+) -> dict[str, Any]:
+    """The Spark connection's extra; a driver in the cluster."""
+    monkeypatch.setitem(sys.modules, "requests_kerberos", None)  # nobody needs it
+    extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": yarn.web}
+    connections.add("spark_default", "spark", host="yarn", extra=extra)
+    connections.add(
+        "hive_acid_default",
+        "hive_acid_metastore",
+        extra={"uris": METASTORE_URI, "result_dir": f"file:{tmp_path}/results"},
+    )
+    spark.tell(says=f"Submitted application {_APP}")
+    yarn.states = [dict(RUNNING)]
+    yarn.app = {"state": "FINISHED", "finalStatus": "SUCCEEDED"}
+    return extra
+
+
+def _run(spark: FakeSpark, **arguments: Any) -> None:  # noqa: ANN401
+    task = HiveAcidDeleteOperator(
+        task_id="task",
+        table="demo.flights",
+        where="id = 1",
+        spark_bin_dir=str(spark.bin_dir),
+        **arguments,
+    )
+    done = run_task(task, context_of(task_state_store=StateStore()))
+    assert done["status"] == "committed"
+
+
+def _given(found: list[dict[str, Any]]) -> set[tuple[str | None, ...]]:
+    return {(of["client"], of["keytab"], of["cache"]) for of in found}
+
+
+@pytest.mark.usefixtures("connected")
+def test_yarn_is_asked_with_the_keytab_of_the_operator(
+    spark: FakeSpark, yarn: Pretended, logins: list[dict[str, Any]]
+) -> None:
+    _run(spark, principal="etl@EXAMPLE.COM", keytab="/etl.keytab")
+    assert _given(logins) == {("etl@EXAMPLE.COM", "/etl.keytab", None)}
+    assert _tickets(yarn)[-1] == "127.0.0.1"
+
+
+def test_or_of_the_spark_connection(
+    spark: FakeSpark,
+    connected: dict[str, Any],
+    connections: Connections,
+    logins: list[dict[str, Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Which has the keytab itself, as text."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    keytab = base64.b64encode(b"a keytab").decode()
+    extra = {**connected, "principal": "etl@EXAMPLE.COM", "keytab": keytab}
+    connections.add("spark_default", "spark", host="yarn", extra=extra)
+    _run(spark)
+    ((client, file, _),) = _given(logins)
+    assert client == "etl@EXAMPLE.COM"
+    assert Path(str(file)).read_bytes() == b"a keytab"
+
+
+@pytest.mark.usefixtures("connected")
+def test_or_with_the_tickets_that_spark_submit_is_given(
+    spark: FakeSpark, logins: list[dict[str, Any]]
+) -> None:
+    _run(spark, env_vars={"KRB5CCNAME": "FILE:/c", "HADOOP_USER_NAME": "etl"})
+    assert _given(logins) == {(None, None, "FILE:/c")}
+    logins.clear()
+    _run(spark, env_vars={"KRB5CCNAME": "FILE:/c", "KRB5_CLIENT_KTNAME": "/k"})
+    assert _given(logins) == {(None, "/k", None)}
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_login_of_the_users_own_wins(
+    spark: FakeSpark, yarn: Pretended, logins: list[dict[str, Any]]
+) -> None:
+    yarn.proof = None
+    _run(spark, yarn_rm_auth=HTTPBasicAuth("etl", "hunter2"))
+    assert logins == []
+    assert all(login is not None and login.startswith("Basic ") for login in yarn.logins)
