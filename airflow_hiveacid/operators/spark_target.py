@@ -20,6 +20,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.operators.kubernetes_settings import NAMESPACE
 from airflow_hiveacid.operators.yarn import addresses_of
 
 if TYPE_CHECKING:
@@ -35,13 +36,15 @@ _BINARIES: Final = ("spark-submit", "spark2-submit", "spark3-submit")
 class SparkTarget:
     """Where a job is submitted to. `deploy_mode` is `client` or `cluster`.
 
-    `resource_managers` are the addresses at which YARN's can be asked, as far as somebody says.
+    `resource_managers` are the addresses at which YARN's can be asked, as far as somebody says;
+    `namespace` is where pods are, on Kubernetes.
     """
 
     conn_id: str
     master: str
     deploy_mode: str = "client"
     resource_managers: tuple[str, ...] = ()
+    namespace: str = "default"
 
     @classmethod
     def resolve(
@@ -76,6 +79,8 @@ class SparkTarget:
             resource_managers=(
                 addresses_of(extra.get(_RM_ADDRESS), environment) if _is_yarn(master) else ()
             ),
+            # In this order the Spark provider asks, too; the last is Spark's own.
+            namespace=str(conf.get(NAMESPACE) or extra.get("namespace") or "default"),
         )
         target._check()
         return target
@@ -103,9 +108,19 @@ class SparkTarget:
         return self.deploy_mode == "cluster"
 
     @property
+    def is_kubernetes(self) -> bool:
+        """Whether executors, and in cluster mode the driver, are pods."""
+        return self.master.startswith("k8s://")
+
+    @property
     def is_yarn(self) -> bool:
         """Whether YARN runs the executors."""
         return _is_yarn(self.master)
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the cluster itself is asked how a submission stands, and told to end it."""
+        return self.is_yarn or self.is_kubernetes
 
     @property
     def is_yarn_cluster(self) -> bool:
