@@ -1,10 +1,11 @@
 """Knows the command of the clusters.
 
-    python -m clusters [AREA ...] [--only WORDS] [--keep FOLDER]
+    python -m clusters [AREA ...] [--only WORDS] [--keep FOLDER] [--write]
 
 Tries every combination of these areas (all, if none is named) whose name has the words, writes
-docs/clusters.json and .md, and ends with 1 if one failed. Wants tests/ on PYTHONPATH, as
-`make clusters` has it.
+docs/clusters.json and .md and the README's table, and ends with 1 if one failed. With --write it
+tries nothing, as after a merge of the json. Wants tests/ on
+PYTHONPATH, as `make clusters` has it.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from clusters.cells import FAILED, Cell, keep
+from clusters.cells import FAILED, JSON, PAGE, README, Cell, drop_others, keep
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_AREAS: Final = ["doors", "hdfs", "kerberos", "s3", "yarn"]
+_AREAS: Final = ["doors", "guides", "hdfs", "kerberos", "kubernetes", "places", "s3", "yarn"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,7 +32,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("areas", nargs="*", choices=_AREAS, default=_AREAS)
     parser.add_argument("--only", default="", help="combinations whose name has these words")
     parser.add_argument("--keep", help="folder for servers and logs, which stays")
+    parser.add_argument(
+        "--write", action="store_true", help="try nothing: write page and table from the json"
+    )
     asked = parser.parse_args(argv)
+    if asked.write:
+        keep([], JSON, PAGE, README)
+        return 0
     folder = Path(asked.keep or tempfile.mkdtemp(prefix="hiveacid-clusters-"))
     folder.mkdir(parents=True, exist_ok=True)
     found: list[Cell] = []
@@ -39,12 +46,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         for area in asked.areas:
             place = folder / area
             place.mkdir(exist_ok=True)
+            tried: list[Cell] = []
             for cell in importlib.import_module(f"clusters.{area}").cells(place, asked.only):
                 print(
                     f"{cell.outcome:7} {cell.version:22} {cell.combination} {cell.note}", flush=True
                 )
-                found.append(cell)
-                keep([cell])
+                tried.append(cell)
+                keep([cell], JSON, PAGE, README)
+            if not asked.only:
+                drop_others(tried, JSON, PAGE, README)
+            found += tried
     finally:
         if not asked.keep:
             shutil.rmtree(folder, ignore_errors=True)

@@ -526,6 +526,15 @@ def test_a_driver_that_is_done_is_not_kept_alive_by_what_runs_beside_it(
         assert found.has_succeeded is has_succeeded
 
 
+def test_what_ends_beside_a_driver_does_not_end_it(api: KubernetesServer) -> None:
+    beside = {"name": "fetch", "state": {"terminated": {"exitCode": 1}}}
+    driver = {"name": "spark-kubernetes-driver", "state": {"running": {}}}
+    _pod(api, phase="Running", containerStatuses=[beside, driver])
+    found = _server(api).report(_POD)
+    assert found is not None
+    assert not found.has_ended
+
+
 def test_a_node_that_does_not_answer_is_waited_for_and_then_given_up(
     api: KubernetesServer,
 ) -> None:
