@@ -188,7 +188,12 @@ def submits(api: KubernetesServer, monkeypatch: pytest.MonkeyPatch) -> dict[str,
 def test_a_driver_is_a_pod_with_the_name_and_label_of_its_attempt(
     spark: FakeSpark, tmp_path: Path
 ) -> None:
-    task = _delete(spark, conf={"spark.kubernetes.driver.pod.name": "always-the-same"})
+    conf = {
+        "spark.kubernetes.driver.pod.name": "always-the-same",
+        # With this the Spark provider refuses to follow a pod.
+        "spark.kubernetes.submission.waitAppCompletion": "true",
+    }
+    task = _delete(spark, conf=dict(conf))
     done = run_task(task, context_of(task_state_store=StateStore()))
     tag = tag_of(spark.calls[-1]["spec"]["attempt"])
     given = set(_settings(spark))
@@ -205,7 +210,7 @@ def test_a_driver_is_a_pod_with_the_name_and_label_of_its_attempt(
     folder = spark.calls[-1]["spec"]["result_uri"].rpartition("/")[0]
     assert uploads.partition("=")[2] == folder
     assert not Path(folder.removeprefix("file:")).exists()
-    assert task.conf == {"spark.kubernetes.driver.pod.name": "always-the-same"}
+    assert task.conf == conf
     assert len(f"{tag}-driver") <= 63  # what a pod's host may be called
     assert list((tmp_path / "results").iterdir()) == []
 
@@ -370,6 +375,7 @@ def test_a_token_goes_to_the_master_alone(api: KubernetesServer) -> None:
             server.report(_POD)
         assert api.requests[-1][2] == _CANARY
         assert other.requests == []
+    assert _CANARY not in f"{login!r} {server!r}"
 
 
 def test_an_authority_is_asked_for_and_believed(tmp_path: Path) -> None:
