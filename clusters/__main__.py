@@ -15,6 +15,7 @@ import importlib
 import shutil
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -42,25 +43,37 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = Path(asked.keep or tempfile.mkdtemp(prefix="hiveacid-clusters-"))
     folder.mkdir(parents=True, exist_ok=True)
     found: list[Cell] = []
+    broken: list[str] = []
     try:
         for area in asked.areas:
             place = folder / area
             place.mkdir(exist_ok=True)
-            tried: list[Cell] = []
-            for cell in importlib.import_module(f"clusters.{area}").cells(place, asked.only):
-                print(
-                    f"{cell.outcome:7} {cell.version:22} {cell.combination} {cell.note}", flush=True
-                )
-                tried.append(cell)
-                keep([cell], JSON, PAGE, README)
-            if not asked.only:
+            try:
+                tried = _try(area, place, asked.only)
+            except Exception:  # noqa: BLE001 - other areas have servers of their own
+                traceback.print_exc()
+                broken.append(area)
+                continue
+            if tried and not asked.only:
                 drop_others(tried, JSON, PAGE, README)
             found += tried
     finally:
         if not asked.keep:
             shutil.rmtree(folder, ignore_errors=True)
+    if broken:
+        print(f"not tried to the end: {', '.join(broken)}", flush=True)
     failed = [cell for cell in found if cell.outcome == FAILED]
-    return 1 if failed or not found else 0
+    return 1 if failed or broken or not found else 0
+
+
+def _try(area: str, place: Path, only: str) -> list[Cell]:
+    """The cells of one area, each kept as it comes."""
+    tried: list[Cell] = []
+    for cell in importlib.import_module(f"clusters.{area}").cells(place, only):
+        print(f"{cell.outcome:7} {cell.version:22} {cell.combination} {cell.note}", flush=True)
+        tried.append(cell)
+        keep([cell], JSON, PAGE, README)
+    return tried
 
 
 if __name__ == "__main__":

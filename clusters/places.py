@@ -57,6 +57,8 @@ class _Spark:
 
 def cells(folder: Path, only: str) -> Iterator[Cell]:
     """Each place whose name has the words, as a job has run there."""
+    for name in ("doors", "hdfs"):
+        (folder / name).mkdir()
     with ExitStack() as stack:
         sparks = {
             "local": _Spark(master="local[2]"),
