@@ -30,7 +30,7 @@ from typing import Final
 
 from airflow_hiveacid import cli_convert, cli_metastore, cli_view
 from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
-from airflow_hiveacid.spark_environment import NEWEST_TESTED, make, pack
+from airflow_hiveacid.spark_environment import NEWEST_TESTED, add_s3a, make, pack
 
 Command = Callable[[argparse.Namespace], Iterator[str]]
 
@@ -120,6 +120,11 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--archive",
         metavar="FILE",
         help="also pack it, without Spark, into a .tar.gz for YARN's --archives",
+    )
+    spark.add_argument(
+        "--s3",
+        action="store_true",
+        help="with what tables on S3 need: boto3 and, by Maven, the S3A jars in DIR/s3a",
     )
     spark.set_defaults(command=spark_environment_lines)
 
@@ -244,7 +249,12 @@ def spark_environment_lines(options: argparse.Namespace) -> Iterator[str]:
     Raises:
         ConfigurationError: it cannot be made.
     """
-    yield from make(options.directory, python=options.python, pyspark=options.pyspark)
+    made = make(
+        options.directory, python=options.python, pyspark=options.pyspark, with_s3=options.s3
+    )
+    yield from made
+    if options.s3:
+        yield from add_s3a(options.directory)
     if options.archive is not None:
         yield from pack(options.directory, options.archive)
 

@@ -10,12 +10,15 @@ Example:
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.local.errors import LocalServerError
+from airflow_hiveacid.local.s3a import SPARK_S3A
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +39,10 @@ LIBRARIES: Final = (
 )
 """What driver and executors need beside the shipped zip; `spark-runtime` in pyproject.toml."""
 
+S3_LIBRARIES: Final = ("boto3>=1.36",)
+"""What Python needs on S3, on driver and executors."""
+
+_S3A: Final = "s3a"
 _LAST_LINES: Final = 15
 # YARN's containers have Spark of its own; pip and headers run nowhere.
 _NOT_PACKED: Final = ("pyspark", "py4j", "pip", "setuptools")
@@ -48,7 +55,9 @@ def requirements(pyspark: str | None = None) -> tuple[str, ...]:
     return (PYSPARK if pyspark is None else f"pyspark=={pyspark}", *LIBRARIES)
 
 
-def make(directory: str, *, python: str, pyspark: str | None) -> Iterator[str]:
+def make(
+    directory: str, *, python: str, pyspark: str | None, with_s3: bool = False
+) -> Iterator[str]:
     """Make the environment, or add what an existing one lacks; says what it does, and what to set.
 
     Raises:
@@ -61,7 +70,7 @@ def make(directory: str, *, python: str, pyspark: str | None) -> Iterator[str]:
         _run([python, "-m", "venv", str(home)])
     if pyspark is None and not (programs / "spark-submit").exists():
         pyspark = NEWEST_TESTED
-    wanted = requirements(pyspark)
+    wanted = (*requirements(pyspark), *(S3_LIBRARIES if with_s3 else ()))
     yield f"installing {' '.join(wanted)} (some minutes the first time)\n"
     pip = [str(programs / "python"), "-m", "pip", "--disable-pip-version-check", "install"]
     _run([*pip, "--quiet", *wanted])
@@ -69,6 +78,41 @@ def make(directory: str, *, python: str, pyspark: str | None) -> Iterator[str]:
         "done. Tell Airflow, on every worker, by its configuration or the environment:\n"
         f"  export AIRFLOW__HIVEACID__SPARK_BIN_DIR={programs}\n"
         "Spark needs Java 17 too.\n"
+    )
+
+
+def add_s3a(directory: str) -> Iterator[str]:
+    """Put the jars by which Spark speaks S3 into the environment; says how to use them.
+
+    They have to be those of Spark's Hadoop: another release's lack what it calls.
+
+    Raises:
+        ConfigurationError: there is no Spark in it, one of another Hadoop, or Maven failed.
+    """
+    home = Path(directory).expanduser().absolute()
+    jars = [*home.glob("lib/python3*/site-packages/pyspark/jars/hadoop-client-api-*.jar")]
+    if not jars:
+        raise ConfigurationError(f"there is no PySpark in {home} whose Hadoop could be asked for")
+    hadoop = jars[0].stem.removeprefix("hadoop-client-api-")
+    if hadoop != SPARK_S3A.hadoop:
+        raise ConfigurationError(
+            f"the PySpark in {home} has Hadoop {hadoop}, and the jars of S3A are known here for"
+            f" {SPARK_S3A.hadoop} alone. Fetch org.apache.hadoop:hadoop-aws:{hadoop}, with the AWS"
+            " SDK that it was built with, by Maven; docs/guides/s3.md says how they are used"
+        )
+    folder = home / _S3A
+    yield f"fetching the S3A jars of Hadoop {hadoop} into {folder}, by Maven\n"
+    try:
+        folder.mkdir(exist_ok=True)
+        for jar in SPARK_S3A.fetch():
+            shutil.copyfile(jar, folder / jar.name)
+    except (LocalServerError, OSError) as error:
+        raise ConfigurationError(f"cannot fetch the S3A jars: {error}") from error
+    yield (
+        "done. Spark finds them, on each machine in the same place, by\n"
+        f"  spark.driver.extraClassPath    {folder}/*\n"
+        f"  spark.executor.extraClassPath  {folder}/*\n"
+        "in spark-defaults.conf, where the fs.s3a settings of your S3 belong, too.\n"
     )
 
 

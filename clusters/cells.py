@@ -2,7 +2,8 @@
 
 An area is a module of this package with a function `cells`: it starts its servers, tries its
 combinations one after another, and gives a cell for each. Cells of other areas, and those of
-combinations that were not asked for, stay as the last run left them.
+combinations that were not asked for, stay as the last run left them; a whole run of an area leaves
+none that it has not tried (`drop_others`).
 """
 
 from __future__ import annotations
@@ -10,17 +11,21 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from clusters.overview import Place, overview_of, put_between
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_DOCS: Final = Path(__file__).resolve().parents[1] / "docs"
-JSON: Final = _DOCS / "clusters.json"
-PAGE: Final = _DOCS / "clusters.md"
+_ROOT: Final = Path(__file__).resolve().parents[1]
+JSON: Final = _ROOT / "docs" / "clusters.json"
+PAGE: Final = _ROOT / "docs" / "clusters.md"
+README: Final = _ROOT / "README.md"
 RAN: Final = "ran"
 FAILED: Final = "failed"
 
+_NOTHING_MORE: Final = "-"
 _HEAD: Final = """# Clusters: what ran where
 
 Written by `make clusters`, which starts real servers on one machine. Nothing stands here unrun.
@@ -29,29 +34,66 @@ Written by `make clusters`, which starts real servers on one machine. Nothing st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One combination: what was tried, with which versions, and what it came to."""
+    """One combination: what was tried, with which versions, and what it came to.
+
+    `place` says of a job of Spark's where it ran.
+    """
 
     area: str
     combination: str
     version: str
     outcome: str
     note: str = ""
+    place: Place | None = None
 
     @property
     def key(self) -> tuple[str, str, str]:
         """What makes it this cell."""
         return self.area, self.combination, self.version
 
+    def to_json(self) -> dict[str, Any]:
+        """What stands in the file."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
-def keep(cells: Iterable[Cell], json_file: Path = JSON, page: Path = PAGE) -> None:
-    """Put cells among those of earlier runs, in both files."""
-    known: dict[tuple[str, str, str], Cell] = {}
-    if json_file.exists():
-        known = {cell.key: cell for cell in (Cell(**c) for c in json.loads(json_file.read_text()))}
-    known |= {cell.key: cell for cell in cells}
-    ordered = [known[key] for key in sorted(known)]
-    json_file.write_text(json.dumps([asdict(cell) for cell in ordered], indent=1) + "\n")
-    page.write_text(page_of(ordered))
+
+def read(json_file: Path = JSON) -> list[Cell]:
+    """The cells of earlier runs."""
+    if not json_file.exists():
+        return []
+    return [
+        Cell(**{**one, "place": Place(*one["place"]) if "place" in one else None})
+        for one in json.loads(json_file.read_text())
+    ]
+
+
+def keep(
+    cells: Iterable[Cell], json_file: Path = JSON, page: Path = PAGE, readme: Path | None = None
+) -> None:
+    """Put cells among those of earlier runs, in all files."""
+    known = {cell.key: cell for cell in (*read(json_file), *cells)}
+    _write([known[key] for key in sorted(known)], json_file, page, readme)
+
+
+def drop_others(
+    cells: Iterable[Cell], json_file: Path = JSON, page: Path = PAGE, readme: Path | None = None
+) -> None:
+    """Drop what an older run left in the areas of these cells, which are all that there are now."""
+    tried = {cell.key for cell in cells}
+    areas = {area for area, _, _ in tried}
+    kept = [cell for cell in read(json_file) if cell.area not in areas or cell.key in tried]
+    _write(kept, json_file, page, readme)
+
+
+def _write(cells: list[Cell], json_file: Path, page: Path, readme: Path | None) -> None:
+    json_file.write_text(json.dumps([cell.to_json() for cell in cells], indent=1) + "\n")
+    page.write_text(page_of(cells))
+    if readme is not None:
+        readme.write_text(put_between(readme.read_text(), overview(cells)))
+
+
+def overview(cells: Iterable[Cell]) -> str:
+    """The README's table."""
+    return overview_of((cell.place, cell.outcome != FAILED) for cell in cells if cell.place)
 
 
 def page_of(cells: Iterable[Cell]) -> str:
@@ -62,7 +104,7 @@ def page_of(cells: Iterable[Cell]) -> str:
             area = cell.area
             lines.append(f"\n## {area}\n\n| combination | version | outcome | |\n")
             lines.append("|---|---|---|---|\n")
-        texts = (cell.combination, cell.version, cell.outcome, cell.note)
+        texts = (cell.combination, cell.version, cell.outcome, cell.note or _NOTHING_MORE)
         lines.append("| " + " | ".join(t.replace("|", "\\|").replace("\n", " ") for t in texts))
         lines.append(" |\n")
     return "".join(lines)

@@ -5,26 +5,32 @@ The life in small is in tests/spark/test_behind_kerberos.py.
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from clusters.cells import FAILED, RAN, Cell
 from clusters.lives import Lives
+from clusters.overview import Place
 from contract.stores.mini_hdfs import VERSION
 from kerberos_lab import USER, KerberosLab
+from kubernetes_cluster import KubernetesCluster
+from spark_submit import SPARK_HOME
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from kerberos_lab import Ended
 
 _FILES, _ALL = "Kerberos HDFS", "All behind Kerberos"
 _PROTECTIONS: Final = ("authentication", "integrity", "privacy")
 _REFUSED: Final = "refused in words"
+_LOCAL: Final = Place("local", "Kerberos", "HDFS behind Kerberos")
+_STANDALONE: Final = _LOCAL._replace(spark="standalone, client")
 # Write, rename a directory, list, read: as the product does it, in a process of its own.
 _FILE_LIFE: Final = """
 import sys
@@ -62,6 +68,7 @@ class _Trial:
     version: str
     do: Callable[[], str]
     outcome: str = RAN
+    place: Place | None = None
 
 
 def cells(folder: Path, only: str) -> Iterator[Cell]:
@@ -86,6 +93,7 @@ def _tried(trials: list[_Trial], only: str) -> Iterator[Cell]:
             version=trial.version,
             outcome=outcome,
             note=note,
+            place=trial.place,
         )
 
 
@@ -170,14 +178,31 @@ def _of_four(folder: Path, only: str) -> Iterator[Cell]:
     with KerberosLab(folder / "four") as lab:
         trial = partial(_Trial, area=_ALL, version="4.0.1")
         trials = [
-            trial(name="local, --keytab", do=partial(_life, lab, *lab.by_keytab)),
-            trial(name="local, ticket cache", do=lambda: _life(lab, KRB5CCNAME=lab.cache())),
+            trial(name="local, --keytab", do=partial(_life, lab, *lab.by_keytab), place=_LOCAL),
             trial(
-                name="standalone, a file of tokens on each machine", do=partial(_token_files, lab)
+                name="local, ticket cache",
+                do=lambda: _life(lab, KRB5CCNAME=lab.cache()),
+                place=_LOCAL,
+            ),
+            trial(
+                name="standalone, a file of tokens on each machine",
+                do=partial(_token_files, lab),
+                place=_STANDALONE,
             ),
             trial(
                 name="standalone, tokens from the driver for Python",
                 do=partial(_shipped, lab, is_encrypted=True),
+                place=_STANDALONE,
+            ),
+            trial(
+                name="Kubernetes, tokens from the driver for Python",
+                do=partial(_in_pods, lab, is_encrypted=True),
+                place=_LOCAL._replace(spark="Kubernetes, client"),
+            ),
+            trial(
+                name="Kubernetes, nothing is encrypted, Python has no ticket",
+                do=partial(_in_pods, lab, is_encrypted=False),
+                outcome=_REFUSED,
             ),
             trial(
                 name="standalone, tokens that the driver was given, from it for Python",
@@ -255,7 +280,7 @@ def _tokens_of_executors(lab: KerberosLab) -> tuple[str, str]:
 
 
 def _shipped(lab: KerberosLab, *, is_encrypted: bool, is_given: bool = False) -> str:
-    """JVMs of executors have tokens, their Python has none: as on Kubernetes.
+    """JVMs of executors have tokens, their Python has none.
 
     The driver has a ticket, or was itself given tokens, and nothing else.
     """
@@ -268,6 +293,24 @@ def _shipped(lab: KerberosLab, *, is_encrypted: bool, is_given: bool = False) ->
         login = {"HADOOP_TOKEN_FILE_LOCATION": str(lab.token_file()), "KRB5CCNAME": nowhere}
     with lab.cluster(**servers) as url:
         ended = lab.run("life", *options, master=url, **login)
+    return _judged(ended, is_encrypted=is_encrypted)
+
+
+def _in_pods(lab: KerberosLab, *, is_encrypted: bool) -> str:
+    """Executors are pods whose API server pretends: their JVMs are sent tokens by Spark itself."""
+    options, _ = lab.encrypted if is_encrypted else ([], {})
+    folder = lab.folder / f"kubernetes-{is_encrypted}"
+    with KubernetesCluster.started(folder, SPARK_HOME, Path(sys.executable)) as cluster:
+        # What an image has: where HDFS and Kerberos are, and nobody's login.
+        cluster.kubelet.environment |= lab.hdfs.environment
+        given = {**cluster.settings(), "spark.executor.instances": "2"}
+        told = [word for name in given for word in ("--conf", f"{name}={given[name]}")]
+        login = {"KRB5CCNAME": lab.cache()}
+        ended = lab.run("life", *options, *told, master=cluster.master, **login)
+    return _judged(ended, is_encrypted=is_encrypted)
+
+
+def _judged(ended: Ended, *, is_encrypted: bool) -> str:
     if is_encrypted:
         _check(ended.code == 0, ended)
         return ""

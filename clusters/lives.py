@@ -11,7 +11,9 @@ from xml.etree import ElementTree as ET
 from clusters.cells import FAILED, RAN, Cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from clusters.overview import Place
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
 _NOT_RUN: Final = "not run"
@@ -22,13 +24,15 @@ class Lives:
     """Tests of one area.
 
     `version` is that of what they stand on, `tests` are files all of whose tests are run, and
-    `environment` is the one whose Python runs them.
+    `environment` is the one whose Python runs them. `place` says of a test, by its name, where a
+    job of it runs, if that is what it shows.
     """
 
     area: str
     version: str
     tests: tuple[str, ...]
     environment: str = ".venv-spark"
+    place: Callable[[str], Place | None] = lambda _: None
 
     def cells(self, folder: Path, only: str) -> Iterator[Cell]:
         """Each life whose name has the words, once all have been tried.
@@ -56,4 +60,5 @@ class Lives:
             version=self.version,
             outcome=outcome,
             note=note,
+            place=self.place(case.get("name", "")),
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from clusters.lives import Lives
+from clusters.overview import Place
 from contract.stores.mini_hdfs import VERSION
 
 if TYPE_CHECKING:
@@ -23,11 +24,25 @@ _LIVES: Final = {
         "tests/airflow/test_guides.py::test_the_guide_for_yarn_behind_kerberos_runs_as_written",
     ),
 }
+# Whose lives show that a job runs there, and the login and the store with which it does.
+_PLACES: Final = {
+    "test_rows_are_inserted_by_a_driver_on_yarn": ("none", "HDFS"),
+    "test_a_table_lives_on_a_yarn_where_all_is_behind_kerberos": (
+        "Kerberos",
+        "HDFS behind Kerberos",
+    ),
+}
 
 
 def cells(folder: Path, only: str) -> Iterator[Cell]:
     """See `Lives`."""
     for area, tests in _LIVES.items():
-        lives = Lives(area=area, version=VERSION, tests=tests, environment=".venv")
+        lives = Lives(area=area, version=VERSION, tests=tests, environment=".venv", place=_place_of)
         (folder / area).mkdir(exist_ok=True)
         yield from lives.cells(folder / area, only)
+
+
+def _place_of(test: str) -> Place | None:
+    name, _, mode = test.rstrip("]").partition("[")
+    found = _PLACES.get(name)
+    return Place(f"YARN, {mode}", *found) if found else None

@@ -350,7 +350,7 @@ class KerberosLab:
         for kept in self.folder.rglob("secrets.json"):
             secrets.update(bytes.fromhex(text) for text in json.loads(kept.read_text()))
         assert secrets, "nothing to look for"
-        wanted = [form for secret in secrets for form in _forms(secret)]
+        wanted = [form for secret in secrets for form in forms_of(secret)]
         pattern = re.compile(b"|".join(map(re.escape, wanted)))
         own = re.compile(r"(\.keytab|secrets\.json|principals|stash|cache-\w+|[0-9a-f]{32})\Z")
         found = [
@@ -387,7 +387,7 @@ def keys_of(keytab: bytes) -> list[bytes]:
     return keys
 
 
-def _forms(secret: bytes) -> Iterator[bytes]:
+def forms_of(secret: bytes) -> Iterator[bytes]:
     """How a secret may stand in a text."""
     yield secret
     yield secret.hex().encode()

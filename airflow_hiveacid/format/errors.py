@@ -42,9 +42,10 @@
     |  |- NotEnoughHistoryError        |- UnsupportedFileError
     |- ClusterError
     |  |- ClusterUnavailableError      retryable: YARN does not answer
+    |  |  `- KubernetesUnavailableError
     |  |- ClusterRefusedError          YARN answers, but not us
     |  |- ApplicationNotStartedError   retryable: it waited for its place long enough
-    |  |- ApplicationForgottenError    retryable: YARN knows nothing of it any more
+    |  |- ApplicationForgottenError    retryable: the cluster knows nothing of it any more
     |  `- ExecutorsMissingError        retryable: a driver that nobody gave an executor
     |- PartitionsFailedError           retryable: some partitions could not be maintained
     `- JobFailedError                  the Spark application ended without a typed error
@@ -625,28 +626,53 @@ class ClusterRefusedError(ClusterError):
         )
 
 
-class ApplicationNotStartedError(ClusterError, RetryableError):
-    """An application got no container in time; it was ended, and nothing was written."""
+class KubernetesUnavailableError(ClusterUnavailableError):
+    """The API server of Kubernetes gave no answer that can be used."""
 
-    def __init__(self, *, application: str, queue: str, waited_s: float, diagnostics: str) -> None:
+    def __init__(self, *, asked: str, reason: str) -> None:
+        self.asked, self.reason = asked, reason
+        # Past its parent, whose sentence is of another server.
+        super(ClusterUnavailableError, self).__init__(
+            f"the API server of Kubernetes does not say {asked}: {reason}. It is asked where the"
+            " Spark connection's master is, with the login that spark-submit has: settings"
+            " spark.kubernetes.authenticate.*, else KUBECONFIG, else the pod's service account"
+        )
+
+
+class ApplicationNotStartedError(ClusterError, RetryableError):
+    """An application got no container in time; it was ended, and nothing was written.
+
+    `queue` is YARN's; on Kubernetes it is the namespace, which `place` calls by its name.
+    """
+
+    def __init__(  # noqa: PLR0913 - one sentence for both clusters
+        self,
+        *,
+        application: str,
+        queue: str,
+        waited_s: float,
+        diagnostics: str,
+        place: str = "queue",
+        waited_for: str = "YARN to start its driver's or application master's container",
+    ) -> None:
         self.application, self.queue = application, queue
         self.waited_s, self.diagnostics = waited_s, diagnostics
-        what = f"{application} in queue {queue}" if application else "spark-submit"
-        why = diagnostics.strip() or "YARN does not say why"
+        what = f"{application} in {place} {queue}" if application else "spark-submit"
+        why = diagnostics.strip() or "it does not say why"
         super().__init__(
-            f"{what} has waited {waited_s:.0f} s for YARN to start its driver's or application"
-            f" master's container, and was ended: {why}. Nothing was written. start_timeout_s"
-            " (operator argument, or option of section [hiveacid]) is how long it may wait"
+            f"{what} has waited {waited_s:.0f} s for {waited_for}, and was ended: {why}. Nothing"
+            " was written. start_timeout_s (operator argument, or option of section [hiveacid]) is"
+            " how long it may wait"
         )
 
 
 class ApplicationForgottenError(ClusterError, RetryableError):
-    """YARN knows nothing of an application that was submitted, and it left no result."""
+    """Nothing is known of an application that was submitted, and it left no result."""
 
-    def __init__(self, *, application: str) -> None:
+    def __init__(self, *, application: str, cluster: str = "YARN") -> None:
         self.application = application
         super().__init__(
-            f"YARN knows nothing of {application} any more, and it left no result. It may have"
+            f"{cluster} knows nothing of {application} any more, and it left no result. It may have"
             " committed: a retry asks the metastore, and does only what was not done"
         )
 

@@ -32,6 +32,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.packager import application_path, cached_archive
 from airflow_hiveacid.jobs.specs import JobSpec
+from airflow_hiveacid.operators import kubernetes_settings
 from airflow_hiveacid.operators.kill import abort_attempt, stop_processes
 from airflow_hiveacid.operators.outcome import judge, summary
 from airflow_hiveacid.operators.outlets import describe_outlets
@@ -86,8 +87,9 @@ class HiveAcidSparkOperator(YarnSubmitOperator):
         heartbeat_s: seconds between heartbeats; by default half the metastore's own time-out.
         result_dir: URI of a directory for results in cluster deploy mode; by default the
             connection's.
-        start_timeout_s: longest wait on YARN for the first container, and on any cluster for the
-            first executor; by default option `start_timeout_s` of section `[hiveacid]`, an hour.
+        start_timeout_s: longest wait on YARN and Kubernetes for the first container, and on any
+            cluster for the first executor; by default option `start_timeout_s` of section
+            `[hiveacid]`, an hour.
         retry_policy: by default, input errors fail at once and all else is retried as `retries` and
             `retry_delay` say; see `hive_acid_retry_policy` for delays by kind of error.
         driver_memory: like the other sizing arguments of `SparkSubmitOperator`, templated.
@@ -257,7 +259,7 @@ class HiveAcidSparkOperator(YarnSubmitOperator):
         here asks Airflow for anything, and every wait is short.
         """
         self._is_killed = True
-        end = self.begin_end() if self._target is not None and self._target.is_yarn else None
+        end = self.begin_end() if self._target is not None and self._target.is_asked else None
         if self._spec is not None:
             abort_attempt(self._spec)
         if end is not None:
@@ -374,6 +376,15 @@ class HiveAcidSparkOperator(YarnSubmitOperator):
             )
         if target.is_yarn_cluster:
             changes |= self._yarn_tracking(target)
+        if target.is_kubernetes:
+            changes["conf"] = kubernetes_settings.own_settings(
+                self.conf or {},
+                tag_of(spec.attempt),
+                namespace=target.namespace,
+                result_uri=str(spec.result_uri),
+                is_cluster=target.is_cluster,
+            )
+            changes["_track_driver_via_k8s_api"] = target.is_cluster
         before = {name: getattr(self, name) for name in changes if name != "_hook"}
         for name, value in changes.items():
             setattr(self, name, value)
@@ -451,6 +462,7 @@ class HiveAcidSparkOperator(YarnSubmitOperator):
             # driver of its last run instead of being submitted.
             notes.forget()
         if target.is_cluster and ended:
+            self.forget_driver()
             self._tidy(file)
         return result
 

@@ -20,6 +20,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.operators.kubernetes_settings import NAMESPACE
 from airflow_hiveacid.operators.yarn import addresses_of, realm_of
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class SparkTarget:
     """Where a job is submitted to. `deploy_mode` is `client` or `cluster`.
 
     `resource_managers` are the addresses at which YARN's can be asked, and `realm` is theirs with
-    Kerberos, as far as somebody says.
+    Kerberos, as far as somebody says; `namespace` is where pods are, on Kubernetes.
     """
 
     conn_id: str
@@ -44,6 +45,7 @@ class SparkTarget:
     deploy_mode: str = "client"
     resource_managers: tuple[str, ...] = ()
     realm: str | None = None
+    namespace: str = "default"
 
     @classmethod
     def resolve(
@@ -79,6 +81,8 @@ class SparkTarget:
                 addresses_of(extra.get(_RM_ADDRESS), environment) if _is_yarn(master) else ()
             ),
             realm=realm_of(environment) if _is_yarn(master) else None,
+            # In this order the Spark provider asks, too; the last is Spark's own.
+            namespace=str(conf.get(NAMESPACE) or extra.get("namespace") or "default"),
         )
         target._check()
         return target
@@ -106,9 +110,19 @@ class SparkTarget:
         return self.deploy_mode == "cluster"
 
     @property
+    def is_kubernetes(self) -> bool:
+        """Whether executors, and in cluster mode the driver, are pods."""
+        return self.master.startswith("k8s://")
+
+    @property
     def is_yarn(self) -> bool:
         """Whether YARN runs the executors."""
         return _is_yarn(self.master)
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the cluster itself is asked how a submission stands, and told to end it."""
+        return self.is_yarn or self.is_kubernetes
 
     @property
     def is_yarn_cluster(self) -> bool:

@@ -19,12 +19,16 @@ import getpass
 import os
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import requests
 from requests.utils import get_environ_proxies
 
-from airflow_hiveacid.format.errors import ClusterRefusedError, ClusterUnavailableError
+from airflow_hiveacid.format.errors import (
+    ApplicationNotStartedError,
+    ClusterRefusedError,
+    ClusterUnavailableError,
+)
 from airflow_hiveacid.operators.negotiate import Negotiate
 
 if TYPE_CHECKING:
@@ -79,6 +83,11 @@ class Application:
         )
 
     @property
+    def place(self) -> str:
+        """What it is called in a log."""
+        return f"{self.id} in queue {self.queue}"
+
+    @property
     def is_waiting(self) -> bool:
         """Whether it has no container yet."""
         return self.state in _WAITING
@@ -102,6 +111,8 @@ class ResourceManager:
     applications it is asked about, where nobody is asked to log in; by default whoever runs this
     process.
     """
+
+    name: ClassVar[str] = "YARN"
 
     addresses: tuple[str, ...]
     auth: AuthBase | None = None
@@ -152,6 +163,21 @@ class ResourceManager:
             f"that it ends {application_id}",
             timeout=timeout,
             json={"state": "KILLED"},
+        )
+
+    def last_words(self, application_id: str) -> str:  # noqa: ARG002 - as of another cluster
+        """Nothing: what its containers wrote lies with YARN's nodes."""
+        return ""
+
+    def not_started(self, found: Application | None, waited_s: float) -> ApplicationNotStartedError:
+        """What is said of an application that got no container."""
+        return ApplicationNotStartedError(
+            application="" if found is None else found.id,
+            queue="" if found is None else found.queue,
+            waited_s=waited_s,
+            diagnostics="YARN knows of no application of it"
+            if found is None
+            else found.diagnostics,
         )
 
     def _ask(

@@ -1,22 +1,32 @@
-"""`SparkSubmitOperator`, with YARN asked, bounded and told by us (`yarn_run`).
+"""`SparkSubmitOperator`, with YARN and Kubernetes asked, bounded and told by us (`yarn_run`).
 
 The Spark provider's own part of this fails for good where YARN has forgotten an application, cannot
 end one that a retry has found again, waits in a queue without end, and asks Hadoop's command, also
-without end, to end what it knows. What it does elsewhere is untouched.
+without end, to end what it knows. On Kubernetes it asks another API server than `spark-submit`
+does, reads the pod's name in the log, waits for a place without end, and looks every 20 seconds.
+What it does elsewhere is untouched.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import threading
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
+from airflow.providers.apache.spark.hooks import spark_submit as provider
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from airflow_hiveacid.format.errors import ApplicationForgottenError
+from airflow_hiveacid.format.errors import (
+    ApplicationForgottenError,
+    ClusterUnavailableError,
+)
 from airflow_hiveacid.operators.kill import stop_processes
+from airflow_hiveacid.operators.kubernetes import DRIVER, EXECUTOR, ApiServer
+from airflow_hiveacid.operators.kubernetes_login import login_of, server_of
+from airflow_hiveacid.operators.kubernetes_settings import driver_of
 from airflow_hiveacid.operators.negotiate import Negotiate
 from airflow_hiveacid.operators.yarn import ResourceManager
 from airflow_hiveacid.operators.yarn_run import YarnRun, tag_of
@@ -41,13 +51,23 @@ class YarnSubmitOperator(SparkSubmitOperator):
     """The base of our operators; on YARN it needs a place where the resource manager is asked."""
 
     _target: SparkTarget | None = None
-    _yarn: YarnRun | None = None
+    _yarn: YarnRun[Any] | None = None
+    _driver_pod: str | None = None
     _is_killed: bool = False
 
     def prepare(self, target: SparkTarget, attempt: str, bounds: Bounds) -> None:
         """Make ready for one submission."""
-        self._target, self._yarn = target, None
-        if target.resource_managers:
+        self._target, self._yarn, self._driver_pod = target, None, None
+        if target.is_kubernetes:
+            server = ApiServer(
+                address=server_of(target.master),
+                namespace=target.namespace,
+                login=login_of(self.conf or {}, os.environ, is_cluster=target.is_cluster),
+                role=DRIVER if target.is_cluster else EXECUTOR,
+            )
+            self._driver_pod = driver_of(target.namespace, tag_of(attempt))
+            self._yarn = YarnRun(server, tag_of(attempt), bounds, is_killed=self._killed)
+        elif target.resource_managers:
             # Not the hook that submits: that is made when the settings are complete, to which
             # the Spark provider adds OpenLineage's as it executes.
             auth = self._get_hook()._yarn_rm_auth  # noqa: SLF001 - see `_get_hook`
@@ -60,6 +80,10 @@ class YarnSubmitOperator(SparkSubmitOperator):
 
         A signal's handler ends what is running, and then the task goes on where it was.
         """
+        if getattr(provider, "kube_client", None) is None:
+            # Without the provider of Kubernetes the hook's own question for it is a NameError
+            # (6.3.4). It asks nothing there that we do not ask ourselves.
+            provider.kube_client = _Unused()  # type: ignore[attr-defined]  # or imported
         hook = super()._get_hook()
         submit = hook.submit
 
@@ -134,7 +158,11 @@ class YarnSubmitOperator(SparkSubmitOperator):
     def submit_job(self, context: Context) -> str | None:
         """Submit, and answer the application's ID."""
         with self.watched():
-            return super().submit_job(context)
+            if self._driver_pod is None or self._hook is None:
+                return super().submit_job(context)
+            # The Spark provider would look for the pod's name in what spark-submit logs.
+            self._hook.submit(self.application)
+            return self._driver_pod
 
     def get_job_status(self, external_id: JsonValue, context: Context) -> str:
         """How what an earlier try submitted stands; what YARN has forgotten is submitted anew.
@@ -145,11 +173,15 @@ class YarnSubmitOperator(SparkSubmitOperator):
             return super().get_job_status(external_id, context)
         found = self._yarn.status(str(external_id))
         if found is None:
-            self.log.warning("YARN has forgotten %s; a new driver asks what it did", external_id)
+            self.log.warning(
+                "%s has forgotten %s; a new driver asks what it did",
+                self._yarn.manager.name,
+                external_id,
+            )
             return _FORGOTTEN
         if found.has_ended:
             return "SUCCEEDED" if found.has_succeeded else "FAILED"
-        return found.state
+        return str(found.state)
 
     def poll_until_complete(self, external_id: JsonValue, context: Context) -> None:
         """Wait for the application's end.
@@ -166,11 +198,24 @@ class YarnSubmitOperator(SparkSubmitOperator):
         finally:
             self._after_submit()
         if found is None:
-            raise ApplicationForgottenError(application=str(external_id))
+            raise ApplicationForgottenError(
+                application=str(external_id), cluster=self._yarn.manager.name
+            )
         if not found.has_succeeded:
+            if words := self._yarn.manager.last_words(found.id):
+                self.log.error("the last words of %s:\n%s", found.place, words)
             raise RuntimeError(
                 f"{found.id} ended as {found.state}, {found.final_status}: {found.diagnostics}"
             )
+
+    def forget_driver(self) -> None:
+        """Delete the pod of a driver whose result is read; one that failed stays, for its log."""
+        if self._yarn is None or self._target is None or not self._target.is_kubernetes:
+            return
+        try:
+            self._yarn.forget_succeeded()
+        except ClusterUnavailableError as error:
+            self.log.warning("%s", error)
 
     def stop_submit(self) -> None:
         """End `spark-submit` and all that it has started on this machine."""
@@ -227,3 +272,7 @@ class YarnSubmitOperator(SparkSubmitOperator):
         if hook is None:
             return
         hook._run_post_submit_commands()  # noqa: SLF001 - the Spark provider's own way
+
+
+class _Unused:
+    """Stands where the Spark provider's hook looks whether Kubernetes' provider is installed."""

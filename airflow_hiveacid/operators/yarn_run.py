@@ -1,9 +1,10 @@
-"""One submission to YARN: how long it may wait for what, how it is watched, found again and ended.
+"""One submission to YARN or Kubernetes: how long it may wait for what, how it is found and ended.
 
-Takes a resource manager and a tag that this submission alone has; gives how its application ended,
-or the error that says what was waited for. The tag finds an application whose ID nobody has read:
-because it still stands in a queue while `spark-submit` is starting, or because the worker that read
-the ID is gone.
+Takes whom the cluster is asked, a resource manager or an API server, and a tag that this submission
+alone has; gives how its application ended, or the error that says what was waited for. The tag
+finds an application whose ID nobody has read: because it still stands in a queue while
+`spark-submit` is starting, or because the worker that read the ID is gone. On Kubernetes an
+application is a pod.
 
 Example:
     >>> tag_of("1-0123456789ab")
@@ -17,10 +18,9 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from airflow_hiveacid.format.errors import (
-    ApplicationNotStartedError,
     ClusterRefusedError,
     ClusterUnavailableError,
 )
@@ -29,7 +29,7 @@ from airflow_hiveacid.operators.yarn import ORDER_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from airflow_hiveacid.operators.yarn import Application, ResourceManager
+    from airflow_hiveacid.format.errors import ApplicationNotStartedError
 
 START_S: Final = 3600.0
 """How long an application may wait for its first container, unless told otherwise."""
@@ -46,6 +46,68 @@ _ATTEMPTS: Final = "spark.yarn.maxAppAttempts"
 _Answer = TypeVar("_Answer")
 
 log = logging.getLogger(__name__)
+
+
+class Application(Protocol):
+    """How YARN's application or Kubernetes' pod stands, as far as it is followed."""
+
+    @property
+    def id(self) -> str:
+        """By what it is asked for."""
+
+    @property
+    def state(self) -> str:
+        """How it stands, in the cluster's word."""
+
+    @property
+    def place(self) -> str:
+        """What it is called in a log: its name, and where it is."""
+
+    @property
+    def final_status(self) -> str:
+        """How it has ended, in the cluster's words."""
+
+    @property
+    def diagnostics(self) -> str:
+        """Why it waits or has ended, in the cluster's words; may be empty."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it has no container yet."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its driver is done."""
+
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether it ended as it should."""
+
+
+_App = TypeVar("_App", bound=Application)
+
+
+class Cluster(Protocol[_App]):
+    """Whom a cluster is asked; see `yarn.ResourceManager` and `kubernetes.ApiServer`."""
+
+    @property
+    def name(self) -> str:
+        """What the cluster is called in a log."""
+
+    def report(self, application_id: str) -> _App | None:
+        """How an application stands, or None if it is not known."""
+
+    def find(self, tag: str, timeout: tuple[float, float] = ...) -> tuple[_App, ...]:
+        """The applications with this tag that have not ended."""
+
+    def end(self, application_id: str, timeout: tuple[float, float] = ...) -> None:
+        """Order that an application is ended."""
+
+    def last_words(self, application_id: str) -> str:
+        """The end of what its driver wrote, if the cluster shows that."""
+
+    def not_started(self, found: _App | None, waited_s: float) -> ApplicationNotStartedError:
+        """What is said of an application that got no container."""
 
 
 def tag_of(attempt: str) -> str:
@@ -83,8 +145,8 @@ class Bounds:
     poll_s: float = _POLL_S
 
 
-class YarnRun:
-    """A submission of ours on YARN.
+class YarnRun(Generic[_App]):
+    """A submission of ours on YARN or Kubernetes.
 
     Args:
         manager: who is asked.
@@ -96,7 +158,7 @@ class YarnRun:
 
     def __init__(  # noqa: PLR0913 - a clock and a sleep, so that tests need none
         self,
-        manager: ResourceManager,
+        manager: Cluster[_App],
         tag: str,
         bounds: Bounds,
         *,
@@ -104,7 +166,7 @@ class YarnRun:
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._manager, self._tag, self._bounds = manager, tag, bounds
+        self.manager, self._tag, self._bounds = manager, tag, bounds
         self._is_killed, self._now, self._sleep = is_killed, now, sleep
         self._known: str | None = None
         self._earlier: str | None = None
@@ -120,7 +182,7 @@ class YarnRun:
             ClusterUnavailableError: nobody says, for as long as one waits.
             ClusterRefusedError: we may not ask, for as long as one waits.
         """
-        found = self._patiently(lambda: self._manager.find(tag))
+        found = self._patiently(lambda: self.manager.find(tag))
         self._known = found[-1].id if found else None
         return self._known
 
@@ -141,7 +203,7 @@ class YarnRun:
         if found is None:
             self._earlier = None
             return
-        self._patiently(lambda: self._manager.end(found))
+        self._patiently(lambda: self.manager.end(found))
         began, pauses = self._now(), _pauses(self._bounds.poll_s)
         while (app := self.status(found)) is not None and not app.has_ended:
             waited_s = self._now() - began
@@ -153,7 +215,7 @@ class YarnRun:
             self._pause(next(pauses))
         self._known = self._earlier = None
 
-    def status(self, application_id: str) -> Application | None:
+    def status(self, application_id: str) -> _App | None:
         """How an application stands, or None if YARN has forgotten it.
 
         Raises:
@@ -161,9 +223,9 @@ class YarnRun:
             ClusterRefusedError: we may not ask, for as long as one waits.
         """
         self._known = application_id
-        return self._patiently(lambda: self._manager.report(application_id))
+        return self._patiently(lambda: self.manager.report(application_id))
 
-    def follow(self, application_id: str) -> Application | None:
+    def follow(self, application_id: str) -> _App | None:
         """Wait until an application has ended, or YARN has forgotten it, which is None.
 
         Raises:
@@ -173,16 +235,16 @@ class YarnRun:
             InterruptedError: the task is killed.
         """
         self._known = application_id
-        began, pauses, teller = self._now(), _pauses(self._bounds.poll_s), _Teller(self._now)
+        began, pauses, teller = self._now(), _pauses(self._bounds.poll_s), self._teller()
         while True:
-            found = self._patiently(lambda: self._manager.report(application_id))
+            found = self._patiently(lambda: self.manager.report(application_id))
             if found is None or found.has_ended:
                 return found
             teller.tell(found)
             waited_s = self._now() - began
             if found.is_waiting and waited_s > self._bounds.start_s:
                 self._order_end([application_id])
-                raise _not_started(found, waited_s)
+                raise self.manager.not_started(found, waited_s)
             self._pause(next(pauses))
 
     @contextmanager
@@ -209,11 +271,23 @@ class YarnRun:
         order.start()
         return order
 
+    def forget_succeeded(self) -> None:
+        """End, in the cluster's books, what has succeeded; what failed stays to be looked at.
+
+        Raises:
+            ClusterUnavailableError: nobody says.
+        """
+        if self._known is None:
+            return
+        found = self.manager.report(self._known)
+        if found is not None and found.has_succeeded:
+            self.manager.end(self._known)
+
     def _end(self) -> None:
         known = {self._known} if self._known else set()
         for tag in filter(None, (self._tag, self._earlier)):
             try:
-                known |= {one.id for one in self._manager.find(tag, ORDER_S)}
+                known |= {one.id for one in self.manager.find(tag, ORDER_S)}
             except Exception as error:  # noqa: BLE001 - edge of a thread; what is known can be ended
                 log.warning("cannot look for applications with the tag %s: %s", tag, error)
         self._order_end(sorted(known))
@@ -221,18 +295,18 @@ class YarnRun:
     def _order_end(self, application_ids: list[str]) -> None:
         for application_id in application_ids:
             try:
-                self._manager.end(application_id, ORDER_S)
+                self.manager.end(application_id, ORDER_S)
             except Exception as error:  # noqa: BLE001 - others have to end, and the task, too
                 log.warning("cannot end %s: %s", application_id, error)
             else:
-                log.info("YARN was told to end %s", application_id)
+                log.info("%s was told to end %s", self.manager.name, application_id)
 
     def _watch(self, done: threading.Event, stop: Callable[[], None]) -> None:
-        began, pauses, teller = self._now(), _pauses(self._bounds.poll_s), _Teller(self._now)
-        last: Application | None = None
+        began, pauses, teller = self._now(), _pauses(self._bounds.poll_s), self._teller()
+        last: _App | None = None
         while not done.wait(next(pauses)):
             try:
-                found = self._manager.find(self._tag)
+                found = self.manager.find(self._tag)
             except (ClusterUnavailableError, ClusterRefusedError) as error:
                 # It may be running meanwhile: what nobody knows is not ended.
                 log.warning("%s", error)
@@ -244,7 +318,7 @@ class YarnRun:
                 teller.tell(found[-1])
             waited_s = self._now() - began
             if waited_s > self._bounds.start_s and not done.is_set():
-                self.overdue = _not_started(last, waited_s)
+                self.overdue = self.manager.not_started(last, waited_s)
                 log.error("%s", self.overdue)
                 stop()
                 self._end()
@@ -268,6 +342,9 @@ class YarnRun:
                 log.warning("%s", error)
             self._pause(next(pauses))
 
+    def _teller(self) -> _Teller:
+        return _Teller(self.manager.name, self._now)
+
     def _pause(self, seconds: float) -> None:
         until = self._now() + seconds
         while (left := until - self._now()) > 0 and not self._is_killed():
@@ -279,8 +356,8 @@ class YarnRun:
 class _Teller:
     """Logs a state when it is new, and a wait every minute."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now, self._told, self._when = now, "", 0.0
+    def __init__(self, cluster: str, now: Callable[[], float]) -> None:
+        self._cluster, self._now, self._told, self._when = cluster, now, "", 0.0
 
     def tell(self, found: Application) -> None:
         if found.state == self._told and (
@@ -289,16 +366,7 @@ class _Teller:
             return
         self._told, self._when = found.state, self._now()
         why = f": {found.diagnostics.strip()}" if found.is_waiting and found.diagnostics else ""
-        log.info("YARN: %s in queue %s is %s%s", found.id, found.queue, found.state, why)
-
-
-def _not_started(found: Application | None, waited_s: float) -> ApplicationNotStartedError:
-    return ApplicationNotStartedError(
-        application="" if found is None else found.id,
-        queue="" if found is None else found.queue,
-        waited_s=waited_s,
-        diagnostics="YARN knows of no application of it" if found is None else found.diagnostics,
-    )
+        log.info("%s: %s is %s%s", self._cluster, found.place, found.state, why)
 
 
 def _pauses(longest_s: float) -> Iterator[float]:

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
 import re
 import subprocess
 import sys
-import time
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from airflow_hiveacid.local.metastore import LocalMetastore
 from airflow_hiveacid.local.s3a import SPARK_S3A
 from airflow_hiveacid.local.site import LocalMetastoreConfig
-from kerberos_lab import FOLDERS, USER, KerberosLab
+from kerberos_lab import FOLDERS, USER, KerberosLab, forms_of, keys_of
 from mini_yarn import MiniYarn, YarnLogin, outside
 from s3_lab import MotoS3
+from secret_search import files_with, run_looking
 from short_jvms import ENVIRONMENT, SHORT_LIVED
 from spark_cluster import standalone_cluster
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 REPOSITORY = Path(__file__).resolve().parents[2]
+_SPARK: Final = REPOSITORY / ".venv-spark"
 
 
 def script_of(guide: str) -> str:
@@ -37,8 +36,9 @@ def script_of(guide: str) -> str:
 
 @pytest.mark.server
 def test_the_guide_for_hdfs_behind_kerberos_runs_as_written(tmp_path: Path) -> None:
-    work = tmp_path / "work"
+    work, events = tmp_path / "work", tmp_path / "events"
     work.mkdir()
+    events.mkdir()
     with KerberosLab(tmp_path / "lab") as lab:
         variables = {
             **{k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW_")},
@@ -48,31 +48,32 @@ def test_the_guide_for_hdfs_behind_kerberos_runs_as_written(tmp_path: Path) -> N
             "AIRFLOW__HIVEACID__SPARK_BIN_DIR": str(REPOSITORY / ".venv-spark" / "bin"),
             "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
             "SPARK_LOCAL_IP": "127.0.0.1",
+            **ENVIRONMENT,
+            **small_drivers(events),
             # What a machine of a realm has in /etc/krb5.conf.
             "KRB5_CONFIG": str(lab.kdc.configuration),
             "JAVA_TOOL_OPTIONS": lab.hdfs.jvm_flag,
-            **ENVIRONMENT,
             "HADOOP_CONF_DIR": str(lab.hdfs.conf),
             "METASTORE": lab.metastore.uri,
             "SERVICE": f"hive/_HOST@{lab.kdc.config.realm}",
             "PRINCIPAL": lab.kdc.principal(USER),
             "KEYTAB": str(lab.kdc.keytab(USER)),
         }
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", script_of("hdfs-kerberos.md")],  # noqa: S607
+        keys = keys_of(lab.kdc.keytab(USER).read_bytes())
+        secrets = [form for key in keys for form in forms_of(key)]
+        said, seen = run_looking(
+            script_of("hdfs-kerberos.md"),
+            lambda: secrets,
             cwd=work,
             env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
+            log=work / "said.log",
         )
-        (work / "said.log").write_text(done.stdout)
-        assert done.returncode == 0, done.stdout[-4000:]
-        assert "Reached a Hive 4 metastore" in done.stdout
-        assert done.stdout.count("Grace") >= 1
-        assert "There is no ticket: run kinit" in done.stdout
+        assert "Reached a Hive 4 metastore" in said
+        assert said.count("Grace") >= 1
+        assert "There is no ticket: run kinit" in said
+        assert files_with(events, [b"SparkListenerApplicationStart"])
+        assert files_with(work / "airflow", [b'"committed"'])
+        assert seen == []
         # XComs are in Airflow's database, specs in its temporary files and in Spark's command.
         lab.folder = tmp_path
         assert lab.leaks() == []
@@ -138,45 +139,51 @@ def test_the_guide_for_yarn_behind_kerberos_runs_as_written(
 
 @pytest.mark.server
 def test_the_guide_for_ldap_runs_as_written(tmp_path: Path) -> None:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    work, events = tmp_path / "work", tmp_path / "events"
+    for folder in (work, events):
+        folder.mkdir()
     variables = {
-        **os.environ,
-        "PATH": path,
+        **{k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW_")},
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(REPOSITORY),
-        "AIRFLOW_HOME": str(tmp_path / "airflow"),
+        "AIRFLOW_HOME": str(work / "airflow"),
+        "AIRFLOW__HIVEACID__SPARK_BIN_DIR": str(_SPARK / "bin"),
+        "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        **ENVIRONMENT,
+        **small_drivers(events),
     }
 
-    def run(*command: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command,
-            cwd=tmp_path,
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
+    def passwords() -> list[bytes]:
+        """In clear, and as a directory is told them."""
+        files = [file for file in work.rglob("*.password") if file.name != "wrong.password"]
+        found = [file.read_bytes().strip() for file in files]
+        return [form for one in found if one for form in (one, base64.b64encode(one))]
 
     try:
-        done = run("bash", "-euo", "pipefail", "-c", script_of("ldap.md"))
+        said, seen = run_looking(
+            script_of("ldap.md"), passwords, cwd=work, env=variables, log=tmp_path / "said.log"
+        )
     finally:
-        run(sys.executable, "-m", "airflow_hiveacid.local", "down")
-    assert done.returncode == 0, done.stdout
-    assert "Reached a Hive 4 metastore" in done.stdout
-    assert "demo.customers: write IDs" in done.stdout
-    assert "MetastoreLoginError: no login at metastore" in done.stdout
-    password = (tmp_path / "metastore.password").read_text().strip()
-    assert password not in done.stdout
-    logs = (tmp_path / "build").rglob("*.log*")
-    assert [log for log in logs if password in log.read_text(errors="replace")] == []
+        command = [sys.executable, "-m", "airflow_hiveacid.local", "down"]
+        subprocess.run(command, cwd=work, env=variables, check=False)
+    assert "Reached a Hive 4 metastore" in said
+    assert "demo.customers: write IDs" in said
+    assert "MetastoreLoginError: no login at metastore" in said
+    assert files_with(events, [b"SparkListenerApplicationStart"])
+    # XComs are in Airflow's database.
+    assert files_with(work / "airflow", [b'"committed"'])
+    assert passwords()
+    assert seen == []
+    # The directory's own database, and what opens the metastore's keystore in its own settings.
+    own = re.compile(r"(\.password|\.mdb|-site\.xml)\Z")
+    found = [name for name in files_with(tmp_path, passwords()) if not own.search(name)]
+    assert found == []
+    (tmp_path / "planted").write_bytes(b"x" + passwords()[0])
+    assert "planted" in files_with(tmp_path, passwords())
 
 
 # ---- S3 ------------------------------------------------------------------------------------------
-
-_SPARK: Final = REPOSITORY / ".venv-spark"
-_GUIDE_S: Final = 900.0
-_LOOK_S: Final = 0.2
 
 
 @pytest.mark.server
@@ -205,7 +212,7 @@ def test_the_guide_for_s3_runs_as_written(tmp_path: Path) -> None:
         master = stack.enter_context(standalone_cluster(home, worker, of_worker, cores=2))
         said, seen = run_looking(
             script_of("s3.md"),
-            secrets,
+            lambda: secrets,
             cwd=work,
             log=lab / "said.log",
             env={
@@ -299,51 +306,3 @@ def small_drivers(events: Path) -> dict[str, str]:
     }
     flags = " ".join(f'"-D{name}={value}"' for name, value in settings.items())
     return {"SPARK_SUBMIT_OPTS": f"{SHORT_LIVED} {flags}", "SPARK_DRIVER_MEMORY": "768m"}
-
-
-def run_looking(
-    script: str, secrets: Sequence[bytes], *, cwd: Path, env: Mapping[str, str], log: Path
-) -> tuple[str, list[str]]:
-    """What a script says, and which command lines a secret stood in meanwhile, of any process."""
-    seen: set[str] = set()
-    with log.open("wb") as output:
-        running = subprocess.Popen(
-            ["bash", "-euo", "pipefail", "-c", script],  # noqa: S607
-            cwd=cwd,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-        )
-        give_up_s = time.monotonic() + _GUIDE_S
-        try:
-            while running.poll() is None:
-                seen |= command_lines_with(secrets)
-                assert time.monotonic() < give_up_s, log.read_text()[-4000:]
-                time.sleep(_LOOK_S)
-        finally:
-            running.kill()
-            running.wait()
-    said = log.read_text(errors="replace")
-    assert running.returncode == 0, said[-4000:]
-    return said, sorted(seen)
-
-
-def command_lines_with(secrets: Sequence[bytes]) -> set[str]:
-    found = set()
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            line = (process / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if any(secret in line for secret in secrets):
-            found.add(line.decode(errors="replace"))
-    return found
-
-
-def files_with(folder: Path, words: Sequence[bytes]) -> list[str]:
-    return [
-        str(file.relative_to(folder))
-        for file in folder.rglob("*")
-        if file.is_file() and any(word in file.read_bytes() for word in words)
-    ]

@@ -7,6 +7,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 import pytest
+from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import ResumableJobMixin
@@ -67,6 +68,23 @@ def test_the_hook_keeps_its_process(connections: Connections) -> None:
 def test_the_hook_has_what_we_read_and_set_for_yarn(connections: Connections, name: str) -> None:
     connections.add("spark_default", "spark", host="yarn")
     assert hasattr(SparkSubmitHook(), name)
+
+
+def test_the_hook_still_wants_a_name_of_kubernetes_provider(
+    connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The reason for the object that we put there; when this fails, it may go.
+    connections.add("spark_default", "spark", host="k8s://https://api.example.com")
+    monkeypatch.delattr(spark_submit, "kube_client", raising=False)
+    with pytest.raises(NameError, match="kube_client"):
+        SparkSubmitHook()
+
+
+def test_the_operator_follows_a_pod_only_where_it_is_told_to() -> None:
+    body = inspect.getsource(SparkSubmitOperator)
+    assert "hook._should_track_driver_via_k8s_api()" in body
+    assert "track_driver_via_k8s_api=self._track_driver_via_k8s_api" in body
+    assert "waitAppCompletion" in spark_submit._K8S_WAIT_APP_COMPLETION_CONF
 
 
 def test_a_missing_connection_still_means_yarn_to_the_hook() -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from airflow_hiveacid import cli, spark_environment
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.local.errors import DownloadError
+from airflow_hiveacid.local.s3a import SPARK_S3A, S3aJars
 
 ROOT = Path(__file__).parents[3]
 
@@ -111,3 +113,69 @@ def test_what_is_no_environment_is_not_packed(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no environment in"):
         list(spark_environment.pack(str(tmp_path), str(tmp_path / "a.tar.gz")))
     assert list(tmp_path.iterdir()) == []
+
+
+# ---- S3 ------------------------------------------------------------------------------------------
+
+
+def _with_hadoop(home: Path, version: str) -> None:
+    jars = home / "lib" / "python3.11" / "site-packages" / "pyspark" / "jars"
+    jars.mkdir(parents=True)
+    (jars / f"hadoop-client-api-{version}.jar").touch()
+
+
+def test_with_s3_it_holds_the_library_and_the_jars_of_sparks_own_hadoop(
+    tmp_path: Path,
+    commands: list[list[str]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    home, cache = tmp_path / "spark", tmp_path / "cache"
+    _with_hadoop(home, SPARK_S3A.hadoop)
+    cache.mkdir()
+    (cache / "hadoop-aws.jar").write_bytes(b"jar")
+    monkeypatch.setattr(S3aJars, "fetch", lambda _: tuple(cache.iterdir()))
+    assert cli.main(["spark-environment", str(home), "--s3"]) == 0
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    (library,) = project["project"]["optional-dependencies"]["s3"]
+    assert commands[-1][-1] == library
+    assert (home / "s3a" / "hadoop-aws.jar").read_bytes() == b"jar"
+    assert f"spark.executor.extraClassPath  {home}/s3a/*" in capsys.readouterr().out
+    # Again, as for an environment that is brought up to date.
+    assert cli.main(["spark-environment", str(home), "--s3"]) == 0
+
+
+def test_without_being_asked_for_s3_nothing_of_it_comes(
+    tmp_path: Path, commands: list[list[str]]
+) -> None:
+    _with_hadoop(tmp_path, SPARK_S3A.hadoop)
+    assert cli.main(["spark-environment", str(tmp_path)]) == 0
+    assert not [word for word in commands[-1] if word.startswith("boto3")]
+    assert not (tmp_path / "s3a").exists()
+
+
+@pytest.mark.parametrize(
+    ("hadoop", "words"),
+    [("3.3.4", "has Hadoop 3.3.4.*org.apache.hadoop:hadoop-aws:3.3.4"), (None, "no PySpark in")],
+)
+def test_jars_of_another_hadoop_are_not_put_beside_spark(
+    tmp_path: Path, hadoop: str | None, words: str
+) -> None:
+    if hadoop is not None:
+        _with_hadoop(tmp_path, hadoop)
+    with pytest.raises(ConfigurationError, match=words):
+        list(spark_environment.add_s3a(str(tmp_path)))
+    assert not (tmp_path / "s3a").exists()
+
+
+def test_a_maven_that_fails_is_one_typed_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _with_hadoop(tmp_path, SPARK_S3A.hadoop)
+
+    def away(_: S3aJars) -> None:
+        raise DownloadError("the S3A jars", Path("maven.log"), "nobody answers")
+
+    monkeypatch.setattr(S3aJars, "fetch", away)
+    with pytest.raises(ConfigurationError, match=r"(?s)cannot fetch .*nobody answers"):
+        list(spark_environment.add_s3a(str(tmp_path)))

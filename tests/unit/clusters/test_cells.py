@@ -21,7 +21,7 @@ def test_what_was_run_replaces_what_it_was_before_and_nothing_else(tmp_path: Pat
     lines = [line for line in files[1].read_text().splitlines() if line.endswith("|")]
     assert [line for line in lines if "ran" in line] == [
         "| b | 1 | ran | new \\| odd |",
-        "| c | 1 | ran |  |",
-        "| a | 1 | ran |  |",
+        "| c | 1 | ran | - |",
+        "| a | 1 | ran | - |",
     ]
     assert files[0].read_text().count('"area"') == 3

@@ -1,0 +1,720 @@
+"""What a task does on Kubernetes at exact borders: late, refused, gone, found again, killed.
+
+The API server pretends; whole jobs are in test_kubernetes.py.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import os
+import signal
+import ssl
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+import yaml
+from airflow.providers.apache.spark.hooks import spark_submit as provider
+
+from airflow_hiveacid.format.errors import (
+    ApplicationForgottenError,
+    ApplicationNotStartedError,
+    ConfigurationError,
+    JobFailedError,
+    KubernetesUnavailableError,
+    LockNotAcquiredError,
+)
+from airflow_hiveacid.local.openssl import make_certificates
+from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
+from airflow_hiveacid.operators.kubernetes import EXECUTOR, LABEL, ApiServer, Pod
+from airflow_hiveacid.operators.kubernetes_login import Login, login_of, server_of
+from airflow_hiveacid.operators.kubernetes_settings import driver_of, own_settings
+from airflow_hiveacid.operators.resumption import ATTEMPT_KEY, RESULT_URI_KEY, SUBMISSION_KEY
+from airflow_hiveacid.operators.run_identity import DELIVERED_KEY
+from airflow_hiveacid.operators.yarn_run import Bounds, YarnRun, tag_of
+from airflow_support import METASTORE_URI, StateStore, context_of, run_task
+from pretended_kubernetes import KubernetesServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from airflow_support import Connections, FakeSpark
+
+_SPACE: Final = "etl"
+_TAG: Final = "hiveacid-1-0123456789ab"
+_POD: Final = f"{_SPACE}:{_TAG}-driver"
+_CANARY: Final = "canary-of-a-token"
+_RUNNING: Final = {"phase": "Running"}
+_SUCCEEDED: Final = {"phase": "Succeeded"}
+_PATIENCE_S: Final = 60
+
+
+class Clock:
+    """Time that passes only by sleeping; `then` happens as it does."""
+
+    def __init__(self, then: Callable[[float], None] = lambda _: None) -> None:
+        self.time, self.then = 0.0, then
+
+    def now(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.time += seconds
+        self.then(self.time)
+
+
+@pytest.fixture
+def api() -> Iterator[KubernetesServer]:
+    with KubernetesServer.started() as server:
+        yield server
+
+
+@pytest.fixture
+def aborted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Attempts whose transactions were aborted."""
+    found: list[str] = []
+    monkeypatch.setattr(
+        "airflow_hiveacid.operators.spark_app.abort_attempt",
+        lambda spec: found.append(spec.attempt),
+    )
+    return found
+
+
+@pytest.fixture
+def connected(
+    api: KubernetesServer,
+    connections: Connections,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Connections:
+    """A driver in the cluster of the API server, and nobody's kubeconfig."""
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    _connect(connections, api, "cluster")
+    connections.add(
+        "hive_acid_default",
+        "hive_acid_metastore",
+        extra={"uris": METASTORE_URI, "result_dir": f"file:{tmp_path}/results"},
+    )
+    return connections
+
+
+def _connect(connections: Connections, api: KubernetesServer, mode: str) -> None:
+    connections.add(
+        "spark_default",
+        "spark",
+        host=f"k8s://{api.address}",
+        extra={"deploy-mode": mode, "namespace": _SPACE},
+    )
+
+
+def _delete(spark: FakeSpark, **arguments: Any) -> HiveAcidDeleteOperator:  # noqa: ANN401
+    return HiveAcidDeleteOperator(
+        task_id="task",
+        table="demo.flights",
+        where="id = 1",
+        spark_bin_dir=str(spark.bin_dir),
+        **arguments,
+    )
+
+
+def _pod(
+    api: KubernetesServer,
+    tag: str = _TAG,
+    *,
+    name: str | None = None,
+    role: str = "driver",
+    **status: Any,  # noqa: ANN401 - as it stands
+) -> None:
+    """Make a pod, as Spark would, that stands so."""
+    labels = {LABEL: tag, "spark-role": role}
+    meta = {"name": name or f"{tag}-{role}", "labels": labels}
+    api.objects.put("pods", _SPACE, {"metadata": meta, "status": status or {"phase": "Pending"}})
+
+
+def _server(api: KubernetesServer, **more: Any) -> ApiServer:  # noqa: ANN401 - of the server
+    return ApiServer(address=api.address, namespace=_SPACE, login=Login(), **more)
+
+
+def _run(
+    api: KubernetesServer, clock: Clock, *, killed: bool = False, **bounds: float
+) -> YarnRun[Any]:
+    return YarnRun(
+        _server(api),
+        _TAG,
+        Bounds(**bounds),
+        is_killed=lambda: killed,
+        now=clock.now,
+        sleep=clock.sleep,
+    )
+
+
+def _settings(spark: FakeSpark) -> list[str]:
+    arguments = spark.calls[-1]["arguments"]
+    return [b for a, b in itertools.pairwise(arguments) if a == "--conf"]
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+# ---- what is submitted ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def submits(api: KubernetesServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What becomes of a driver's pod once `spark-submit` has ended; none is made if it is empty."""
+    status: dict[str, Any] = dict(_SUCCEEDED)
+    submit = provider.SparkSubmitHook.submit
+
+    def submitted(hook: Any, *given: Any, **more: Any) -> Any:  # noqa: ANN401 - the provider's
+        answer = submit(hook, *given, **more)
+        tag = hook._conf[f"spark.kubernetes.executor.label.{LABEL}"]
+        if status:
+            _pod(api, tag, **status)
+        return answer
+
+    monkeypatch.setattr(provider.SparkSubmitHook, "submit", submitted)
+    return status
+
+
+@pytest.mark.usefixtures("connected", "submits")
+def test_a_driver_is_a_pod_with_the_name_and_label_of_its_attempt(
+    spark: FakeSpark, tmp_path: Path
+) -> None:
+    conf = {
+        "spark.kubernetes.driver.pod.name": "always-the-same",
+        # With this the Spark provider refuses to follow a pod.
+        "spark.kubernetes.submission.waitAppCompletion": "true",
+    }
+    task = _delete(spark, conf=dict(conf))
+    done = run_task(task, context_of(task_state_store=StateStore()))
+    tag = tag_of(spark.calls[-1]["spec"]["attempt"])
+    given = set(_settings(spark))
+    assert done["status"] == "committed"
+    assert {
+        f"spark.kubernetes.driver.pod.name={tag}-driver",
+        f"spark.kubernetes.driver.label.{LABEL}={tag}",
+        f"spark.kubernetes.executor.label.{LABEL}={tag}",
+        "spark.kubernetes.submission.waitAppCompletion=false",
+        f"spark.kubernetes.namespace={_SPACE}",
+    } <= given
+    # What is uploaded goes with the result.
+    (uploads,) = [one for one in given if one.startswith("spark.kubernetes.file.upload.path=")]
+    folder = spark.calls[-1]["spec"]["result_uri"].rpartition("/")[0]
+    assert uploads.partition("=")[2] == folder
+    assert not Path(folder.removeprefix("file:")).exists()
+    assert task.conf == conf
+    assert len(f"{tag}-driver") <= 63  # what a pod's host may be called
+    assert list((tmp_path / "results").iterdir()) == []
+
+
+def test_what_a_user_says_of_uploads_stays_and_s3_is_called_as_hadoop_does() -> None:
+    more = {"namespace": "a", "result_uri": "s3://b/r/u/result.json", "is_cluster": True}
+    settings = own_settings({}, "t", **more)
+    assert settings["spark.kubernetes.file.upload.path"] == "s3a://b/r/u"
+    given = {"spark.kubernetes.file.upload.path": "hdfs://nn/up"}
+    assert own_settings(given, "t", **more).items() >= given.items()
+
+
+@pytest.mark.usefixtures("submits")
+def test_on_the_worker_executors_alone_are_labelled(
+    spark: FakeSpark, api: KubernetesServer, connected: Connections
+) -> None:
+    _connect(connected, api, "client")
+    assert run_task(_delete(spark), context_of())["status"] == "committed"
+    names = {one.partition("=")[0] for one in _settings(spark)}
+    assert {one for one in names if one.startswith("spark.kubernetes.")} == {
+        "spark.kubernetes.namespace",
+        f"spark.kubernetes.executor.label.{LABEL}",
+    }
+
+
+@pytest.mark.usefixtures("connected", "submits")
+def test_the_spark_provider_needs_nothing_of_its_own_for_kubernetes(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without Kubernetes' provider its hook asks for a name that is not there."""
+    monkeypatch.delattr(provider, "kube_client", raising=False)
+    assert run_task(_delete(spark), context_of())["status"] == "committed"
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_token_among_the_settings_is_refused_and_not_repeated(spark: FakeSpark) -> None:
+    conf = {"spark.kubernetes.authenticate.submission.oauthToken": _CANARY}
+    with pytest.raises(ConfigurationError, match="oauthTokenFile") as caught:
+        run_task(_delete(spark, conf=conf), context_of())
+    assert _CANARY not in str(caught.value)
+    assert spark.calls == []
+
+
+# ---- what is asked -------------------------------------------------------------------------------
+
+
+def test_a_token_is_read_anew_at_each_question(api: KubernetesServer, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    settings = {"spark.kubernetes.authenticate.submission.oauthTokenFile": str(file)}
+    login = login_of(settings, {"KUBECONFIG": "/none", "HOME": str(tmp_path)}, is_cluster=True)
+    server = ApiServer(address=api.address, namespace=_SPACE, login=login)
+    with pytest.raises(KubernetesUnavailableError, match="No such file"):
+        server.report(_POD)
+    file.write_text(f"{_CANARY}-0")
+    for token in (f"{_CANARY}-1", f"{_CANARY}-2"):
+        api.token = token
+        with pytest.raises(KubernetesUnavailableError, match="HTTP 401") as caught:
+            server.find(_TAG)
+        assert _CANARY not in f"{caught.value!r} {login!r} {server!r}"
+        file.write_text(f"{token}\n")
+        assert server.find(_TAG) == ()
+        assert api.requests[-1][2] == token
+
+
+def test_a_kubeconfig_is_read_as_kubectl_does(api: KubernetesServer, tmp_path: Path) -> None:
+    plugin = tmp_path / "plugin"
+    plugin.write_text(
+        "#!/bin/sh\n"
+        'echo "$WHO" >> "$0.asked"\n'
+        f'echo \'{{"status": {{"token": "{_CANARY}", "expirationTimestamp": "\'"$UNTIL"\'"}}}}\'\n'
+    )
+    plugin.chmod(0o755)
+    users: dict[str, dict[str, Any]] = {
+        "inline": {"token": "one"},
+        "file": {"tokenFile": "two.txt"},
+        "plugin": {
+            "exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin)}
+        },
+    }
+    env = [{"name": "WHO", "value": "me"}, {"name": "UNTIL", "value": "2999-01-01T00:00:00Z"}]
+    users["plugin"]["exec"]["env"] = env
+    (tmp_path / "two.txt").write_text("two")
+    (tmp_path / "first").write_text(yaml.safe_dump(_kubeconfig(users, current="inline")))
+    (tmp_path / "second").write_text(yaml.safe_dump(_kubeconfig({"inline": {"token": "no"}})))
+    environment = {"KUBECONFIG": f"{tmp_path}/first:{tmp_path}/second:{tmp_path}/none"}
+    for context, token in {None: "one", "file": "two", "plugin": _CANARY}.items():
+        given = {} if context is None else {"spark.kubernetes.context": context}
+        login = login_of(given, environment, is_cluster=True)
+        server = ApiServer(address=api.address, namespace=_SPACE, login=login)
+        for _ in range(2):
+            server.find(_TAG)
+            assert api.requests[-1][2] == token
+    assert Path(f"{plugin}.asked").read_text() == "me\n"  # a token that lasts is asked for once
+    env[1]["value"] = "2001-01-01T00:00:00Z"
+    (tmp_path / "first").write_text(yaml.safe_dump(_kubeconfig(users, current="plugin")))
+    login = login_of({}, environment, is_cluster=True)
+    assert [login.bearer(), login.bearer()] == [_CANARY] * 2
+    assert Path(f"{plugin}.asked").read_text() == "me\n" * 3
+    with pytest.raises(ConfigurationError, match="no context 'other'"):
+        login_of({"spark.kubernetes.context": "other"}, environment, is_cluster=True)
+
+
+def _kubeconfig(users: dict[str, Any], *, current: str | None = None) -> dict[str, Any]:
+    contexts = [{"name": n, "context": {"cluster": "c", "user": n}} for n in users]
+    known = [{"name": "c", "cluster": {"server": "https://elsewhere.example.com"}}]
+    named = {} if current is None else {"current-context": current}
+    return {
+        **named,
+        "contexts": contexts,
+        "clusters": known,
+        "users": [{"name": n, "user": user} for n, user in users.items()],
+    }
+
+
+def test_certificates_within_a_kubeconfig_lie_on_no_disk(tmp_path: Path) -> None:
+    user = {
+        "client-certificate-data": base64.b64encode(b"certificate").decode(),
+        "client-key-data": base64.b64encode(_CANARY.encode()).decode(),
+    }
+    content = _kubeconfig({"u": user}, current="u")
+    content["clusters"][0]["cluster"]["certificate-authority"] = "ca.crt"
+    (tmp_path / "config").write_text(yaml.safe_dump(content))
+    login = login_of({}, {"KUBECONFIG": str(tmp_path / "config")}, is_cluster=True)
+    assert login.certificate is not None
+    for name, text in zip(login.certificate, (b"certificate", _CANARY.encode()), strict=True):
+        assert Path(name).read_bytes() == text
+        assert Path(name).readlink().name.startswith("memfd:")
+    assert login.authority == str(tmp_path / "ca.crt")
+
+
+def test_a_plugin_that_fails_is_named_and_what_it_said_is_not(tmp_path: Path) -> None:
+    users = {"u": {"exec": {"command": "sh", "args": ["-c", f"echo {_CANARY}; exit 3"]}}}
+    (tmp_path / "config").write_text(yaml.safe_dump(_kubeconfig(users, current="u")))
+    login = login_of({}, {"KUBECONFIG": str(tmp_path / "config")}, is_cluster=True)
+    server = ApiServer(address="http://127.0.0.1:1", namespace=_SPACE, login=login)
+    with pytest.raises(KubernetesUnavailableError, match="sh, which kubeconfig names") as caught:
+        server.report(_POD)
+    assert _CANARY not in str(caught.value).replace(json.dumps(users), "")
+
+
+def test_masters_are_read_as_spark_does() -> None:
+    assert server_of("k8s://http://127.0.0.1:8001/") == "http://127.0.0.1:8001"
+
+
+@pytest.mark.parametrize("page", [(200, "a page"), (404, "no such page"), (503, "")])
+def test_a_page_is_no_answer(api: KubernetesServer, page: tuple[int, str]) -> None:
+    api.page = page
+    server = _server(api)
+    for ask in (server.report, server.end):
+        with pytest.raises(KubernetesUnavailableError, match=f"HTTP {page[0]}"):
+            ask(_POD)
+    with pytest.raises(KubernetesUnavailableError, match=f"HTTP {page[0]}"):
+        server.find(_TAG)
+
+
+def test_a_token_goes_to_the_master_alone(api: KubernetesServer) -> None:
+    login = Login(token=_CANARY)
+    with KubernetesServer.started() as other:
+        api.moved_to = other.address
+        server = ApiServer(address=api.address, namespace=_SPACE, login=login)
+        with pytest.raises(KubernetesUnavailableError, match="HTTP 307"):
+            server.report(_POD)
+        assert api.requests[-1][2] == _CANARY
+        assert other.requests == []
+    assert _CANARY not in f"{login!r} {server!r}"
+
+
+def test_an_authority_is_asked_for_and_believed(tmp_path: Path) -> None:
+    made = make_certificates(tmp_path / "tls")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(made.file("server.pem"), made.file("server.key"))
+    nobody = {"KUBECONFIG": "/none", "HOME": str(tmp_path)}
+    for prefix, is_cluster in (("", False), ("submission.", True)):
+        name = f"spark.kubernetes.authenticate.{prefix}caCertFile"
+        with KubernetesServer.started(tls) as api:
+            for settings, is_known in (({}, False), ({name: str(made.authority)}, True)):
+                login = login_of(settings, nobody, is_cluster=is_cluster)
+                server = ApiServer(address=api.address, namespace=_SPACE, login=login)
+                if is_known:
+                    assert server.report(_POD) is None
+                    continue
+                with pytest.raises(KubernetesUnavailableError, match="CERTIFICATE_VERIFY_FAILED"):
+                    server.report(_POD)
+                assert api.requests == []
+
+
+def test_nobody_elses_pods_are_found_or_ended(api: KubernetesServer) -> None:
+    _pod(api, "somebody-elses", **_RUNNING)
+    _pod(api, _TAG, role=EXECUTOR, **_RUNNING)
+    _pod(api, _TAG, name="ended", **_SUCCEEDED)
+    api.ignores_selectors = True  # whoever stands between may lose the terms of a question
+    assert _server(api).find(_TAG) == ()
+    meta = {"name": "web", "labels": {"app": "web"}}
+    api.objects.put("pods", _SPACE, {"metadata": meta})
+    _server(api).end(f"{_SPACE}:web")
+    assert api.deleted == []
+    assert len(api.objects.list("pods", _SPACE)) == 4
+
+
+def test_a_pod_that_took_the_name_of_another_is_left_alone(
+    api: KubernetesServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _pod(api)
+    seen = Pod.read
+
+    def renewed(answer: Any) -> Pod:  # noqa: ANN401 - as the server writes it
+        pod = seen(answer)
+        api.objects.delete("pods", _SPACE, pod.name)
+        _pod(api)
+        return pod
+
+    monkeypatch.setattr(Pod, "read", renewed)
+    _server(api).end(_POD)
+    assert len(api.objects.list("pods", _SPACE)) == 1
+    monkeypatch.undo()
+    _server(api).end(_POD)
+    assert api.objects.list("pods", _SPACE) == []
+
+
+# ---- how long is waited, and what for ------------------------------------------------------------
+
+
+def _waiting(reason: str, message: str) -> dict[str, Any]:
+    state = {"waiting": {"reason": reason, "message": message}}
+    return {
+        "phase": "Pending",
+        "containerStatuses": [{"name": "spark-kubernetes-driver", "state": state}],
+    }
+
+
+_NO_NODE: Final = {
+    "phase": "Pending",
+    "conditions": [
+        {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": "0/3 nodes are available: 3 Insufficient memory",
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (_NO_NODE, "Unschedulable: 0/3 nodes are available"),
+        (_waiting("ImagePullBackOff", "cannot pull a:1"), "ImagePullBackOff: cannot pull a:1"),
+        (_waiting("InvalidImageName", "A:1"), "InvalidImageName"),
+    ],
+)
+def test_a_pod_that_is_never_started_is_deleted_and_the_wait_told(
+    api: KubernetesServer, status: dict[str, Any], words: str
+) -> None:
+    _pod(api, **status)
+    with pytest.raises(ApplicationNotStartedError, match=words) as caught:
+        _run(api, Clock(), start_s=100).follow(_POD)
+    assert "namespace etl" in str(caught.value)
+    assert 100 < caught.value.waited_s <= 110
+    assert api.deleted == [f"{_TAG}-driver"]
+
+
+def _ended(reason: str, code: int) -> dict[str, Any]:
+    state = {"terminated": {"reason": reason, "exitCode": code}}
+    return {
+        "phase": "Failed",
+        "containerStatuses": [{"name": "spark-kubernetes-driver", "state": state}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (_ended("OOMKilled", 137), "OOMKilled, exit code 137"),
+        (_ended("Error", 1), "exit code 1"),
+        ({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}, "Evicted: low on"),
+    ],
+)
+@pytest.mark.usefixtures("connected")
+def test_why_a_driver_has_failed_is_said_and_its_pod_stays(
+    spark: FakeSpark,
+    api: KubernetesServer,
+    submits: dict[str, Any],
+    status: dict[str, Any],
+    words: str,
+) -> None:
+    submits |= status
+    spark.tell(answers=False)
+    api.logs = lambda *_: "its last words"
+    task = _delete(spark)
+    with pytest.raises(JobFailedError) as caught:
+        run_task(task, context_of(task_state_store=StateStore()))
+    assert words in str(caught.value.__cause__)
+    assert any(path.partition("?")[0].endswith("/log") for _, path, _ in api.requests)
+    assert api.deleted == []
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_driver_that_failed_in_words_keeps_its_pod(
+    spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any]
+) -> None:
+    submits |= _ended("Error", 1)
+    spark.tell(error={"type": "LockNotAcquiredError", "message": "locked"})
+    with pytest.raises(LockNotAcquiredError):
+        run_task(_delete(spark), context_of(task_state_store=StateStore()))
+    assert api.deleted == []
+    assert len(api.objects.list("pods", _SPACE)) == 1
+
+
+def test_a_driver_that_is_done_is_not_kept_alive_by_what_runs_beside_it(
+    api: KubernetesServer,
+) -> None:
+    mesh = {"name": "istio-proxy", "state": {"running": {}}}
+    for code, has_succeeded in ((0, True), (1, False)):
+        done = _ended("", code)["containerStatuses"][0]
+        _pod(api, phase="Running", containerStatuses=[mesh, done])
+        found = _run(api, Clock()).follow(_POD)
+        assert found is not None
+        assert found.has_succeeded is has_succeeded
+
+
+def test_what_ends_beside_a_driver_does_not_end_it(api: KubernetesServer) -> None:
+    beside = {"name": "fetch", "state": {"terminated": {"exitCode": 1}}}
+    driver = {"name": "spark-kubernetes-driver", "state": {"running": {}}}
+    _pod(api, phase="Running", containerStatuses=[beside, driver])
+    found = _server(api).report(_POD)
+    assert found is not None
+    assert not found.has_ended
+
+
+def test_a_node_that_does_not_answer_is_waited_for_and_then_given_up(
+    api: KubernetesServer,
+) -> None:
+    _pod(api, phase="Unknown")
+    with pytest.raises(KubernetesUnavailableError, match=r"for 6[0-9] s.*its node"):
+        _run(api, Clock(), silence_s=60).follow(_POD)
+    assert api.deleted == []
+    back = Clock(lambda _: api.objects.say(_SPACE, f"{_TAG}-driver", **_SUCCEEDED))
+    assert _run(api, back, silence_s=60).follow(_POD) is not None
+
+
+def test_a_killed_task_waits_no_more(api: KubernetesServer) -> None:
+    _pod(api, **_RUNNING)
+    with pytest.raises(InterruptedError):
+        _run(api, Clock(), killed=True).follow(_POD)
+
+
+def test_executors_that_nobody_starts_end_the_driver_on_the_worker(api: KubernetesServer) -> None:
+    _pod(api, role=EXECUTOR, **_NO_NODE)
+    stopped = threading.Event()
+    bounds = Bounds(start_s=0.5, poll_s=1)
+    run = YarnRun(_server(api, role=EXECUTOR), _TAG, bounds, is_killed=lambda: False)
+    with run.watched(stopped.set):
+        assert stopped.wait(_PATIENCE_S)
+        _until(lambda: api.deleted == [f"{_TAG}-{EXECUTOR}"])
+    assert run.overdue is not None
+    assert "the executor's container" in str(run.overdue)
+    assert "Insufficient memory" in str(run.overdue)
+
+
+def test_one_executor_that_runs_is_enough(api: KubernetesServer) -> None:
+    _pod(api, role=EXECUTOR, name="a-runs", **_RUNNING)
+    _pod(api, role=EXECUTOR, name="b-waits")
+    stopped = threading.Event()
+    bounds = Bounds(start_s=0, poll_s=1)
+    run = YarnRun(_server(api, role=EXECUTOR), _TAG, bounds, is_killed=lambda: False)
+    with run.watched(stopped.set):
+        _until(lambda: bool(api.requests))
+        assert not stopped.wait(1.5)
+    assert run.overdue is None
+
+
+# ---- what a retry finds --------------------------------------------------------------------------
+
+
+def _left(spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any]) -> StateStore:
+    """What a worker leaves that was lost while its driver ran; the driver still does."""
+    store = StateStore()
+    spark.tell(answers=False)
+    submits.clear()
+    with pytest.raises(ApplicationForgottenError, match="Kubernetes knows nothing"):
+        run_task(_delete(spark), context_of(task_state_store=store))
+    assert set(store) == {"spark_job_id", RESULT_URI_KEY, SUBMISSION_KEY, ATTEMPT_KEY}
+    assert store["spark_job_id"] == driver_of(_SPACE, tag_of(store[ATTEMPT_KEY]))
+    (spark.directory / "calls.jsonl").unlink()
+    _pod(api, tag_of(store[ATTEMPT_KEY]), **_RUNNING)
+    api.requests.clear()
+    spark.tell(answers=True)
+    submits |= _SUCCEEDED
+    return store
+
+
+@pytest.mark.promise("A7")
+@pytest.mark.usefixtures("connected")
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_the_driver_of_a_lost_worker_is_found_again(
+    spark: FakeSpark,
+    api: KubernetesServer,
+    submits: dict[str, Any],
+    is_noted: bool,
+) -> None:
+    store = _left(spark, api, submits)
+    pod = store["spark_job_id"].partition(":")[2]
+    if not is_noted:
+        store.delete("spark_job_id")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            YarnRun, "_pause", lambda *_: api.objects.say(_SPACE, pod, **_ended("Error", 1))
+        )
+        with pytest.raises(JobFailedError):
+            run_task(_delete(spark), context_of(try_number=2, task_state_store=store))
+    assert spark.calls == []
+    assert store["spark_job_id"] == f"{_SPACE}:{pod}"
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_pod_that_is_gone_is_submitted_anew_so_that_the_ledger_is_asked(
+    spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any]
+) -> None:
+    store = _left(spark, api, submits)
+    api.objects.delete("pods", _SPACE, store["spark_job_id"].partition(":")[2])
+    done = run_task(_delete(spark), context_of(try_number=2, task_state_store=store))
+    assert (done["status"], len(spark.calls)) == ("committed", 1)
+    assert set(store) == {DELIVERED_KEY}
+    assert api.objects.list("pods", _SPACE) == []  # what has succeeded is not kept
+
+
+@pytest.mark.usefixtures("connected")
+def test_nothing_is_submitted_while_nobody_says_what_runs(
+    spark: FakeSpark,
+    api: KubernetesServer,
+    submits: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = _left(spark, api, submits)
+    api.page = (503, "")
+    monkeypatch.setattr(HiveAcidDeleteOperator, "_bounds", lambda _: Bounds(silence_s=0))
+    with pytest.raises(KubernetesUnavailableError):
+        run_task(_delete(spark), context_of(try_number=2, task_state_store=store))
+    assert spark.calls == []
+
+
+# ---- being killed --------------------------------------------------------------------------------
+
+
+def _killed_when(
+    task: HiveAcidDeleteOperator, context: dict[str, Any], holds: Callable[[], bool]
+) -> None:
+    """Run a task, and kill it as Airflow does once something holds."""
+
+    def send() -> None:
+        try:
+            _until(holds)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, lambda *_: task.on_kill())
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        with pytest.raises(JobFailedError, match="the task was killed"):
+            run_task(task, context)
+    finally:
+        sender.join()
+        signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.promise("A16")
+@pytest.mark.usefixtures("connected")
+def test_the_driver_is_deleted_when_the_task_that_found_it_is_killed(
+    spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any], aborted: list[str]
+) -> None:
+    store = _left(spark, api, submits)
+    pod = store["spark_job_id"].partition(":")[2]
+    _pod(api, "hiveacid-7-0123456789ab", **_RUNNING)
+    context = context_of(try_number=2, task_state_store=store)
+    _killed_when(_delete(spark), context, lambda: len(api.requests) > 1)
+    _until(lambda: api.deleted == [pod])
+    (left,) = api.objects.list("pods", _SPACE)
+    assert left["metadata"]["labels"][LABEL] == "hiveacid-7-0123456789ab"
+    assert (spark.calls, len(aborted)) == ([], 1)
+
+
+@pytest.mark.promise("A16")
+@pytest.mark.parametrize(("mode", "role"), [("client", EXECUTOR), ("cluster", "driver")])
+def test_pods_are_deleted_of_which_nobody_has_heard(
+    spark: FakeSpark,
+    api: KubernetesServer,
+    aborted: list[str],
+    connected: Connections,
+    mode: str,
+    role: str,
+) -> None:
+    """While `spark-submit` is still at it, which ends first."""
+    _connect(connected, api, mode)
+    spark.tell(hangs=True)
+
+    def submitted() -> bool:
+        if not (spark.directory / "hanging.json").exists():
+            return False
+        _pod(api, tag_of(spark.calls[-1]["spec"]["attempt"]), role=role)
+        return True
+
+    _killed_when(_delete(spark), context_of(task_state_store=StateStore()), submitted)
+    _until(lambda: len(api.deleted) == 1)
+    assert api.objects.list("pods", _SPACE) == []
+    assert len(aborted) == 1

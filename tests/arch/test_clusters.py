@@ -1,0 +1,71 @@
+"""docs/clusters.md and the README's table say what docs/clusters.json does, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusters import cells as files
+from clusters.cells import FAILED, RAN, Cell, drop_others, keep, overview, page_of, read
+from clusters.overview import Place, overview_of, put_between
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_HERE = Place("local", "none", "disk")
+
+
+def _cell(name: str, area: str = "a", *, outcome: str = RAN, place: Place | None = None) -> Cell:
+    return Cell(area=area, combination=name, version="1", outcome=outcome, place=place)
+
+
+def test_the_readmes_table_and_the_page_say_what_has_run() -> None:
+    found = read()
+    readme = files.README.read_text()
+    assert put_between(readme, overview(found)) == readme
+    assert page_of(found) == files.PAGE.read_text()
+
+
+def test_no_cell_is_empty_and_none_has_failed() -> None:
+    found = read()
+    assert [cell for cell in found if cell.outcome == FAILED] == []
+    lines = [*page_of(found).splitlines(), *overview(found).splitlines()[2:]]
+    texts = [
+        line.strip("|").split("|") for line in lines if line.startswith("|") and "---" not in line
+    ]
+    rows = [cells for cells in texts if cells[0].strip() not in ("combination", "Spark")]
+    assert rows
+    assert [cells for cells in rows if not all(cell.strip() for cell in cells)] == []
+
+
+def test_one_failure_is_seen_in_the_table() -> None:
+    cells = [_cell("x", place=_HERE), _cell("y", outcome=FAILED, place=_HERE)]
+    assert "| local | none: failed |" in overview(cells)
+    assert "| local | none |" in overview(cells[:1])
+    with pytest.raises(ValueError, match="no place in the table"):
+        overview_of([(Place("local", "none", "tape"), True)])
+
+
+def test_cells_survive_their_files_and_older_ones_go_with_a_whole_run(tmp_path: Path) -> None:
+    json_file, page, readme = tmp_path / "c.json", tmp_path / "c.md", tmp_path / "README.md"
+    readme.write_text(
+        "head\n<!-- clusters: written by `make clusters` -->\n<!-- end of clusters -->\n"
+    )
+    old, other = _cell("an old name"), _cell("of another area", "b")
+    new = _cell("a new name", place=_HERE)
+    keep([old, other], json_file, page, readme)
+    keep([new], json_file, page, readme)
+    assert read(json_file) == [new, old, other]
+    assert "place" not in json.loads(json_file.read_text())[1]
+    drop_others([new], json_file, page, readme)
+    assert read(json_file) == [new, other]
+    assert page.read_text() == page_of([new, other])
+    assert "| local | none |" in readme.read_text()
+    keep([replace(new, outcome=FAILED)], json_file, page, readme)
+    assert "| local | none: failed |" in readme.read_text()
+    readme.write_text("no marks")
+    with pytest.raises(ValueError, match="no marks"):
+        keep([new], json_file, page, readme)

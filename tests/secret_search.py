@@ -1,0 +1,88 @@
+"""Looks for secrets where they must not be: files of any kind, and command lines of any process.
+
+Logs, event logs and XComs, which are in Airflow's database, are files that stay (`files_with`). Job
+descriptions are files that go with their task, so they are looked at while it runs (`run_looking`).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+_LOOK_S: Final = 0.2
+_GIVE_UP_S: Final = 900.0
+
+
+def run_looking(
+    script: str,
+    secrets: Callable[[], Sequence[bytes]],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    log: Path,
+) -> tuple[str, list[str]]:
+    """What a script says, and where a secret stood meanwhile: command lines, job descriptions.
+
+    Args:
+        script: for bash.
+        secrets: asked for at each look, as the script may make them.
+        cwd: where it runs.
+        env: all that it knows, but for a folder beside the log for what is temporary.
+        log: of all that it says.
+    """
+    scratch = log.parent / "scratch"
+    scratch.mkdir()
+    seen: set[str] = set()
+    with log.open("wb") as output:
+        running = subprocess.Popen(
+            ["bash", "-euo", "pipefail", "-c", script],  # noqa: S607
+            cwd=cwd,
+            env={**env, "TMPDIR": str(scratch)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+        give_up_s = time.monotonic() + _GIVE_UP_S
+        try:
+            while running.poll() is None:
+                now = secrets()
+                seen |= command_lines_with(now)
+                seen |= {
+                    name for one in scratch.glob("hiveacid-*") for name in files_with(one, now)
+                }
+                assert time.monotonic() < give_up_s, log.read_text()[-4000:]
+                time.sleep(_LOOK_S)
+        finally:
+            running.kill()
+            running.wait()
+    said = log.read_text(errors="replace")
+    assert running.returncode == 0, said[-4000:]
+    return said, sorted(seen)
+
+
+def command_lines_with(secrets: Sequence[bytes]) -> set[str]:
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if any(secret in line for secret in secrets):
+            found.add(line.decode(errors="replace"))
+    return found
+
+
+def files_with(folder: Path, words: Sequence[bytes]) -> list[str]:
+    """Names of files, below a folder, in which one of the words stands; some may just be going."""
+    found = []
+    for file in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            if file.is_file() and any(word in file.read_bytes() for word in words):
+                found.append(str(file.relative_to(folder)))
+    return found

@@ -1,0 +1,60 @@
+"""The search for secrets itself: what is planted in each place is found."""
+
+from __future__ import annotations
+
+import base64
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from secret_search import files_with, run_looking
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SECRET = b"canary-of-a-search"
+# In the shell's own words nothing of it may stand: those are a command line, too.
+_HALVES = "a=canary-of; b=-a-search; "
+
+
+@pytest.mark.parametrize(
+    ("script", "found"),
+    [
+        (_HALVES + 'sh -c "sleep 1; : $a$b"', "sh\0-c\0sleep 1; : canary-of-a-search\0"),
+        (
+            _HALVES + 'mkdir "$TMPDIR/hiveacid-x"; echo $a$b > "$TMPDIR/hiveacid-x/spec.json";'
+            ' sleep 1; rm -r "$TMPDIR/hiveacid-x"',
+            "spec.json",
+        ),
+        (_HALVES + "sleep 0.5", None),
+    ],
+)
+def test_what_stands_there_for_a_moment_is_seen(
+    tmp_path: Path, script: str, found: str | None
+) -> None:
+
+    log = tmp_path / "said.log"
+    _, seen = run_looking(script, lambda: [_SECRET], cwd=tmp_path, env=dict(os.environ), log=log)
+    assert seen == ([] if found is None else [found])
+
+
+def test_a_script_that_fails_says_why(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="no such luck"):
+        run_looking(
+            "echo no such luck; false",
+            lambda: [_SECRET],
+            cwd=tmp_path,
+            env={},
+            log=tmp_path / "said.log",
+        )
+
+
+def test_any_file_below_a_folder_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "events").write_bytes(b"\0" + base64.b64encode(_SECRET) + b"\xff")
+    (tmp_path / "a" / "airflow.db").write_bytes(b"\0\0" + _SECRET)
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    assert files_with(tmp_path, [_SECRET]) == ["a/airflow.db"]
+    forms = [_SECRET, base64.b64encode(_SECRET)]
+    assert sorted(files_with(tmp_path, forms)) == ["a/airflow.db", "a/b/events"]
