@@ -68,7 +68,7 @@ class Kubelet:
 
     def place(self, pod: dict[str, Any]) -> Path:
         """The folder of one pod."""
-        return self.folder / pod["metadata"]["name"]
+        return self.folder / str(pod["metadata"]["name"])
 
     # ---- its work --------------------------------------------------------------------------------
 

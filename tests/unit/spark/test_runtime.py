@@ -35,6 +35,12 @@ def story(job: JobContext) -> JobResult:
     )
 
 
+def a_session() -> Any:  # noqa: ANN401 -- no session at all
+    settings: dict[str, str] = {}
+    conf = SimpleNamespace(get=settings.get)
+    return SimpleNamespace(sparkContext=SimpleNamespace(applicationId="app", getConf=lambda: conf))
+
+
 @pytest.mark.parametrize("is_reaping", [False, True])
 def test_a_driver_warns_of_a_metastore_that_forgets_nobody(
     tmp_path: Path,
@@ -48,7 +54,7 @@ def test_a_driver_warns_of_a_metastore_that_forgets_nobody(
     monkeypatch.setattr(runtime, "connect", lambda _: FakeClient(server))
     monkeypatch.setattr(runtime, "SparkFiles", SimpleNamespace(get=lambda name: name))
     (tmp_path / "spec.json").write_text(SPEC.dump())
-    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(applicationId="app"))
+    spark = a_session()
     assert runtime.run_spec(spark, story, str(tmp_path / "spec.json")) is ExitCode.OK
     warned = [r.message for r in caplog.records if r.levelname == "WARNING"]
     assert any("clients that died" in text for text in warned) is not is_reaping
@@ -62,7 +68,7 @@ def test_a_program_may_stop_the_session_when_it_is_done(
     monkeypatch.setattr(runtime, "SparkFiles", SimpleNamespace(get=lambda name: name))
     spec = dataclasses.replace(SPEC, result_uri=f"file:{tmp_path}/result.json")
     (tmp_path / "spec.json").write_text(spec.dump())
-    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(applicationId="app"))
+    spark = a_session()
 
     def stops(job: JobContext) -> JobResult:
         del spark.sparkContext
