@@ -7,6 +7,7 @@ are taken, sizes of parts, and uploads that are open.
 from __future__ import annotations
 
 import functools
+import json
 import logging
 import subprocess
 import uuid
@@ -20,11 +21,13 @@ from airflow_hiveacid.local.door import Door
 from airflow_hiveacid.local.process import free_port
 from airflow_hiveacid.local.s3a import METASTORE_S3A
 from airflow_hiveacid.local.site import HOST
+from airflow_hiveacid.storage.stores.given_settings import VARIABLE
 from listening import until_listening
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+    from wsgiref.types import WSGIApplication
 
 KEYS: Final = {"AWS_ACCESS_KEY_ID": "lab", "AWS_SECRET_ACCESS_KEY": "lab-secret"}
 """What a process finds in its environment."""
@@ -43,10 +46,11 @@ def _client(endpoint: str) -> Any:  # noqa: ANN401 - boto3 has no types
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MotoS3:
-    """A server with one bucket."""
+    """A server with one bucket; `http` is werkzeug's, where it runs in this process."""
 
     endpoint: str
     bucket: str
+    http: Any = None
 
     @property
     def settings(self) -> dict[str, str]:
@@ -57,6 +61,11 @@ class MotoS3:
             "fs.s3a.path.style.access": "true",
             "fs.s3a.connection.ssl.enabled": "false",
         }
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """By which a process of Python reaches it."""
+        return {**KEYS, VARIABLE: json.dumps(self.settings)}
 
     @property
     def secrets(self) -> dict[str, str]:
@@ -96,10 +105,19 @@ class MotoS3:
         page = self.client().list_multipart_uploads(Bucket=self.bucket)
         return [item["Key"] for item in page.get("Uploads", ())]
 
+    @contextmanager
+    def behind(self, front: Callable[[WSGIApplication], WSGIApplication]) -> Iterator[None]:
+        """Let something stand before the server, for every client, until the block ends."""
+        server = self.http.app
+        self.http.app = front(server)
+        try:
+            yield
+        finally:
+            self.http.app = server
+
     def empty(self) -> None:
         """Remove all there is."""
-        found = [{"Key": key} for key in self.objects()]
-        if found:
+        while found := [{"Key": key} for key in self.objects()]:
             self.client().delete_objects(Bucket=self.bucket, Delete={"Objects": found})
         page = self.client().list_multipart_uploads(Bucket=self.bucket)
         for item in page.get("Uploads", ()):
@@ -118,7 +136,7 @@ class MotoS3:
         server.start()
         try:
             host, port = server.get_host_and_port()
-            yield cls._with_bucket(f"http://{host}:{port}")
+            yield cls._with_bucket(f"http://{host}:{port}", server._server)
         finally:
             server.stop()
 
@@ -146,7 +164,7 @@ class MotoS3:
             server.wait()
 
     @classmethod
-    def _with_bucket(cls, endpoint: str) -> MotoS3:
-        made = cls(endpoint=endpoint, bucket=f"lake-{uuid.uuid4().hex[:8]}")
+    def _with_bucket(cls, endpoint: str, http: Any = None) -> MotoS3:  # noqa: ANN401 - werkzeug's
+        made = cls(endpoint=endpoint, bucket=f"lake-{uuid.uuid4().hex[:8]}", http=http)
         made.client().create_bucket(Bucket=made.bucket)
         return made

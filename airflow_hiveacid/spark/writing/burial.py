@@ -3,7 +3,8 @@
 Trino takes an aborted base for a real one, and a retry cannot wait for the cleaner. Takes entries
 of the ledger, which say what aborted attempts were about to publish. Only what lies where the table
 is now is removed: a table that was renamed takes its ledger along, and another one may be in its
-old place.
+old place. Where a store knows uploads, those that a dead attempt has left open go first: what comes
+of one later would be no row that anyone sees, its write ID being aborted, but a file to be cleaned.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from airflow_hiveacid.format.errors import LocationPermissionError
 from airflow_hiveacid.storage.stores.filesystem import delete_directory
 from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.open_uploads import give_up_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,5 +43,15 @@ def bury(
         log.info("removing what aborted txn_id=%s of this job left", entry.txn_id)
         for directory in entry.directories:
             if directory.rpartition("/")[0] in places:
+                # First: what is open could be completed behind the removal, by a frozen attempt.
+                _give_up(directory)
                 delete_directory(*open_location(directory))
         ledger.withdraw(entry)
+
+
+def _give_up(directory: str) -> None:
+    try:
+        give_up_all(directory)
+    except LocationPermissionError as error:
+        # Whoever may write, but not list uploads, was not kept from a retry before.
+        log.warning("uploads of a dead attempt are left to cleaning: %s", error)

@@ -6,11 +6,10 @@ know what an object is for.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from airflow_hiveacid.storage.stores.s3_client import content_md5
 from airflow_hiveacid.storage.stores.s3_errors import (
     MISSING,
     NO_UPLOAD,
@@ -189,7 +188,7 @@ class S3Bucket:
                 Bucket=self.name,
                 Key=key,
                 Body=content,
-                ContentMD5=_digest(content),
+                ContentMD5=content_md5(content),
                 Metadata=_marked(mark),
             )
 
@@ -206,7 +205,7 @@ class S3Bucket:
                 Bucket=self.name,
                 Key=key,
                 Body=content,
-                ContentMD5=_digest(content),
+                ContentMD5=content_md5(content),
                 Metadata=_marked(mark),
                 IfNoneMatch="*",
             )
@@ -270,7 +269,7 @@ class S3Bucket:
                 UploadId=upload_id,
                 PartNumber=number,
                 Body=content,
-                ContentMD5=_digest(content),
+                ContentMD5=content_md5(content),
             )
         return Part(number, answer["ETag"])
 
@@ -341,7 +340,3 @@ def _marked(mark: str | None) -> dict[str, str]:
 def _whole_seconds(moment: datetime) -> float:
     """A time of an object: HEAD tells no finer one, while some stores' lists do."""
     return float(int(moment.timestamp()))
-
-
-def _digest(content: bytes) -> str:
-    return base64.b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()

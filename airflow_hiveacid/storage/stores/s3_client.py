@@ -16,6 +16,8 @@ Example:
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 import re
 from dataclasses import dataclass
@@ -90,7 +92,7 @@ def open_client(bucket: str, settings: Mapping[str, str]) -> S3Client:
                 max_pool_connections=_CONNECTIONS,
                 s3={"addressing_style": "path" if is_path_style(bucket, settings) else "auto"},
                 # Servers that are not AWS's may not know the checksums that new clients add; ours
-                # say Content-MD5.
+                # say Content-MD5, deletions as `_say_md5` has it.
                 request_checksum_calculation="when_required",
                 response_checksum_validation="when_required",
             ),
@@ -100,7 +102,26 @@ def open_client(bucket: str, settings: Mapping[str, str]) -> S3Client:
             f"no client for s3a://{bucket}: {error}. Its settings are those of S3A (fs.s3a.*), its"
             " credentials those that AWS's tools find in this process"
         ) from error
+    api.meta.events.register("before-call.s3.DeleteObjects", _say_md5)
     return S3Client(bucket=bucket, api=api, source=str(found.method))
+
+
+def content_md5(content: bytes) -> str:
+    """The digest by which S3 sees that all has arrived, as its header Content-MD5 says it."""
+    return base64.b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()
+
+
+def _say_md5(params: dict[str, Any], **_: object) -> None:
+    """Give a request the digest that every S3 knows, in place of the checksum of new clients.
+
+    S3 takes no deletion of several objects without one. By AWS either will do (DeleteObjects in its
+    reference); servers of before 2025 know Content-MD5 alone, and answer MissingContentMD5 to
+    boto3's CRC32 (boto/boto3#4400).
+    """
+    params["headers"]["Content-MD5"] = content_md5(params["body"])
+    checksum = params["context"].get("checksum", {})
+    for name in ("request_algorithm", "request_algorithm_header"):
+        checksum.pop(name, None)
 
 
 def endpoint_of(bucket: str, settings: Mapping[str, str]) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
@@ -14,14 +13,13 @@ from botocore import endpoint
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.storage.stores import filesystem, locations, s3_bucket
-from airflow_hiveacid.storage.stores.given_settings import VARIABLE
 from airflow_hiveacid.storage.stores.hdfs import HdfsHandler
 from airflow_hiveacid.storage.stores.hdfs_connect import open_hdfs
 from airflow_hiveacid.storage.stores.locations import open_location
 from contract.stores.hdfs_model import Entry, Model, Options
 from contract.stores.mini_hdfs import MiniHdfs
 from contract.stores.s3_faults import Faults
-from s3_lab import KEYS, MotoS3
+from s3_lab import MotoS3
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -147,9 +145,8 @@ def s3(moto: MotoS3, monkeypatch: pytest.MonkeyPatch) -> MotoS3:
     """An empty bucket, as a worker of Spark's meets it."""
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
-    for name, value in KEYS.items():
+    for name, value in moto.environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv(VARIABLE, json.dumps(moto.settings))
     monkeypatch.setattr(s3_bucket, "_CONFLICT_PAUSE_S", 0.0)
     # Between its attempts botocore waits for up to twenty seconds.
     monkeypatch.setattr(endpoint, "time", SimpleNamespace(sleep=lambda _: None))

@@ -25,7 +25,9 @@ class _Raw:
 
 @dataclass
 class Faults:
-    """What happens to the next requests of a kind; mutable, `seen` counts them.
+    """What happens to the next requests of a kind; mutable.
+
+    `seen` are the kinds of all that were sent, `requests` their headers.
 
     `refuse` answers instead of the server. `lose` has the server do it, and hangs up; `then` is
     what it says when it is asked again.
@@ -36,6 +38,7 @@ class Faults:
     then: dict[str, tuple[int, str]] = field(default_factory=dict)
     before: dict[str, Callable[[], None]] = field(default_factory=dict)
     seen: list[str] = field(default_factory=list)
+    requests: dict[str, list[set[str]]] = field(default_factory=dict)
 
     def install(self, api: object) -> None:
         endpoint = api._endpoint  # type: ignore[attr-defined]
@@ -48,6 +51,8 @@ class Faults:
         def faulty(request: object) -> AWSResponse:
             name = names[-1]
             self.seen.append(name)
+            headers = {*request.headers}  # type: ignore[attr-defined]
+            self.requests.setdefault(name, []).append(headers)
             if name in self.before:
                 self.before.pop(name)()
             if self.refuse.get(name):
