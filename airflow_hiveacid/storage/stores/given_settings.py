@@ -31,6 +31,11 @@ VARIABLE: Final = "HIVEACID_STORE_SETTINGS"
 JVM_KEYS: Final = "hiveacid.s3.keys.in.jvm"
 """Set where Spark has keys for S3 that do not travel."""
 
+UNTESTED_STORES: Final = "hiveacid.untested.stores"
+"""Names schemes, with commas between, of stores that nobody has tried: their tables may be changed
+all the same, by whoever wants to try. Nothing is named by default."""
+
+_OURS: Final = r"hiveacid\.untested\.stores"
 _OF_S3: Final = (
     r"fs\.s3a\.(bucket\..+\.)?"
     r"(endpoint|endpoint\.region|path\.style\.access|connection\.ssl\.enabled)"
@@ -44,9 +49,9 @@ _OF_HDFS: Final = (
     r"|hadoop\.security\.(authentication|key\.provider\.path|token\.service\.use_ip)"
 )
 _KEYS: Final = r"fs\.s3a\.(bucket\..+\.)?(access|secret)\.key"
-_TRAVELS: Final = re.compile(rf"({_OF_S3}|{_OF_HDFS})\Z")
+_TRAVELS: Final = re.compile(rf"({_OF_S3}|{_OF_HDFS}|{_OURS})\Z")
 _KEY: Final = re.compile(rf"{_KEYS}\Z")
-JAVA_PATTERN: Final = f"^({_OF_S3}|{_OF_HDFS}|{_KEYS})$"
+JAVA_PATTERN: Final = f"^({_OF_S3}|{_OF_HDFS}|{_OURS}|{_KEYS})$"
 """What a JVM is asked for: the names that travel, and those of keys, whose values stay there."""
 
 _NUMBER: Final = re.compile(r"[0-9]+\Z")
@@ -76,6 +81,12 @@ def given_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str
     except ValueError as error:
         raise ConfigurationError(f"{VARIABLE} is no JSON: {error}") from error
     return travelling(read_settings(environment)) | {str(k): str(v) for k, v in given.items()}
+
+
+def untested_stores(settings: Mapping[str, str]) -> frozenset[str]:
+    """The schemes that `UNTESTED_STORES` names, in lower case."""
+    named = settings.get(UNTESTED_STORES, "").split(",")
+    return frozenset(name.strip().lower() for name in named) - {""}
 
 
 def number_of(settings: Mapping[str, str], name: str) -> int | None:

@@ -19,6 +19,7 @@ Example:
 
 from __future__ import annotations
 
+import logging
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
@@ -47,15 +48,27 @@ from airflow_hiveacid.storage.stores.filesystem import (
     storage_errors,
     write_bytes,
 )
+from airflow_hiveacid.storage.stores.given_settings import (
+    UNTESTED_STORES,
+    given_settings,
+    untested_stores,
+)
 from airflow_hiveacid.storage.stores.listing import metadata_text
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-from airflow_hiveacid.storage.stores.traits import publishes_files, renames_directories, traits_of
+from airflow_hiveacid.storage.stores.traits import (
+    might_rename_directories,
+    publishes_files,
+    renames_directories,
+    traits_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from airflow_hiveacid.format.table import TableInfo
+
+log = logging.getLogger("hiveacid")
 
 DirectoryText = BaseName | DeltaName | str
 """A final directory name, as a value or as its text."""
@@ -280,16 +293,28 @@ def check_publishable(table: object, location: str) -> None:
     """See that directories at a location can become visible without being seen by halves.
 
     Raises:
-        UnsupportedTableError: nobody has tried it with its store.
+        UnsupportedTableError: nobody has tried it with its store, and nobody asks for it.
         ConfigurationError: the location is no absolute path or URI.
     """
     scheme = scheme_of(location)
-    if not renames_directories(scheme) and not publishes_files(scheme):
+    if renames_directories(scheme) or publishes_files(scheme):
+        return
+    untried = f"{location} is on {scheme}://, where nobody has tried to change a table: "
+    others = "Tables on hdfs://, s3a:// and file:// can be changed"
+    if not might_rename_directories(scheme):
         raise UnsupportedTableError(
             table=table,
-            detail=f"{location} is on {scheme}://, where nobody has tried to change a table: a"
-            " change could be seen by halves. Tables on hdfs://, s3a:// and file:// can be changed",
+            detail=f"{untried}it has no renames of directories, so that a change could be seen by"
+            f" halves, and no setting allows it. {others}",
         )
+    if scheme not in untested_stores(given_settings()):
+        raise UnsupportedTableError(
+            table=table,
+            detail=f"{untried}a change could be seen by halves. {others}. Whoever wants to try, on"
+            f" a copy, with a hierarchical namespace, sets {UNTESTED_STORES}={scheme} in"
+            f" core-site.xml, or as spark.hadoop.{UNTESTED_STORES}",
+        )
+    log.warning("%s allows what nobody has tested: %s is changed", UNTESTED_STORES, location)
 
 
 def check_renames(table: object, location: str, what: str) -> None:

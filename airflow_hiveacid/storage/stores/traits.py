@@ -52,6 +52,7 @@ _LOCAL: Final = StoreTraits(refuses_taken_names=False, deletes_at_once=False, re
 _NATIVE: Final = StoreTraits(refuses_taken_names=True, deletes_at_once=True, reads_open_files=False)
 # libhdfs, which asks for `rename`; and object stores, of which nothing is asked but to read.
 _OTHER: Final = StoreTraits(refuses_taken_names=False, deletes_at_once=True, reads_open_files=True)
+_MIGHT_RENAME: Final = frozenset({"abfs", "abfss"})
 _S3: Final = StoreTraits(
     refuses_taken_names=True,
     deletes_at_once=False,
@@ -78,6 +79,15 @@ def renames_directories(scheme: str) -> bool:
     That is how a directory is made visible: one that is built elsewhere appears whole.
     """
     return scheme == "file" or scheme in HADOOP_SCHEMES
+
+
+def might_rename_directories(scheme: str) -> bool:
+    """Whether stores of this scheme should do so, as far as is read: nobody has tried it.
+
+    Azure's do where their namespace is hierarchical, and pyarrow's client refuses elsewhere. Of
+    Google's none is among them: that client renames files alone.
+    """
+    return scheme in _MIGHT_RENAME
 
 
 def publishes_files(scheme: str) -> bool:

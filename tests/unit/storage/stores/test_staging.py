@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import pickle
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -16,6 +18,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.storage.stores.given_settings import JAVA_PATTERN, VARIABLE
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.staging import Staging, check_publishable, check_renames
 
@@ -136,13 +139,46 @@ def test_a_store_that_renames_directories_is_published_to(location: str) -> None
     check_publishable(TableRef("d", "t"), location)
 
 
+ABFS: Final = "abfss://c@a.dfs.core.windows.net/w/t"
+SWITCH: Final = r"sets hiveacid\.untested\.stores=abfss in core-site\.xml, or as spark\.hadoop\."
+
+
 @pytest.mark.parametrize(
-    "location",
-    ["gs://lake/w/t", "abfss://c@a.dfs.core.windows.net/w/t"],
+    ("location", "named", "words"),
+    [
+        (ABFS, "", f"a change could be seen by halves.*{SWITCH}"),
+        (ABFS, "abfs,s3a", SWITCH),
+        ("gs://lake/w/t", "", "it has no renames of directories.*and no setting allows it"),
+        ("gs://lake/w/t", "gs", "no setting allows it"),
+    ],
 )
-def test_a_store_that_nobody_has_tried_is_refused(location: str) -> None:
-    with pytest.raises(UnsupportedTableError, match=r"d\.t.*nobody has tried"):
+def test_a_store_that_nobody_has_tried_is_refused_in_words_that_say_what_would_allow_it(
+    location: str, named: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, json.dumps({"hiveacid.untested.stores": named}))
+    with pytest.raises(UnsupportedTableError, match=rf"d\.t.*nobody has tried.*{words}"):
         check_publishable(TableRef("d", "t"), location)
+
+
+def test_whoever_asks_for_what_is_untested_is_told_so_each_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(VARIABLE, json.dumps({"hiveacid.untested.stores": "gs, ABFSS"}))
+    check_publishable(TableRef("d", "t"), ABFS)
+    assert f"nobody has tested: {ABFS}" in caplog.text
+    with pytest.raises(UnsupportedTableError, match="no renames"):
+        check_renames(TableRef("d", "t"), ABFS, "a conversion")
+
+
+def test_the_switch_is_one_of_hadoops_settings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    setting = "<property><name>hiveacid.untested.stores</name><value>abfss</value></property>"
+    (tmp_path / "core-site.xml").write_text(f"<configuration>{setting}</configuration>")
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    check_publishable(TableRef("d", "t"), ABFS)
+    assert re.search(JAVA_PATTERN, "hiveacid.untested.stores")  # of Spark's JVM, too
 
 
 @pytest.mark.parametrize("location", ["s3a://lake/w/t", "S3://lake/w/t", "gs://lake/w/t"])
