@@ -51,13 +51,19 @@ def list_table(location: str) -> Listing:
         StorageError: it kept changing.
     """
     fs, root = open_location(location)
+    is_kept = traits_of(fs).keeps_directories
     for _ in range(_LISTING_ATTEMPTS):
         with storage_errors("list", location):
-            require_directory(fs, root, location)
+            if is_kept:
+                require_directory(fs, root, location)
             try:
-                return _list_once(fs, root, location)
+                found = _list_once(fs, root, location)
             except FileNotFoundError:
                 continue
+            if not is_kept and not found.files:
+                # Whatever has files below it is one: it is asked for only where nothing is.
+                require_directory(fs, root, location)
+            return found
     raise StorageError(
         f"{location} kept changing while it was listed {_LISTING_ATTEMPTS} times; try again later"
     )

@@ -165,7 +165,7 @@ def test_a_table_is_listed_by_its_prefix(table: str, faults: Faults) -> None:
     fs.handler._bucket.put(f"{root.partition('/')[2]}/p=3_$folder$", b"")
     faults.seen.clear()
     listed = list_table(table)
-    assert faults.seen.count("ListObjectsV2") == 2
+    assert faults.seen == ["ListObjectsV2"]
     assert [f.path for f in listed.files] == [".hidden", *sorted(names[:3])]
     assert listed.directories == (
         "_hiveacid",
