@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import uuid
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from botocore.exceptions import ConnectionClosedError
 
-from airflow_hiveacid.format.errors import HiveAcidError, UnsupportedTableError
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
+    StoreUnavailableError,
+    UnsupportedTableError,
+)
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.conversion import ConversionTarget, ConvertSpec
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs import (
     CompactionChoice,
     InsertSpec,
@@ -23,21 +28,21 @@ from airflow_hiveacid.jobs.specs import (
 )
 from airflow_hiveacid.local.metastore import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
-from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.spark.reading.target import resolve_target
-from airflow_hiveacid.spark.store_settings import give_store_settings
-from airflow_hiveacid.storage.stores.given_settings import VARIABLE
-from s3_lab import KEYS, MotoS3
-from spark_lab import Lab
+from airflow_hiveacid.storage.stores.locations import open_location
+from contract.stores.s3_fronts import lists_late
+from s3_lab import MotoS3
+from s3_session import knowing
+from spark_lab import make_lab
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from spark_lab import Row
+    from spark_lab import Lab, Row
 
 pytestmark = pytest.mark.server
 
@@ -51,44 +56,33 @@ ODD = "a/b c=1 %2F#?"
 @pytest.fixture(scope="module")
 def s3(spark: SparkSession) -> Iterator[MotoS3]:
     """An S3 that Spark's JVM, its workers and this process know; keys are in the environment."""
-    context = spark.sparkContext
-    conf = context._jsc.hadoopConfiguration()
-    kept = {name: os.environ.get(name) for name in (*KEYS, VARIABLE)}
-    given = context.environment.pop(VARIABLE)
-    with MotoS3.started() as server:
-        for name, value in (server.settings | server.secrets).items():
-            conf.set(name, value)
-        os.environ.update(KEYS)
-        context.environment.update(KEYS)
-        give_store_settings(spark)
+    with MotoS3.started() as server, knowing(spark, server):
         yield server
-        for name in server.settings | server.secrets:
-            conf.unset(name)
-    for name, was in kept.items():
-        os.environ.pop(name) if was is None else os.environ.update({name: was})
-        context.environment.pop(name)
-    context.environment[VARIABLE] = given
 
 
-@pytest.fixture
-def lab(
-    request: pytest.FixtureRequest, spark: SparkSession, s3: MotoS3, tmp_path: Path
-) -> Iterator[Lab]:
-    """A metastore whose warehouse is on S3."""
+@pytest.fixture(scope="module")
+def metastore(
+    request: pytest.FixtureRequest, s3: MotoS3, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalMetastore]:
+    """One whose warehouse is on S3."""
     config = LocalMetastoreConfig(
         version=request.param,
-        data_dir=tmp_path / "metastore",
+        data_dir=tmp_path_factory.mktemp("metastore"),
         door=s3.door,
         extra_settings=s3.warehouse,
         txn_timeout_s=60.0,
         ends_with_parent=True,
     )
     with LocalMetastore(config) as server:
-        endpoint = MetastoreEndpoint(uris=(server.uri,))
-        with connect(endpoint) as client:
-            db = f"s3_{uuid.uuid4().hex[:12]}"
-            client.create_database(db)
-            yield Lab(spark=spark, endpoint=endpoint, client=client, db=db)
+        yield server
+
+
+@pytest.fixture
+def lab(spark: SparkSession, metastore: LocalMetastore) -> Iterator[Lab]:
+    yield from make_lab(spark, metastore)
+
+
+on_4 = pytest.mark.parametrize("metastore", ["4.0.1"], indirect=True)
 
 
 def check(lab: Lab, rows: list[Row]) -> None:
@@ -100,12 +94,28 @@ def check(lab: Lab, rows: list[Row]) -> None:
     assert sorted(tuple(row)[1:3] for row in by_arrow) == sorted(row[:2] for row in rows)
 
 
+@contextmanager
+def _provided(api: Any, event: str, handler: Callable[..., None]) -> Iterator[None]:  # noqa: ANN401
+    """Have a client of boto3's ask somebody before each request of a kind."""
+    api.meta.events.register_first(event, handler)
+    try:
+        yield
+    finally:
+        api.meta.events.unregister(event, handler)
+
+
+def left_over(lab: Lab, s3: MotoS3) -> list[str]:
+    """What no reader has any use for."""
+    staged = [key for key in s3.objects() if "_tmp_" in key]
+    return [key for key in (*staged, *s3.uploads()) if f"/{lab.db}.db/" in key]
+
+
 def compacted(lab: Lab, choice: CompactionChoice, name: str = "t") -> tuple[bool, str, list[str]]:
     (found,) = lab.compact(name, choice).details["compactions"]
     return found["done"], found["why"], found["outputs"]
 
 
-@pytest.mark.parametrize("lab", ["4.0.1"], indirect=True)
+@on_4
 def test_a_table_lives_its_whole_life_on_s3(lab: Lab, s3: MotoS3) -> None:
     names = ["id", "v", "p"]
     columns = {"id": "int", "v": "string"}
@@ -142,12 +152,76 @@ def test_a_table_lives_its_whole_life_on_s3(lab: Lab, s3: MotoS3) -> None:
         lab.run(ConvertSpec(target=f"{lab.db}.flat", to=ConversionTarget.INSERT_ONLY))
     lab.truncate("t")
     check(lab, [])
-    assert [key for key in s3.objects() if "_tmp_" in key] == []
+    assert left_over(lab, s3) == []
+
+
+@on_4
+def test_a_list_that_lags_loses_no_row(lab: Lab, s3: MotoS3, tmp_path: Path) -> None:
+    """Spark's committer moves a task's files by a list of them, and what this lacks is gone."""
+    ids = list(range(2_000))
+    for number in range(2):  # a task each
+        half = pa.table({"id": ids[number::2], "p": [i % 3 for i in ids[number::2]]})
+        pq.write_table(half, tmp_path / f"{number}.parquet")
+    source = SourceSpec(format="parquet", location=str(tmp_path))
+    lab.table("t", {"id": "bigint"}, partition={"p": "int"})
+    lab.table("u", {"id": "bigint", "p": "int"})
+    hidden: set[str] = set()
+
+    def is_late(key: str) -> bool:
+        is_staged = "/_tmp_hiveacid_" in key and "part-00001" in key
+        hidden.update({key} if is_staged else ())
+        return is_staged or ("/_tmp_hiveacid_" in key and "/bucket_00001" in key)
+
+    with s3.behind(lists_late(is_late)):
+        for name in ("t", "u"):
+            lab.run(InsertSpec(target=f"{lab.db}.{name}", source=source))
+    for name in ("t", "u"):
+        assert lab.rows(name) == [(i, i % 3) for i in ids]
+    assert not hidden, "a task's rows went through Spark's committer"
+
+
+@on_4
+def test_a_completion_whose_effect_comes_after_the_abort_is_never_seen_and_is_cleaned(
+    lab: Lab, s3: MotoS3
+) -> None:
+    """S3 may work on at a completion whose answer nobody waits for any more."""
+    lab.table("t", {"id": "int", "v": "string"})
+    lab.insert("t", [(1, "a")], ["id", "v"])
+    api = open_location(lab.info("t").location)[0].handler._bucket._api
+    late: list[dict[str, object]] = []
+
+    def lose(params: dict[str, object], **_: object) -> None:
+        late.append(params)
+        upload = {name: params[name] for name in ("Bucket", "Key", "UploadId")}
+        parts = s3.client().list_parts(**upload)["Parts"]
+        assert [part["PartNumber"] for part in parts] == [1]
+        raise ConnectionClosedError(endpoint_url=s3.endpoint)
+
+    completes = "provide-client-params.s3.CompleteMultipartUpload"
+    with _provided(api, completes, lose), pytest.raises(StoreUnavailableError):
+        lab.insert("t", [(2, "late")], ["id", "v"])
+    key = str(late[0]["Key"])
     assert s3.uploads() == []
+    (whole,) = [k for k in s3.objects() if f"/{lab.db}.db/t/delta" in k and "/bucket_" in k]
+    # What S3 would show at last: the file, under the name, of the upload that was given up.
+    s3.client().copy_object(
+        Bucket=s3.bucket, Key=key, CopySource={"Bucket": s3.bucket, "Key": whole}
+    )
+    assert key in s3.objects()
+    rows: list[Row] = [(1, "a")]
+    check(lab, rows)
+    lab.insert("t", [(3, "c")], ["id", "v"])
+    rows.append((3, "c"))
+    check(lab, rows)
+    # As it is cleaned at any time, also before a compaction lets the metastore forget the abort.
+    removed = lab.clean("t").details["cleanings"]
+    assert key.split("/")[-2] in str(removed)
+    assert key not in s3.objects()
+    check(lab, rows)
 
 
 @pytest.mark.clusters
-@pytest.mark.parametrize("lab", ["3.1.3"], indirect=True)
+@pytest.mark.parametrize("metastore", ["3.1.3"], indirect=True)
 def test_on_3_1_a_result_of_one_file_is_made_and_no_other(lab: Lab, s3: MotoS3) -> None:
     names = ["id", "v"]
     lab.table("t", {"id": "int", "v": "string"})
@@ -168,5 +242,4 @@ def test_on_3_1_a_result_of_one_file_is_made_and_no_other(lab: Lab, s3: MotoS3) 
     lab.clean("t")
     check(lab, rows)
     assert lab.rows("b") == rows
-    assert [key for key in s3.objects() if "_tmp_" in key] == []
-    assert s3.uploads() == []
+    assert left_over(lab, s3) == []

@@ -5,8 +5,10 @@ Spark writes them flat, into staging, and `flat_copy` makes bucket files of what
 is touched. `write_flat` has both done and says the same of each file as `writers.write_events`.
 
 Only what Spark has committed is copied, and only what came back from the copying is published;
-everything else stays in staging and goes with it. Files follow bytes: neighbours become one file
-until they are large enough, and one that is too large becomes several, however many tasks wrote.
+everything else stays in staging and goes with it. So Spark's commit has to be one step for each
+task: where a store renames nothing, no rows are written so (docs/adr/0047). Files follow bytes:
+neighbours become one file until they are large enough, and one that is too large becomes several,
+however many tasks wrote.
 """
 
 from __future__ import annotations
@@ -110,6 +112,15 @@ class CopyTask:
     copies: tuple[BucketCopy, ...]
 
 
+def can_write_flat(plan: WritePlan) -> bool:
+    """Whether a task's files get their place in one step, as Spark's committer takes for granted.
+
+    It renames a task's directory, which S3A does by listing it and copying what the list has: what
+    a late list lacks would be lost without a word, and a task that dies meanwhile leaves a part.
+    """
+    return _staging(plan).renames
+
+
 def write_flat(plan: WritePlan, rows: DataFrame) -> list[Written]:
     """Have rows written and copied; what there is of each bucket file.
 
@@ -118,9 +129,7 @@ def write_flat(plan: WritePlan, rows: DataFrame) -> list[Written]:
         PySparkException: the rows could not be made.
         StorageError: reading or writing failed.
     """
-    table = plan.table
-    staging = Staging(location=table.location, token=plan.token)
-    place = staging.flat_path(uuid.uuid4().hex)
+    place = _staging(plan).flat_path(uuid.uuid4().hex)
     _write(rows, place, plan)
     copies = bucket_copies(committed_files(place))
     tasks = copy_tasks(plan, copies)
@@ -129,6 +138,11 @@ def write_flat(plan: WritePlan, rows: DataFrame) -> list[Written]:
     found = run_tasks(rows.sparkSession, copy_all, tasks, WRITTEN_SCHEMA)
     with typed_failures():
         return [Written.of(row) for row in found.collect()]
+
+
+def _staging(plan: WritePlan) -> Staging:
+    """Where Spark writes: at the table's location, wherever its partitions are."""
+    return Staging(location=plan.table.location, token=plan.token)
 
 
 def _write(rows: DataFrame, place: str, plan: WritePlan) -> None:

@@ -35,7 +35,7 @@ from airflow_hiveacid.spark.reading.source import load_source, show
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
 from airflow_hiveacid.spark.store_tokens import with_tokens
 from airflow_hiveacid.spark.writing.common import Common, common_frames
-from airflow_hiveacid.spark.writing.flat_files import write_flat
+from airflow_hiveacid.spark.writing.flat_files import can_write_flat, write_flat
 from airflow_hiveacid.spark.writing.publish import (
     StagedDirectory,
     StagedFile,
@@ -277,7 +277,7 @@ def _written(plan: WritePlan, events: Events) -> tuple[StagedFile, ...]:
 
 def _written_flat(plan: WritePlan, rows: DataFrame | None) -> list[Written] | None:
     """The same by Spark's own writer; None if that cannot store these rows as we would."""
-    if rows is None:
+    if rows is None or not can_write_flat(plan):
         return None
     try:
         return write_flat(plan, rows)
