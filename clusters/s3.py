@@ -1,36 +1,78 @@
 """S3: the life of tables there, what its server may do in the middle of one, and the guide.
 
-The server is moto's, which checks no signatures.
+The server is moto's, which checks no signatures. Beside that: every engine as a reader, kills at
+random times, and what it costs.
 """
 
 from __future__ import annotations
 
+import os
+import sys
+from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from unittest.mock import patch
 
+from clusters import s3_engines
+from clusters.campaigns import campaign
+from clusters.costs import PARTITIONS, THREADS, bytes_beside_a_disk, cell_of, listed
 from clusters.lives import Lives
+from clusters.s3_lists import TABLE, listing_server
+from s3_lab import MotoS3
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Mapping
 
     from clusters.cells import Cell
 
+_AREA: Final = "S3"
 _TABLES: Final = (
     "tests/spark/test_on_s3.py",
     "tests/contract/stores/test_s3.py",
+    "tests/contract/stores/test_s3_deletions.py",
     "tests/contract/stores/test_s3_publishing.py",
     "tests/contract/stores/test_s3_refusals.py",
     "tests/contract/stores/test_s3_writes.py",
 )
 _GUIDE: Final = ("tests/airflow/test_guides.py::test_the_guide_for_s3_runs_as_written",)
+_BUCKET: Final = "lake"
 
 
 def cells(folder: Path, only: str) -> Iterator[Cell]:
-    """See `Lives`."""
+    """See `Lives`; what it costs, and kills, come behind."""
     server = f"moto {version('moto')}"
-    yield from Lives(area="S3", version=server, tests=_TABLES).cells(folder, only)
+    combinations: Mapping[str, Callable[[], str]] = {
+        "writing and scanning a bucket file": partial(_bytes, folder),
+        "listing 10,000 partitions": _listing,
+        "processes killed at random times, 5 minutes": partial(
+            campaign, "--s3", "--minutes", "8", "--kills", "15"
+        ),
+    }
+    for name, do in combinations.items():
+        if only in name:
+            yield cell_of(_AREA, server, name, do)
+    yield from s3_engines.cells(folder, only)
+    yield from Lives(area=_AREA, version=server, tests=_TABLES).cells(folder, only)
     place = folder / "guide"
     place.mkdir(exist_ok=True)
-    guide = Lives(area="S3", version=server, tests=_GUIDE, environment=".venv")
+    guide = Lives(area=_AREA, version=server, tests=_GUIDE, environment=".venv")
     yield from guide.cells(place, only)
+
+
+def _bytes(folder: Path) -> str:
+    with (
+        MotoS3.beside(Path(sys.executable), folder / "moto.log") as server,
+        patch.dict(os.environ, server.environment),
+    ):
+        return bytes_beside_a_disk(f"file:{folder}/disk", "S3", f"s3a://{server.bucket}/clusters")
+
+
+def _listing() -> str:
+    with listing_server() as endpoint:
+        server = MotoS3(endpoint=endpoint, bucket=_BUCKET)
+        with patch.dict(os.environ, server.environment):
+            names = [f"s3a://{_BUCKET}/{TABLE}/p={number}" for number in range(PARTITIONS)]
+            files, seconds = listed(names)
+    asked = f"{THREADS} threads, a request for each partition, of a server that knows lists alone"
+    return f"{files} files by {asked}: {seconds:.0f} s"

@@ -22,7 +22,7 @@ from judges.line_process import LineProcess, Row
 from judges.site import CONF
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
 # A reader that may see every transaction: nothing is open, nothing was aborted.
@@ -36,19 +36,28 @@ class BareReader:
     Args:
         version: 4.0.1 or 3.1.3.
         timezone: Default time zone of the process; no value may depend on it.
+        settings: Of Hadoop, for every directory, such as where an S3 is.
+        jars: What it needs besides, such as clients of other stores.
         heap_mb: Its heap; rows are streamed, so it need not grow with the files.
     """
 
     def __init__(
-        self, version: Literal["4.0.1", "3.1.3"], *, timezone: str = "UTC", heap_mb: int = 512
+        self,
+        version: Literal["4.0.1", "3.1.3"],
+        *,
+        timezone: str = "UTC",
+        settings: Mapping[str, str] | None = None,
+        jars: Sequence[Path] = (),
+        heap_mb: int = 512,
     ) -> None:
         self.version = version
         self.timezone = timezone
+        self._settings = dict(settings or {})
         self._work_dir = Path(tempfile.mkdtemp(prefix="bare-reader-"))
         self._process = LineProcess(
             "judge.ReaderServer",
             java=_JUDGES[version].tool("java"),
-            class_path=installation(_JUDGES[version]).class_path(CONF),
+            class_path=installation(_JUDGES[version]).class_path(CONF, last=jars),
             work_dir=self._work_dir,
             timezone=timezone,
             heap_mb=heap_mb,
@@ -94,7 +103,7 @@ class BareReader:
                 "schema": schema,
                 "buckets": str(buckets),
                 "vectorized": vectorized,
-                "settings": dict(settings or {}),
+                "settings": self._settings | dict(settings or {}),
             }
         )
         return sorted(rows, key=identity_key)

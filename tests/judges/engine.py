@@ -25,7 +25,7 @@ from judges.line_process import JudgeError, LineProcess, Row
 from judges.site import CONF, QUERY_BASED_COMPACTION, hive_site
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
 
@@ -109,6 +109,7 @@ class HiveJudge(Engine):
         metastore_uri: `thrift://HOST:PORT` of a 4.0.1 metastore.
         timezone: Default time zone of the process.
         settings: Hive settings that win over those of `site.py`.
+        jars: What it needs besides, such as clients of other stores.
         heap_mb: Its heap.
     """
 
@@ -118,6 +119,7 @@ class HiveJudge(Engine):
         *,
         timezone: str = "UTC",
         settings: Mapping[str, str] | None = None,
+        jars: Sequence[Path] = (),
         heap_mb: int = 1024,
     ) -> None:
         work_dir = Path(tempfile.mkdtemp(prefix="hive-judge-"))
@@ -126,7 +128,7 @@ class HiveJudge(Engine):
         process = LineProcess(
             "judge.EngineServer",
             java=Judge.HIVE_4.tool("java"),
-            class_path=installation(Judge.HIVE_4).class_path(work_dir, CONF),
+            class_path=installation(Judge.HIVE_4).class_path(work_dir, CONF, last=jars),
             work_dir=work_dir,
             timezone=timezone,
             heap_mb=heap_mb,

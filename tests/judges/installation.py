@@ -88,9 +88,9 @@ class Installation:
     classes: Path
     jars: tuple[Path, ...]
 
-    def class_path(self, *first: Path) -> str:
-        """Joins the given folders, the classes and the jars."""
-        return os.pathsep.join(str(entry) for entry in (*first, self.classes, *self.jars))
+    def class_path(self, *first: Path, last: Sequence[Path] = ()) -> str:
+        """Joins the given folders, the classes, the jars and further ones."""
+        return os.pathsep.join(str(entry) for entry in (*first, self.classes, *self.jars, *last))
 
 
 class InstallationError(Exception):

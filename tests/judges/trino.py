@@ -14,11 +14,14 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from judges.engine import SqlEngine
 from judges.installation import InstallationError, Judge, installation
 from judges.line_process import LineProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 VERSION: Final = "483"
 _FLAGS: Final = (
@@ -42,10 +45,17 @@ class TrinoJudge(SqlEngine):
 
     Args:
         metastore_uri: `thrift://HOST:PORT`.
+        properties: Further ones of the catalog; no secrets, which are in nobody's arguments.
         heap_mb: Its heap.
     """
 
-    def __init__(self, metastore_uri: str, *, heap_mb: int = 2048) -> None:
+    def __init__(
+        self,
+        metastore_uri: str,
+        *,
+        properties: Mapping[str, str] | None = None,
+        heap_mb: int = 2048,
+    ) -> None:
         work_dir = Path(tempfile.mkdtemp(prefix="trino-judge-"))
         process = LineProcess(
             "judge.TrinoServer",
@@ -55,6 +65,10 @@ class TrinoJudge(SqlEngine):
             timezone="UTC",
             heap_mb=heap_mb,
             flags=_FLAGS,
-            arguments=(metastore_uri, str(work_dir)),
+            arguments=(
+                metastore_uri,
+                str(work_dir),
+                *(f"{name}={value}" for name, value in (properties or {}).items()),
+            ),
         )
         super().__init__(process, work_dir)

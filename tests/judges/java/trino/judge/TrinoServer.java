@@ -13,12 +13,13 @@ import java.time.format.DateTimeFormatter;
 import java.time.format.DateTimeFormatterBuilder;
 import java.time.temporal.ChronoField;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 
 /**
- * Trino in one process, over a metastore and local files.
+ * Trino in one process, over a metastore and local files, or those of a store that is said.
  *
  * <p>Request: {sql}. Values in rows as {@code JsonRow.java} describes them for Hive.
  */
@@ -31,7 +32,7 @@ public final class TrinoServer {
 
   private TrinoServer() {}
 
-  /** Arguments: the metastore's URI, and a folder for everything temporary. */
+  /** Arguments: the metastore's URI, a folder for everything temporary, properties of the catalog. */
   public static void main(String[] args) throws Exception {
     DistributedQueryRunner engine =
         DistributedQueryRunner.builder(
@@ -44,16 +45,20 @@ public final class TrinoServer {
             .setBaseDataDir(Optional.of(Path.of(args[1])))
             .build();
     engine.installPlugin(new HivePlugin());
-    engine.createCatalog(
-        "hive",
-        "hive",
-        Map.of(
-            "hive.metastore", "thrift",
-            "hive.metastore.uri", args[0],
-            "hive.metastore-cache-ttl", "0s", // others write as well
-            "hive.security", "allow-all",
-            "hive.timestamp-precision", "NANOSECONDS",
-            "fs.hadoop.enabled", "true")); // its own local file system fails on ACID tables at file:
+    Map<String, String> properties =
+        new HashMap<>(
+            Map.of(
+                "hive.metastore", "thrift",
+                "hive.metastore.uri", args[0],
+                "hive.metastore-cache-ttl", "0s", // others write as well
+                "hive.security", "allow-all",
+                "hive.timestamp-precision", "NANOSECONDS",
+                "fs.hadoop.enabled", "true")); // its own local file system fails on ACID tables at file:
+    for (int i = 2; i < args.length; i++) {
+      String[] property = args[i].split("=", 2);
+      properties.put(property[0], property[1]);
+    }
+    engine.createCatalog("hive", "hive", properties);
     LineServer.serve((request, rows) -> execute(engine, request.get("sql").getAsString(), rows));
   }
 

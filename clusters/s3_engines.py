@@ -1,0 +1,235 @@
+"""Every engine reads, after each statement, tables on S3 that we, Hive and Trino write in turns.
+
+The lives are those of the matrix (`make judge`); only where the tables lie is another place.
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.specs import CompactionChoice
+from airflow_hiveacid.local.metastore import LocalMetastore
+from airflow_hiveacid.local.s3a import METASTORE_S3A
+from airflow_hiveacid.local.site import LocalMetastoreConfig
+from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
+from clusters.cells import FAILED, RAN, Cell
+from judges.bare import BareReader
+from judges.engine import HiveJudge
+from judges.trino import TrinoJudge, why_not
+from matrix.course import Ground, lead
+from matrix.explanations import explanation, is_explained
+from matrix.kinds import KINDS
+from matrix.names import ALTERNATING, HIVE_4, OURS, TRINO
+from matrix.readers import (
+    ArrowReader,
+    BareHiveReader,
+    HiveReader,
+    NativeReader,
+    TrinoReader,
+)
+from matrix.writers import HiveWriter, OurWriter, TrinoWriter, why_not_led
+from s3_lab import MotoS3
+from s3_session import knowing
+from spark_lab import Lab, small_session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from airflow_hiveacid.format.table import TableInfo
+    from matrix.kinds import Kind
+    from matrix.readers import Reader
+    from matrix.records import Life
+
+_AREA: Final = "S3, read by every engine"
+_OF_TRINO: Final = {"fs.native-s3.enabled": "true", "s3.path-style-access": "true"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Course:
+    """Which lives are led at one metastore: numbers of kinds, by writer.
+
+    With `hides`, the tables' owner says that only Hive 4 reads them while they are compacted, so
+    that results of several files are made. Here nobody reads meanwhile.
+    """
+
+    metastore: str
+    hides: bool
+    lives: Mapping[str, tuple[int, ...]]
+
+    def name(self, writer: str, kind: Kind) -> str:
+        """What a life is called."""
+        more = f", {ONLY_HIVE_4_READS}" if self.hides else ""
+        return f"{kind.name}: {writer}{more}"
+
+
+_COURSES: Final = (
+    _Course(
+        metastore="4.0.1",
+        hides=True,
+        lives={OURS: (1, 4, 9), HIVE_4: (0, 1), TRINO: (0,), ALTERNATING: (1, 6)},
+    ),
+    _Course(metastore="4.0.1", hides=False, lives={OURS: (0, 2)}),
+    _Course(metastore="3.1.3", hides=False, lives={OURS: (0, 2)}),
+)
+
+
+@dataclass(frozen=True)
+class _HidingLab(Lab):
+    """A laboratory whose tables say that only Hive 4 reads them."""
+
+    def table(
+        self,
+        name: str,
+        columns: Mapping[str, str],
+        **options: Any,  # noqa: ANN401
+    ) -> TableInfo:
+        """See `Lab`."""
+        parameters = {**options.pop("parameters", {}), ONLY_HIVE_4_READS: "true"}
+        return super().table(name, columns, parameters=parameters, **options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OurWriter(OurWriter):
+    """Ours, that remembers what became of compactions."""
+
+    compactions: list[str]
+
+    def minor(self) -> None:
+        """See Writer."""
+        self._compact(CompactionChoice.MINOR)
+
+    def major(self) -> None:
+        """See Writer."""
+        self._compact(CompactionChoice.MAJOR)
+        self.table.lab.clean(self.table.name)
+
+    def _compact(self, choice: CompactionChoice) -> None:
+        details: Any = self.table.lab.compact(self.table.name, choice).details
+        for one in details["compactions"]:
+            made = ", ".join(one["outputs"]) if one["done"] else f"none: {one['why']}"
+            self.compactions.append(f"{choice.value} made {made}")
+
+
+def cells(folder: Path, only: str) -> Iterator[Cell]:
+    """Each life whose name has the words, as it is led."""
+    asked = [
+        (course, writer, KINDS[number])
+        for course in _COURSES
+        for writer, numbers in course.lives.items()
+        for number in numbers
+        if only in course.name(writer, KINDS[number])
+    ]
+    if not asked:
+        return
+    spark = small_session()
+    with ExitStack() as stack:
+        stack.callback(spark.stop)
+        server = stack.enter_context(MotoS3.started())
+        stack.enter_context(knowing(spark, server))
+        for course in _COURSES:
+            lives = [(writer, kind) for at, writer, kind in asked if at is course]
+            if lives:
+                made: list[str] = []
+                with _ground(folder, course, server, spark, made) as ground:
+                    for writer, kind in lives:
+                        made.clear()
+                        yield _cell(ground, course, writer, kind, made)
+
+
+@contextmanager
+def _ground(
+    folder: Path, course: _Course, server: MotoS3, spark: SparkSession, made: list[str]
+) -> Iterator[Ground]:
+    settings = server.settings | server.secrets
+    with ExitStack() as stack:
+        config = LocalMetastoreConfig(
+            version=course.metastore,
+            data_dir=folder / f"metastore-{_COURSES.index(course)}",
+            door=server.door,
+            extra_settings=server.warehouse,
+            ends_with_parent=True,
+        )
+        metastore = stack.enter_context(LocalMetastore(config))
+        endpoint = MetastoreEndpoint(uris=(metastore.uri,))
+        client = stack.enter_context(connect(endpoint))
+        database = f"engines_{uuid.uuid4().hex[:8]}"
+        client.create_database(database, f"s3a://{server.bucket}/{database}")
+        make = _HidingLab if course.hides else Lab
+        lab = make(spark=spark, endpoint=endpoint, client=client, db=database)
+        jars = METASTORE_S3A.fetch()
+        bare = stack.enter_context(BareReader("3.1.3", settings=settings, jars=jars))
+        readers: list[Reader] = [NativeReader(), ArrowReader(), BareHiveReader(bare)]
+        ground = Ground(
+            lab=lab,
+            hive=None,  # type: ignore[arg-type] # nobody asks for it where no life begins with it
+            writers={OURS: lambda table: _OurWriter(table=table, compactions=made)},
+            readers=readers,
+        )
+        if course.metastore.startswith("3"):
+            yield ground
+            return
+        hive = stack.enter_context(HiveJudge(metastore.uri, settings=settings, jars=jars))
+        writers = {**ground.writers, HIVE_4: lambda table: HiveWriter(table=table, engine=hive)}
+        readers.append(HiveReader(hive))
+        if why_not() is None:
+            trino = stack.enter_context(TrinoJudge(metastore.uri, properties=_properties(server)))
+            writers[TRINO] = lambda table: TrinoWriter(table=table, engine=trino)
+            readers.append(TrinoReader(trino))
+        yield Ground(lab=lab, hive=hive, writers=writers, readers=readers)
+
+
+def _properties(server: MotoS3) -> dict[str, str]:
+    """Of Trino's own client; its keys are in the environment."""
+    found = server.settings
+    return {
+        **_OF_TRINO,
+        "s3.endpoint": found["fs.s3a.endpoint"],
+        "s3.region": found["fs.s3a.endpoint.region"],
+    }
+
+
+def _cell(ground: Ground, course: _Course, writer: str, kind: Kind, made: Sequence[str]) -> Cell:
+    why = why_not_led(kind, writer)
+    if writer == TRINO and TRINO not in ground.writers:
+        why = why_not()
+    heard: list[str] = []
+    if why is not None:
+        outcome, note = "not run", why
+    else:
+        life = lead(ground, kind, writer, heard.append)
+        outcome = RAN if is_explained(life) else FAILED
+        told = "; ".join((_told(life), *made))
+        note = told if outcome == RAN else " / ".join((*heard, told))
+    return Cell(
+        area=_AREA,
+        combination=course.name(writer, kind),
+        version=f"metastore {course.metastore}",
+        outcome=outcome,
+        note=note,
+    )
+
+
+def _told(life: Life) -> str:
+    """Of each reader after how many steps it was right, and why it was not asked, or wrong."""
+    parts = []
+    for name, found in life.answers.items():
+        text = f"{name} {found.right}/{len(life.taken)}"
+        unread = sum(map(len, found.unread.values()))
+        if unread:
+            text += f" ({unread} not asked: {'; '.join(found.unread)})"
+        if found.wrong:
+            reasons = {str(explanation(name, life, seen)) for seen in found.wrong}
+            text += f" ({'; '.join(sorted(reasons))})"
+        parts.append(text)
+    others = [f"{taken.step} by {taken.done_by}" for taken in life.taken if taken.failures]
+    if others and life.writer != ALTERNATING:
+        parts.append(f"taken by others: {', '.join(others)}")
+    return ", ".join(parts)
