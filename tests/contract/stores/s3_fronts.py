@@ -52,6 +52,25 @@ def lists_late(is_late: Callable[[str], bool]) -> Callable[[WSGIApplication], WS
     return front
 
 
+def notes_what_is_replaced(
+    part: str, replaced: list[str]
+) -> Callable[[WSGIApplication], WSGIApplication]:
+    """Tell of keys with this part that got an object while they had one: S3 says nothing of it."""
+    made: set[str] = set()
+
+    def front(server: WSGIApplication) -> WSGIApplication:
+        def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+            key, asked = environ["PATH_INFO"], _query(environ)
+            if environ["REQUEST_METHOD"] == "PUT" and part in key and "partNumber" not in asked:
+                replaced.extend([key] if key in made else [])
+                made.add(key)
+            return server(environ, start)
+
+        return answer
+
+    return front
+
+
 def _query(environ: WSGIEnvironment) -> dict[str, list[str]]:
     return parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
 
