@@ -16,7 +16,9 @@ from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs import CleanSpec, CompactionChoice, CompactSpec, JobSpec
 from airflow_hiveacid.local.errors import LocalServerError
 from airflow_hiveacid.storage.stores.listing import list_directories
-from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
+from airflow_hiveacid.storage.stores.open_uploads import open_uploads
+from airflow_hiveacid.storage.stores.traits import publishes_files
 from campaign.plans import Action, Plan, Table, draw
 from campaign.setting import launch_spark
 from demo.spark_settings import has_classes, record_classes, use_classes
@@ -46,7 +48,7 @@ def warm_up(options: Options, record: Record, endpoint: MetastoreEndpoint, db: s
         return
     record.say("making the class archive that drivers start from")
     record_classes(options.layout)
-    process = launch_spark(options.layout, options.folder / "warm-up", "driver")
+    process = launch_spark(options, options.folder / "warm-up", "driver")
     _do(process, endpoint, _jobs_of_every_kind(db))
     use_classes(options.layout)
 
@@ -61,12 +63,12 @@ def tidy_up(options: Options, folder: Path, endpoint: MetastoreEndpoint, db: str
     compactions = [CompactSpec(target=t, choice=CompactionChoice.MAJOR) for t in targets]
     # What the first cleaning has seen to be replaced, the second may remove.
     cleanings = [CleanSpec(target=t, orphan_age_s=0.0) for t in (*targets, *targets)]
-    process = launch_spark(options.layout, folder, "driver")
+    process = launch_spark(options, folder, "driver")
     _do(process, endpoint, [*compactions, *cleanings])
 
 
 def litter(tables: str) -> list[str]:
-    """What lies in tidied tables beside one directory a partition, as paths."""
+    """What lies in tidied tables beside one directory a partition, as paths; uploads, too."""
     found = []
     parted = f"{tables}/{Table.PARTED.value}"
     top = list_directories(*open_location(parted))
@@ -77,6 +79,8 @@ def litter(tables: str) -> list[str]:
         found += [f"{shown}/{name}" for name in entries if name.startswith("_tmp")]
         directories = [name for name in entries if name.startswith(("base", "delta", "delete"))]
         found += [f"{shown}/{name}" for name in directories[:-1]]
+    uploads = open_uploads(tables) if publishes_files(scheme_of(tables)) else ()
+    found += [f"an open upload to {upload.path}" for upload in uploads]
     return [*found, *(name for name in top if name.startswith("_tmp"))]
 
 

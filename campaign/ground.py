@@ -2,31 +2,39 @@
 
 The tables lie on a file system of their own (tmpfs), so that it can be full without harm to others.
 Mounting one needs root; without it the disk is never full, and the report says so. Or they lie on
-an HDFS of one name node and one data node, which is never full.
+an HDFS of one name node and one data node, or on an S3 (moto), which are never full.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import subprocess
+import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, assert_never
+from unittest.mock import patch
 
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.local.errors import LocalServerError
+from airflow_hiveacid.local.s3a import METASTORE_S3A, SPARK_S3A
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.local.stack import start_on_postgres
+from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.storage.stores.locations import open_location
+from campaign.hive_reader import HiveOptions
 from campaign.schedule import Incident, ServerFault
+from campaign.setting import Reach, Store
 from contract.stores.mini_hdfs import MiniHdfs
+from s3_lab import MotoS3
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
     from airflow_hiveacid.local.metastore import LocalMetastore
     from airflow_hiveacid.local.postgres import LocalPostgres
@@ -44,10 +52,10 @@ class Ground:
     """The servers and the disk of one part of a campaign. Mutable: it follows their life."""
 
     def __init__(
-        self, folder: Path, *, version: str, timeout_s: float, record: Record, on_hdfs: bool
+        self, folder: Path, *, version: str, timeout_s: float, record: Record, store: Store
     ) -> None:
         self._folder = folder
-        self._on_hdfs = on_hdfs
+        self._store = store
         self._stack = ExitStack()
         self._record = record
         self._config = LocalMetastoreConfig(
@@ -66,6 +74,8 @@ class Ground:
         self._began_s = self._mend_at = 0.0
         self._waiting: list[Incident] = []
         self.has_disk = False
+        self.reach = Reach()
+        self.hive = HiveOptions()
         self._warehouse = self._disk.as_uri()
 
     @property
@@ -80,18 +90,28 @@ class Ground:
         return f"{self._warehouse}/{database}.db"
 
     @property
+    def parameters(self) -> Mapping[str, str]:
+        """Of the tables: on S3 what has several buckets is compacted where only Hive 4 reads it."""
+        return {ONLY_HIVE_4_READS: "true"} if self._store is Store.S3 else {}
+
+    @property
     def is_calm(self) -> bool:
         """Whether everything is as it should be."""
         return self._incident is None
 
     def start(self) -> None:
         """Mount the disk, start the servers."""
-        if self._on_hdfs:
-            home = self._folder / "hdfs"
-            home.mkdir(parents=True)
-            self._warehouse = self._stack.enter_context(MiniHdfs.started(home)).uri
-        else:
-            self._mount()
+        match self._store:
+            case Store.HDFS:
+                home = self._folder / "hdfs"
+                home.mkdir(parents=True)
+                self._warehouse = self._stack.enter_context(MiniHdfs.started(home)).uri
+            case Store.S3:
+                self._start_s3()
+            case Store.DISK:
+                self._mount()
+            case _:
+                assert_never(self._store)
         self._metastore, self._postgres = self._thread.submit(
             start_on_postgres, self._config, self._record.say
         ).result()
@@ -134,7 +154,7 @@ class Ground:
 
     def keep_tables(self, target: Path) -> None:
         """Copy the tables' files, for whoever wants to know what went wrong."""
-        if self._on_hdfs:
+        if self._store is not Store.DISK:
             fs, root = open_location(f"{self._warehouse}/")
             pafs.copy_files(root, str(target), source_filesystem=fs)
             return
@@ -181,7 +201,30 @@ class Ground:
             else:
                 return
 
-    # The disk
+    # The store
+
+    def _start_s3(self) -> None:
+        """A server as a process of its own, which this process, drivers and readers know."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        server = self._stack.enter_context(
+            MotoS3.beside(Path(sys.executable), self._folder / "moto.log")
+        )
+        self._warehouse = f"s3a://{server.bucket}/warehouse"
+        self._config = dataclasses.replace(
+            self._config, door=server.door, extra_settings=server.warehouse
+        )
+        jars = os.pathsep.join(map(str, SPARK_S3A.fetch()))
+        self.reach = Reach(
+            environment=server.environment,
+            spark={
+                "spark.driver.extraClassPath": jars,
+                **{f"spark.hadoop.{name}": value for name, value in server.settings.items()},
+            },
+        )
+        self.hive = HiveOptions(
+            settings=server.settings | server.secrets, jars=METASTORE_S3A.fetch()
+        )
+        self._stack.enter_context(patch.dict(os.environ, server.environment))
 
     @property
     def _disk(self) -> Path:

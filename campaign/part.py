@@ -5,9 +5,11 @@ Read `run_part` downwards.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.table import Column, TableRef
@@ -28,9 +30,10 @@ from campaign.setting import launch_python, launch_spark
 from campaign.work import Changes, Upkeep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from campaign.hive_reader import HiveOptions
     from campaign.polls import Poll
     from campaign.process import CampaignProcess
     from campaign.record import Record
@@ -72,14 +75,15 @@ def run_part(options: Options, record: Record) -> Outcome:
         version=record.version,
         timeout_s=options.timeout_s,
         record=record,
-        on_hdfs=options.on_hdfs,
+        store=options.store,
     )
     seats: list[Seat] = []
     try:
         ground.start()
+        options = dataclasses.replace(options, reach=ground.reach)
         endpoint = MetastoreEndpoint(uris=(ground.uri,), connect_timeout_s=5.0, call_timeout_s=30.0)
         for name in (_WARM_UP_DB, _DB):
-            make_tables(endpoint, name, ground.place_of(name))
+            make_tables(endpoint, name, ground.place_of(name), ground.parameters)
         warm_up(options, record, endpoint, _WARM_UP_DB)
         changes = Changes(options.seed, _DB, record)
         upkeep = [Upkeep(options.seed, _DB, record, cleans=cleans) for cleans in (False, True)]
@@ -97,7 +101,7 @@ def run_part(options: Options, record: Record) -> Outcome:
         _judge_failed(record, polls)
         history = History(plans=changes.plans, commits=changes.commits)
         violations = judge(history, polls, partial(load, folder / "seen"))
-        violations += _judge_by_hive(record, endpoint, history)
+        violations += _judge_by_hive(record, endpoint, history, ground.hive)
         if violations or record.troubles:
             ground.keep_tables(folder / "tables")
     finally:
@@ -121,11 +125,11 @@ def _last_look(folder: Path, endpoint: MetastoreEndpoint) -> Poll:
 
 
 def _judge_by_hive(
-    record: Record, endpoint: MetastoreEndpoint, history: History
+    record: Record, endpoint: MetastoreEndpoint, history: History, options: HiveOptions
 ) -> list[Violation]:
     record.say("Hive's own reader looks at what is left")
     found = []
-    for table, rows in rows_by_hive(record.version, endpoint, _DB).items():
+    for table, rows in rows_by_hive(record.version, endpoint, _DB, options).items():
         expected = history.rows_after(table, [commit.number for commit in history.of(table)])
         record.counts[f"rows at the end, {table.value}"] = len(rows)
         if rows != expected:
@@ -134,7 +138,12 @@ def _judge_by_hive(
     return found
 
 
-def make_tables(endpoint: MetastoreEndpoint, db: str, location: str) -> None:
+def make_tables(
+    endpoint: MetastoreEndpoint,
+    db: str,
+    location: str,
+    parameters: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """Make the database and both tables."""
     columns = {"id": "bigint", "v": "bigint", "job": "string"}
     data = tuple(Column(name=name, type=kind) for name, kind in columns.items())
@@ -145,6 +154,7 @@ def make_tables(endpoint: MetastoreEndpoint, db: str, location: str) -> None:
                 ref=TableRef(db, Table.PARTED.value),
                 columns=data,
                 partition_columns=(Column(name="p", type="int"),),
+                parameters=parameters,
             )
         )
         client.create_table(
@@ -153,6 +163,7 @@ def make_tables(endpoint: MetastoreEndpoint, db: str, location: str) -> None:
                 columns=data,
                 bucket_columns=("id",),
                 num_buckets=3,
+                parameters=parameters,
             )
         )
 
@@ -165,21 +176,21 @@ def _seats(  # noqa: PLR0913, PLR0917 - who sits there needs all of it
     changes: Changes,
     upkeep: Sequence[Upkeep],
 ) -> list[Seat]:
-    layout, seen = options.layout, folder / "seen"
+    seen = folder / "seen"
     seen.mkdir()
 
     def place(seat: str, life: int) -> Path:
         return folder / "processes" / f"{seat}-{life:03d}"
 
     def driver(seat: str, life: int) -> CampaignProcess:
-        return launch_spark(layout, place(seat, life), "driver")
+        return launch_spark(options, place(seat, life), "driver")
 
     def reader(seat: str, life: int) -> CampaignProcess:
         with_spark = seat.startswith("spark")
         start: Callable[..., CampaignProcess] = launch_spark if with_spark else launch_python
         asked = ["--uri", endpoint.uris[0], "--db", _DB, "--name", f"{seat}-{life}"]
         flag = ["--spark"] if with_spark else []
-        return start(layout, place(seat, life), "reader", *asked, "--seen", str(seen), *flag)
+        return start(options, place(seat, life), "reader", *asked, "--seen", str(seen), *flag)
 
     fate = partial(doom, options.seed, timeout_s=options.timeout_s)
     look = partial(reader_doom, options.seed)

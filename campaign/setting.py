@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid.storage.stores.given_settings import VARIABLE
 from campaign.process import CampaignProcess
 from demo.layout import REPOSITORY, DemoLayout
 from demo.spark_settings import spark_environment, spark_home
@@ -18,18 +20,38 @@ if TYPE_CHECKING:
 FOLDER: Final = REPOSITORY / "build" / "campaign"
 
 
+class Store(enum.Enum):
+    """Where the tables lie: on a disk of this machine, a real HDFS, or an S3 (moto)."""
+
+    DISK = "disk"
+    HDFS = "hdfs"
+    S3 = "s3"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """By which a process of the campaign reaches the tables' store; nothing for a disk and HDFS.
+
+    `environment` is for each process, `spark` are settings of Spark. No secret is in the latter.
+    """
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    spark: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """What a campaign is asked for. It ends after the kills, or after the minutes at the latest.
 
-    `on_hdfs`: tables lie on a real HDFS, not on a disk of this machine.
+    `reach` is known once the store is up.
     """
 
     seed: int
     minutes: float
     kills: int
     versions: tuple[str, ...]
-    on_hdfs: bool = False
+    store: Store = Store.DISK
+    reach: Reach = Reach()
     timeout_s: float = 20.0
     folder: Path = FOLDER
 
@@ -49,23 +71,30 @@ class Options:
         return -(-self.kills // len(self.versions))
 
 
-def launch_spark(layout: DemoLayout, folder: Path, module: str, *arguments: str) -> CampaignProcess:
+def launch_spark(options: Options, folder: Path, module: str, *arguments: str) -> CampaignProcess:
     """Start a module of the campaign below spark-submit."""
-    program = spark_home(layout) / "bin" / "spark-submit"
+    program = spark_home(options.layout) / "bin" / "spark-submit"
     script = REPOSITORY / "campaign" / f"{module}.py"
-    command = [str(program), "--master", "local[2]", "--driver-memory", "640m", str(script)]
-    return CampaignProcess(folder, [*command, *arguments], _environment(layout))
+    command = [str(program), "--master", "local[2]", "--driver-memory", "640m"]
+    for name, value in options.reach.spark.items():
+        command += ["--conf", f"{name}={value}"]
+    # What Spark's JVM says of the store is what Python is given.
+    environment = {k: v for k, v in _environment(options).items() if k != VARIABLE}
+    return CampaignProcess(folder, [*command, str(script), *arguments], environment)
 
 
-def launch_python(
-    layout: DemoLayout, folder: Path, module: str, *arguments: str
-) -> CampaignProcess:
+def launch_python(options: Options, folder: Path, module: str, *arguments: str) -> CampaignProcess:
     """Start a module of the campaign without Spark."""
     command: Sequence[str] = [sys.executable, "-m", f"campaign.{module}", *arguments]
-    return CampaignProcess(folder, command, _environment(layout))
+    return CampaignProcess(folder, command, _environment(options))
 
 
-def _environment(layout: DemoLayout) -> Mapping[str, str]:
+def _environment(options: Options) -> Mapping[str, str]:
     foreign = ("SPARK_", "PYSPARK_", "HADOOP_", "PYTHON", "HIVEACID_")
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
-    return {**inherited, **spark_environment(layout), "PYTHONPATH": str(REPOSITORY)}
+    return {
+        **inherited,
+        **spark_environment(options.layout),
+        **options.reach.environment,
+        "PYTHONPATH": str(REPOSITORY),
+    }

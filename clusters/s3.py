@@ -46,7 +46,7 @@ def cells(folder: Path, only: str) -> Iterator[Cell]:
         "writing and scanning a bucket file": partial(_bytes, folder),
         "listing 10,000 partitions": _listing,
         "processes killed at random times, 5 minutes": partial(
-            campaign, "--s3", "--minutes", "8", "--kills", "15"
+            campaign, "--s3", "--minutes", "8", "--kills", "10"
         ),
     }
     for name, do in combinations.items():

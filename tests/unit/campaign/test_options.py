@@ -1,0 +1,22 @@
+"""What a campaign can be asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from campaign.__main__ import main
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (["--s3", "--versions", "3.1.3"], "tables on S3 have a metastore 4.x here"),
+        (["--s3", "--hdfs"], "not allowed with"),
+    ],
+)
+def test_what_no_campaign_can_do_is_refused_before_anything_is_started(
+    asked: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(asked)
+    assert why in capsys.readouterr().err
