@@ -178,6 +178,7 @@ def test_a_list_that_lags_loses_no_row(lab: Lab, s3: MotoS3, tmp_path: Path) -> 
     for name in ("t", "u"):
         assert lab.rows(name) == [(i, i % 3) for i in ids]
     assert not hidden, "a task's rows went through Spark's committer"
+    assert len(lab.frame("u").inputFiles()) == 1  # or it could not be compacted for Trino
 
 
 @on_4

@@ -28,7 +28,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.jobs.specs import ColumnMatch
 from airflow_hiveacid.plan.statements import columns_of_texts, quoted, resolve_insert
-from airflow_hiveacid.spark.catalyst import Moment, expected_bytes, is_repeatable
+from airflow_hiveacid.spark.catalyst import Moment, expected_bytes, is_repeatable, rebalanced
 from airflow_hiveacid.spark.checked import resolved
 from airflow_hiveacid.spark.events import (
     Events,
@@ -44,6 +44,8 @@ from airflow_hiveacid.spark.statements.expressions import row_struct, stored
 from airflow_hiveacid.spark.types import struct_of
 from airflow_hiveacid.spark.writing.flat_rows import flat_rows
 from airflow_hiveacid.spark.writing.spreading import spread
+from airflow_hiveacid.storage.stores.locations import scheme_of
+from airflow_hiveacid.storage.stores.traits import renames_directories
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.catalyst import Resolved
 
 _WRITER_BYTES: Final = 256 << 20
+_HASH: Final = "_hash"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +159,7 @@ def _row_events(
         F.lit(0).alias("_clause"),
     )
     if not table.partition_columns and not table.num_buckets:
-        return insert_events(_in_place(rows))
+        return insert_events(_in_place(_joined(table, rows)))
     return grouped(
         insert_events(spread(table, with_no_old_row(rows), _writers(source), row_hash(table)))
     )
@@ -175,6 +178,18 @@ def _writers(source: DataFrame) -> int:
     """Writers per partition, by the size that Spark expects of the source (often too high)."""
     tasks = int(source.sparkSession.sparkContext.defaultParallelism)
     return max(1, min(tasks, expected_bytes(source) // _WRITER_BYTES))
+
+
+def _joined(table: TableInfo, rows: DataFrame) -> DataFrame:
+    """The rows in as many tasks as their bytes deserve, where a file for each would be too many.
+
+    Where nothing is renamed, a compaction of several files may not be made at all (docs/adr/0043),
+    so that a file for each task of each statement would stay for good. Rows find their tasks by
+    nothing but themselves.
+    """
+    if renames_directories(scheme_of(table.location)):
+        return rows
+    return rebalanced(rows.withColumn(_HASH, row_hash(table)), _HASH).drop(_HASH)
 
 
 def _in_place(rows: DataFrame) -> DataFrame:
