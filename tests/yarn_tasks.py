@@ -151,7 +151,7 @@ def environment_in(home: Path) -> Path:
         [program, "-c", _FILES_OF, *LIBRARIES], capture_output=True, text=True, check=True
     )
     for line in told.stdout.splitlines():
-        file = Path(os.path.normpath(line))
+        file = Path(line).resolve()
         if file.is_relative_to(installed) and file.is_file():
             place = packages / file.relative_to(installed)
             place.parent.mkdir(parents=True, exist_ok=True)

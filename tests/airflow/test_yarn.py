@@ -6,13 +6,10 @@ What must hold at exact borders is in test_yarn_tracking.py, with a resource man
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 import time
 import uuid
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,38 +17,36 @@ from airflow_hiveacid.format.errors import ApplicationNotStartedError, JobFailed
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.operators.hive_acid import HiveAcidInsertOperator
-from airflow_hiveacid.operators.yarn_run import YarnRun
-from airflow_hiveacid.storage.acid.read.scan import scan
+from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
+from airflow_hiveacid.spark_environment import pack
+from airflow_hiveacid.storage.stores.filesystem import write_bytes
+from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_support import StateStore, Warehouse, context_of, run_task
 from contract.stores.mini_hdfs import MiniHdfs
 from mini_yarn import NARROW_QUEUE, MiniYarn
-from short_jvms import ENVIRONMENT, SHORT_LIVED
+from short_jvms import ENVIRONMENT
+from yarn_tasks import (
+    environment_in,
+    insert,
+    kill_containers,
+    killed_when,
+    lost_when,
+    napping,
+    rows_of,
+    small,
+    wait_for_lock,
+    wait_until,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.local.metastore import LocalMetastore
     from airflow_support import Connections
 
 pytestmark = pytest.mark.server
-
-_SPARK: Final = Path(__file__).resolve().parents[2] / ".venv-spark"
-_SMALL: Final[dict[str, Any]] = {
-    "spark_bin_dir": str(_SPARK / "bin"),
-    "driver_memory": "512m",
-    "executor_memory": "512m",
-    "executor_cores": 1,
-    "num_executors": 1,
-}
-_DEADLINE_S: Final = 300
-_CONF: Final = {
-    "spark.ui.enabled": "false",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.yarn.am.memory": "256m",
-    "spark.yarn.am.extraJavaOptions": SHORT_LIVED,
-    "spark.executor.extraJavaOptions": SHORT_LIVED,
-}
 
 
 @pytest.fixture(scope="module")
@@ -99,28 +94,7 @@ def table(warehouse: Warehouse) -> TableInfo:
 
 
 def _rows(warehouse: Warehouse, table: TableInfo) -> list[int]:
-    txns = warehouse.client.valid_txns()
-    write_ids = warehouse.client.valid_write_ids([table.ref], txns)[table.ref]
-    batches = scan(table.location, table.columns, write_ids, txns)
-    return sorted(row["id"] for batch in batches for row in batch.to_pylist())
-
-
-def _insert(table: TableInfo, mode: str, *ids: int, **more: Any) -> HiveAcidInsertOperator:  # noqa: ANN401
-    python = str(_SPARK / "bin" / "python")
-    jars = next(_SPARK.glob("lib/python3*/site-packages/pyspark/jars"))
-    own = {"spark.yarn.jars": f"local:{jars}/*", "spark.pyspark.python": python}
-    if mode == "cluster":
-        own["spark.driver.extraJavaOptions"] = SHORT_LIVED
-    source = {"values": [[i] for i in ids], "columns": ["id"], **more.pop("source", {})}
-    return HiveAcidInsertOperator(
-        task_id="insert",
-        table=str(table.ref),
-        conn_id=f"yarn_{mode}",
-        source=source,
-        conf=_CONF | own | more.pop("conf", {}),
-        **_SMALL,
-        **more,
-    )
+    return [row["id"] for row in rows_of(warehouse.client, table)]
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])
@@ -130,7 +104,7 @@ def test_rows_are_inserted_by_a_driver_on_yarn(
     store = StateStore()
     query = "SELECT id FROM source DISTRIBUTE BY id"
     done = run_task(
-        _insert(table, mode, 1, 2, 3, source={"query": query}),
+        insert(table.ref, mode, 1, 2, 3, source={"query": query}),
         context_of("insert", task_state_store=store),
     )
     assert (done["status"], done["rows"]["inserted"]) == ("committed", 3)
@@ -139,70 +113,22 @@ def test_rows_are_inserted_by_a_driver_on_yarn(
     assert (app["state"], app["finalStatus"]) == ("FINISHED", "SUCCEEDED")
 
 
-def _napping(seconds: int) -> str:
-    """A query that takes so long in an executor, and then gives the source's rows."""
-    nap = f"reflect('java.lang.Thread', 'sleep', {seconds}000L)"
-    return f"SELECT id FROM (SELECT id, {nap} AS nap FROM source) WHERE nap = 'null'"
-
-
-def _wait_for_lock(warehouse: Warehouse, table: TableInfo) -> None:
-    """Return when the driver is in the middle of its transaction."""
-    deadline = time.monotonic() + _DEADLINE_S
-    with warehouse.client.clone() as client:
-        while not client.show_locks(table.ref):
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-
-
-def _killed_when(task: HiveAcidInsertOperator, context: dict[str, Any], ready: Any) -> None:  # noqa: ANN401
-    """Run a task, and kill it as Airflow does once something has come."""
-
-    def send() -> None:
-        try:
-            ready()
-        finally:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    before = signal.signal(signal.SIGTERM, lambda *_: task.on_kill())
-    sender = threading.Thread(target=send)
-    sender.start()
-    try:
-        with pytest.raises(JobFailedError, match="the task was killed"):
-            run_task(task, context)
-    finally:
-        sender.join()
-        signal.signal(signal.SIGTERM, before)
-
-
-def _lost_when(task: HiveAcidInsertOperator, context: dict[str, Any], ready: Any) -> None:  # noqa: ANN401
-    """Run a task, and lose its worker once something has come: nothing is said to anybody."""
-    is_lost = threading.Event()
-    threading.Thread(target=lambda: (ready(), is_lost.set()), daemon=True).start()
-
-    def pause(*_: object) -> None:
-        if is_lost.wait(1):
-            raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(YarnRun, "_pause", pause)
-        with pytest.raises(KeyboardInterrupt):
-            run_task(task, context)
-
-
 @pytest.mark.clusters
 def test_a_retry_finds_the_driver_of_a_lost_worker_and_its_kill_ends_it(
     yarn: MiniYarn, warehouse: Warehouse, table: TableInfo
 ) -> None:
     """One application: found again, and ended when the retry is killed."""
-    store, task = StateStore(), _insert(table, "cluster", 1, source={"query": _napping(600)})
-    _lost_when(
-        task, context_of("insert", task_state_store=store), lambda: _wait_for_lock(warehouse, table)
+    store, task = StateStore(), insert(table.ref, "cluster", 1, source={"query": napping(600)})
+    lost_when(
+        task,
+        context_of("insert", task_state_store=store),
+        lambda: wait_for_lock(warehouse.client, table.ref),
     )
     (app,) = [app for app in yarn.applications() if app["state"] == "RUNNING"]
     assert store["spark_job_id"] == app["id"]
     before = len(yarn.applications())
-    again = _insert(table, "cluster", 1, source={"query": _napping(600)})
-    _killed_when(
+    again = insert(table.ref, "cluster", 1, source={"query": napping(600)})
+    killed_when(
         again,
         context_of("insert", try_number=2, task_state_store=store),
         lambda: time.sleep(2),
@@ -225,15 +151,15 @@ def test_what_stands_in_a_queue_is_told_bounded_and_ended(
         def start_s(self) -> float:
             return 0 if any(app["state"] == "ACCEPTED" for app in yarn.applications()) else 3600
 
-    late = _insert(table, "client", 1, yarn_queue=NARROW_QUEUE)
+    late = insert(table.ref, "client", 1, yarn_queue=NARROW_QUEUE)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(HiveAcidInsertOperator, "_bounds", lambda _: UntilItQueues())
         with pytest.raises(ApplicationNotStartedError, match=rf"queue root\.{NARROW_QUEUE}"):
             run_task(late, context_of("insert"))
     first = yarn.wait_for("KILLED")
     assert first["queue"].endswith(NARROW_QUEUE)
-    killed = _insert(table, "cluster", 1, yarn_queue=NARROW_QUEUE)
-    _killed_when(killed, context_of("insert"), lambda: yarn.wait_for("ACCEPTED"))
+    killed = insert(table.ref, "cluster", 1, yarn_queue=NARROW_QUEUE)
+    killed_when(killed, context_of("insert"), lambda: yarn.wait_for("ACCEPTED"))
     assert yarn.wait_for("KILLED")["id"] > first["id"]
     assert _rows(warehouse, table) == []
 
@@ -244,12 +170,12 @@ def test_what_yarn_has_forgotten_the_metastore_still_knows(
 ) -> None:
     """The driver commits, its worker is lost, YARN is started anew: the retry writes nothing."""
     store = StateStore()
-    done = run_task(_insert(table, "cluster", 1), context_of("insert", task_state_store=store))
+    done = run_task(insert(table.ref, "cluster", 1), context_of("insert", task_state_store=store))
     # As it is noted before anybody has read the result; the file itself is gone by now.
     store = StateStore(spark_job_id=done["spark_app_id"])
     yarn.forget()
     again = run_task(
-        _insert(table, "cluster", 1), context_of("insert", try_number=2, task_state_store=store)
+        insert(table.ref, "cluster", 1), context_of("insert", try_number=2, task_state_store=store)
     )
     assert (again["status"], again["rows"]) == ("already_done", done["rows"])
     assert _rows(warehouse, table) == [1]
@@ -261,8 +187,8 @@ def test_a_driver_that_dies_is_not_started_again_by_yarn(
 ) -> None:
     """Killed in the middle of its transaction; YARN would start a second one by itself."""
     store = StateStore()
-    task = _insert(
-        table, "cluster", 1, conf={"spark.yarn.appMasterEnv.HIVEACID_STOP_AT": "published"}
+    task = insert(
+        table.ref, "cluster", 1, conf={"spark.yarn.appMasterEnv.HIVEACID_STOP_AT": "published"}
     )
     with pytest.raises(JobFailedError):
         run_task(task, context_of("insert", task_state_store=store))
@@ -271,7 +197,128 @@ def test_a_driver_that_dies_is_not_started_again_by_yarn(
     attempts = yarn.get(f"apps/{app['id']}/appattempts")["appAttempts"]["appAttempt"]
     assert len(attempts) == 1
     again = run_task(
-        _insert(table, "cluster", 1), context_of("insert", try_number=2, task_state_store=store)
+        insert(table.ref, "cluster", 1), context_of("insert", try_number=2, task_state_store=store)
     )
     assert again["status"] == "committed"
+    assert _rows(warehouse, table) == [1]
+
+
+@pytest.mark.clusters
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_an_executor_that_is_killed_in_mid_job_leaves_each_row_once(
+    yarn: MiniYarn, warehouse: Warehouse, table: TableInfo, mode: str
+) -> None:
+    """YARN gives another container, and Spark does the task there again."""
+    killed: list[int] = []
+    names: list[str] = []
+
+    def kill() -> None:
+        wait_for_lock(warehouse.client, table.ref)
+        app = yarn.applications()[-1]["id"]
+        names.append(app)
+        wait_until(lambda: yarn.get(f"apps/{app}")["app"]["runningContainers"] > 1)
+        time.sleep(5)  # it is in the query's nap now
+        killed.append(kill_containers(yarn, app, driver=False))
+
+    task = insert(table.ref, mode, 1, 2, 3, source={"query": napping(8)})
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        done = run_task(task, context_of("insert", task_state_store=StateStore()))
+    finally:
+        killer.join()
+    assert killed[0] > 0
+    assert (done["status"], done["rows"]["inserted"]) == ("committed", 3)
+    assert names == [done["spark_app_id"]]
+    assert _rows(warehouse, table) == [1, 2, 3]
+
+
+@pytest.mark.clusters
+def test_a_driver_that_is_killed_in_mid_job_is_done_again_by_the_retry(
+    yarn: MiniYarn, warehouse: Warehouse, table: TableInfo
+) -> None:
+    """Its whole container goes, its Python as well as its JVM."""
+    store = StateStore()
+
+    def task() -> HiveAcidInsertOperator:
+        return insert(table.ref, "cluster", 1, source={"query": napping(20)})
+
+    def kill() -> None:
+        wait_for_lock(warehouse.client, table.ref)
+        assert kill_containers(yarn, yarn.applications()[-1]["id"], driver=True) > 0
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        with pytest.raises(JobFailedError) as caught:
+            run_task(task(), context_of("insert", task_state_store=store))
+    finally:
+        killer.join()
+    assert "left no result" in str(caught.value)
+    assert yarn.applications()[-1]["finalStatus"] == "FAILED"
+    done = run_task(task(), context_of("insert", try_number=2, task_state_store=store))
+    assert done["status"] == "committed"
+    assert _rows(warehouse, table) == [1]
+
+
+@pytest.mark.clusters
+def test_a_kill_at_the_first_statement_ends_the_earlier_tries_driver_of_the_second(
+    yarn: MiniYarn, warehouse: Warehouse, table: TableInfo
+) -> None:
+    """Which would commit otherwise, after the task was killed."""
+    slow = napping(30).replace("FROM source", f"FROM {warehouse.db}.one")
+    one = warehouse.table("one")
+    run_task(insert(one.ref, "client", 7), context_of("one", task_state_store=StateStore()))
+    script = f"DELETE FROM {table.ref} WHERE id = 1; INSERT INTO {table.ref} (id) {slow}"
+    store = StateStore()
+
+    def task() -> HiveAcidSqlOperator:
+        return HiveAcidSqlOperator(task_id="script", sql=script, **small("cluster"))
+
+    before = len(yarn.applications())
+
+    def second_runs() -> None:
+        wait_until(lambda: len(yarn.applications()) == before + 2)
+        wait_until(lambda: yarn.applications()[-1]["state"] == "RUNNING")
+        wait_for_lock(warehouse.client, table.ref)
+
+    lost_when(task(), context_of("script", task_state_store=store), second_runs)
+    second = yarn.applications()[-1]["id"]
+    assert store["spark_job_id"] == second
+
+    def first_is_submitted() -> None:
+        wait_until(lambda: len(yarn.applications()) == before + 3)
+
+    context = context_of("script", try_number=2, task_state_store=store)
+    killed_when(task(), context, first_is_submitted)
+    assert yarn.get(f"apps/{second}")["app"]["state"] == "KILLED"
+    assert yarn.wait_for("KILLED")["id"] != second
+    assert len(yarn.applications()) == before + 3
+    assert _rows(warehouse, table) == []
+    context = context_of("script", try_number=3, task_state_store=store)
+    done = run_task(task(), context)["statements"]
+    assert [one["status"] for one in done][-1] == "committed"
+    assert _rows(warehouse, table) == [7]
+
+
+@pytest.mark.clusters
+def test_nodes_get_their_libraries_by_the_archive_of_one_command(
+    hdfs: MiniHdfs, warehouse: Warehouse, table: TableInfo, tmp_path: Path
+) -> None:
+    home, archive = environment_in(tmp_path / "environment"), tmp_path / "environment.tar.gz"
+    list(pack(str(home), str(archive)))
+    fs, path = open_location(f"{hdfs.uri}/apps/{archive.name}")
+    write_bytes(fs, path, archive.read_bytes())
+    done = run_task(
+        insert(
+            table.ref,
+            "cluster",
+            1,
+            source={"query": "SELECT id FROM source DISTRIBUTE BY id"},
+            archives=f"{hdfs.uri}/apps/{archive.name}#environment",
+            conf={"python": False, "spark.pyspark.python": "./environment/bin/python"},
+        ),
+        context_of("insert", task_state_store=StateStore()),
+    )
+    assert done["status"] == "committed"
     assert _rows(warehouse, table) == [1]
