@@ -60,6 +60,7 @@ def storage_errors(action: str, path: str) -> Iterator[None]:
         path: on what, for the message.
 
     Raises:
+        ConfigurationError: it is encrypted, and nobody has told us who has the keys.
         LocationPermissionError: the file system denied it.
         StoreUnavailableError: it could not be reached, or takes no changes now.
         StorageError: it failed otherwise.
@@ -73,6 +74,8 @@ def storage_errors(action: str, path: str) -> Iterator[None]:
             raise LocationPermissionError(
                 location=path, action=action, reason=str(error)
             ) from error
+        if error.errno == errno.ENOKEY:
+            raise ConfigurationError(f"cannot {action} {path}: {error}") from error
         if error.errno in _PASSING:
             raise StoreUnavailableError(location=path, action=action, reason=str(error)) from error
         raise StorageError(f"cannot {action} {path}: {error}") from error
@@ -270,7 +273,7 @@ def check_writable(location: str) -> None:
 
     Raises:
         LocationNotFoundError: the location does not exist.
-        ConfigurationError: it is no directory.
+        ConfigurationError: it is no directory, or in an encryption zone for which we lack the KMS.
         LocationPermissionError: it may not be written.
         StorageError: writing failed otherwise.
     """
@@ -283,4 +286,8 @@ def check_writable(location: str) -> None:
             fs.delete_file(probe)
             return
         fs.create_dir(probe, recursive=False)
-        fs.delete_dir(probe)
+        try:
+            if traits_of(fs).may_want_keys:
+                fs.open_output_stream(posixpath.join(probe, "empty")).close()
+        finally:
+            fs.delete_dir(probe)

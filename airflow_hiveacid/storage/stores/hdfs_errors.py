@@ -74,6 +74,15 @@ _REMEDIES: Final[Mapping[str, str]] = {
     ),
     "StandbyException": "No name node of the service is active now; try again later",
 }
+# Java's client asks the name node for the KMS; hdfs-native does not.
+_NO_KMS: Final = re.compile(r"encryption zone but no KMS provider")
+_NO_KMS_REMEDY: Final = (
+    "It lies in an encryption zone, whose keys Python fetches by itself: say"
+    " hadoop.security.key.provider.path (kms://https@host:9600/kms) in core-site.xml in"
+    " HADOOP_CONF_DIR, or as spark.hadoop.hadoop.security.key.provider.path"
+)
+_KMS_AWAY: Final = re.compile(r"KMS HTTP error|KMS request failed \(5")
+_KMS_DENIED: Final = re.compile(r"KMS request failed \(4|KMS rejected")
 # Java calls it an IOException.
 _FULL: Final = re.compile(r"could only be (?:written|replicated) to")
 _FULL_REMEDY: Final = "Data nodes are full, or too few of them are up (hdfs dfsadmin -report)"
@@ -159,7 +168,19 @@ def _told(error: OSError | RuntimeError) -> tuple[int, str]:
         return _told_of_login(_first_line(match[1] or ""))
     match = _OWN.match(text)
     told = _first_line(match[2] if match is not None else text)
+    if (of_keys := _told_of_keys(told)) is not None:
+        return of_keys
     return (errno.EAGAIN, f"{told}. {_LATE_REMEDY}") if _LATE.match(text) else (errno.EIO, told)
+
+
+def _told_of_keys(told: str) -> tuple[int, str] | None:
+    if _NO_KMS.search(told):
+        return errno.ENOKEY, f"{told}. {_NO_KMS_REMEDY}"
+    if _KMS_AWAY.search(told):
+        return errno.EAGAIN, f"{told}. The KMS, which has the keys of encryption zones, is away"
+    if _KMS_DENIED.search(told):
+        return errno.EACCES, f"{told}. The KMS, which has the keys of encryption zones, refuses"
+    return None
 
 
 def _told_by_system(error: OSError) -> tuple[int, str]:

@@ -37,6 +37,8 @@ class StoreTraits:
     published.
     `keeps_directories`: a directory is there without anything in it.
     `lists_trees`: a call lists all below a directory, however deep.
+    `may_want_keys`: directories may be made where no file can be, for want of a key (encryption
+    zones).
     """
 
     refuses_taken_names: bool
@@ -45,11 +47,14 @@ class StoreTraits:
     renames: bool = True
     keeps_directories: bool = True
     lists_trees: bool = False
+    may_want_keys: bool = False
 
 
 _LOCAL: Final = StoreTraits(refuses_taken_names=False, deletes_at_once=False, reads_open_files=True)
 # It asks for `rename2`; and no data node how long the last block is while a writer is at it.
-_NATIVE: Final = StoreTraits(refuses_taken_names=True, deletes_at_once=True, reads_open_files=False)
+_NATIVE: Final = StoreTraits(
+    refuses_taken_names=True, deletes_at_once=True, reads_open_files=False, may_want_keys=True
+)
 # libhdfs, which asks for `rename`; and object stores, of which nothing is asked but to read.
 _OTHER: Final = StoreTraits(refuses_taken_names=False, deletes_at_once=True, reads_open_files=True)
 _MIGHT_RENAME: Final = frozenset({"abfs", "abfss"})

@@ -291,6 +291,32 @@ def test_an_error_gets_a_number_and_one_line(error: Exception, number: int, text
     assert type(caught.value) is type(OSError(number, ""))
 
 
+@pytest.mark.parametrize(
+    ("error", "number", "words"),
+    [
+        (
+            (
+                "File is in an HDFS encryption zone but no KMS provider is configured (set"
+                " `hadoop.security.key.provider.path` in core-site.xml)"
+            ),
+            errno.ENOKEY,
+            "spark.hadoop.hadoop.security.key.provider.path",
+        ),
+        ("KMS HTTP error: error sending request", errno.EAGAIN, "is away"),
+        ("KMS request failed (503 Service Unavailable): ", errno.EAGAIN, "is away"),
+        ("KMS request failed (403 Forbidden): User:bob not allowed", errno.EACCES, "refuses"),
+        ("KMS rejected SPNEGO authentication", errno.EACCES, "refuses"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["OperationFailed", "UnsupportedFeature"])
+def test_keys_that_are_missing_are_told_from_a_kms_that_is_away(
+    error: str, number: int, words: str, kind: str
+) -> None:
+    with pytest.raises(OSError, match=re.escape(words)) as caught, hdfs_errors("/path"):
+        raise RuntimeError(f'{kind}("{error}")')
+    assert caught.value.errno == number
+
+
 def test_what_is_no_failure_of_a_store_passes() -> None:
     with pytest.raises(KeyError), hdfs_errors("/path"):
         raise KeyError("x")
