@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,9 @@ class Lives:
 
     `version` is that of what they stand on, `tests` are files all of whose tests are run, and
     `environment` is the one whose Python runs them. `place` says of a test, by its name, where a
-    job of it runs, if that is what it shows.
+    job of it runs, if that is what it shows. `modules` is a folder whose packages come before that
+    one's, if there is one, `options` are pytest's for these, and `suffix` is what cells are called
+    by it.
     """
 
     area: str
@@ -33,6 +36,9 @@ class Lives:
     tests: tuple[str, ...]
     environment: str = ".venv-spark"
     place: Callable[[str], Place | None] = lambda _: None
+    modules: str = ""
+    options: tuple[str, ...] = ()
+    suffix: str = ""
 
     def cells(self, folder: Path, only: str) -> Iterator[Cell]:
         """Each life whose name has the words, once all have been tried.
@@ -43,8 +49,10 @@ class Lives:
         python = _ROOT / self.environment / "bin" / "python"
         options = ["-m", "", "-q", f"--junitxml={report}", f"--basetemp={folder / 'tmp'}"]
         chosen = ["-k", only.replace(" ", "_")] if only else []
-        command = [str(python), "-m", "pytest", *options, *chosen, *self.tests]
-        subprocess.run(command, cwd=_ROOT, check=False)
+        command = [str(python), "-m", "pytest", *options, *self.options, *chosen, *self.tests]
+        path = os.pathsep.join(filter(None, [self.modules, os.environ.get("PYTHONPATH", "")]))
+        variables = {**os.environ, "PYTHONPATH": path}
+        subprocess.run(command, cwd=_ROOT, env=variables, check=False)
         for case in ET.parse(report).iter("testcase"):  # noqa: S314 - our own
             yield self._cell(case)
 
@@ -56,7 +64,7 @@ class Lives:
             note = troubles[0].get("message", "")
         return Cell(
             area=self.area,
-            combination=case.get("name", "").removeprefix("test_").replace("_", " "),
+            combination=case.get("name", "").removeprefix("test_").replace("_", " ") + self.suffix,
             version=self.version,
             outcome=outcome,
             note=note,

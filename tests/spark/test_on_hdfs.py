@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -61,6 +62,12 @@ def lab(
 ) -> Iterator[Lab]:
     """A database that lies on HDFS."""
     del umask
+    with _on_hdfs(spark, hive_metastore, tmp_path) as lab:
+        yield lab
+
+
+@contextmanager
+def _on_hdfs(spark: SparkSession, hive_metastore: LocalMetastore, tmp_path: Path) -> Iterator[Lab]:
     endpoint = MetastoreEndpoint(uris=(hive_metastore.uri,))
     with MiniHdfs.started(tmp_path) as hdfs, connect(endpoint) as client:
         db = f"hdfs_{uuid.uuid4().hex[:12]}"
@@ -105,6 +112,19 @@ def test_workers_know_what_only_spark_knows_but_no_secret(spark: SparkSession, u
 
 
 def test_a_table_lives_its_whole_life_on_hdfs(lab: Lab) -> None:
+    _lead_a_life(lab)
+
+
+@pytest.mark.clusters
+@pytest.mark.usefixtures("umask")
+def test_a_table_of_an_old_metastore_lives_on_hdfs(
+    spark: SparkSession, hive_metastore_3: LocalMetastore, tmp_path: Path
+) -> None:
+    with _on_hdfs(spark, hive_metastore_3, tmp_path) as lab:
+        _lead_a_life(lab)
+
+
+def _lead_a_life(lab: Lab) -> None:
     names = ["id", "v", "p"]
     lab.table("t", {"id": "int", "v": "string"}, partition={"p": "string"})
     location = lab.info("t").location
