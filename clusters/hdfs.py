@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.storage.stores.filesystem import write_bytes
@@ -21,15 +22,18 @@ from clusters.costs import (
     file_names,
     listed,
 )
+from clusters.lives import Lives
 from contract.stores.mini_hdfs import VERSION, MiniHdfs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from clusters.cells import Cell
 
 _AREA: Final = "HDFS"
+_LIFE: Final = "tests/spark/test_on_hdfs.py"
+_WHOLE: Final = "test_a_table_lives_its_whole_life_on_hdfs"
+_OLDEST: Final = str(Path(__file__).resolve().parents[1] / "build" / "oldest-spark")
 
 
 def cells(folder: Path, only: str) -> Iterator[Cell]:
@@ -42,10 +46,27 @@ def cells(folder: Path, only: str) -> Iterator[Cell]:
         }.items():
             if only in name:
                 yield cell_of(_AREA, VERSION, name, do)
+    lives = partial(Lives, area=_AREA, version=VERSION)
+    yield from lives(tests=("tests/contract/stores/test_hdfs_encryption.py", _LIFE)).cells(
+        _made(folder / "lives"), only
+    )
+    oldest = lives(
+        tests=(f"{_LIFE}::{_WHOLE}",),
+        modules=_OLDEST,
+        # It asks for the version of pandas in a way that Python is about to forget.
+        options=("-W", "ignore:distutils Version classes:DeprecationWarning"),
+        suffix=", PySpark 3.5",
+    )
+    yield from oldest.cells(_made(folder / "oldest"), only)
     name = "processes killed at random times, 10 minutes"
     if only in name:
         asked = ("--hdfs", "--minutes", "10", "--kills", "20")
         yield cell_of(_AREA, VERSION, name, partial(campaign, *asked))
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def _listing(hdfs: str) -> str:

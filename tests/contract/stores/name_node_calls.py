@@ -37,6 +37,12 @@ def set_quota(
     _call(authority, b"setQuota", _bytes(1, path.encode()) + fields)
 
 
+def make_zone(authority: str, path: str, key: str) -> None:
+    """Have what is written below a directory, which is empty, encrypted with a key of the KMS."""
+    fields = _bytes(1, path.encode()) + _bytes(2, key.encode())
+    _call(authority, b"createEncryptionZone", fields)
+
+
 def _call(authority: str, method: bytes, message: bytes) -> None:
     host, _, port = authority.partition(":")
     with closing(socket.create_connection((host, int(port)), timeout=30)) as sock:
