@@ -26,6 +26,6 @@ def until_listening(server: subprocess.Popen[bytes], port: int) -> None:
         with socket.socket() as probe:
             if probe.connect_ex((HOST, port)) == 0:
                 return
-        assert server.poll() is None, f"{server.args} ended with {server.returncode}"
-        assert time.monotonic() < give_up_s, f"{server.args} does not listen on {port}"
+        assert server.poll() is None, f"{server.args!r} ended with {server.returncode}"
+        assert time.monotonic() < give_up_s, f"{server.args!r} does not listen on {port}"
         time.sleep(_POLL_S)
