@@ -10,7 +10,7 @@ import pytest
 
 from clusters import cells as files
 from clusters.cells import FAILED, RAN, Cell, drop_others, keep, overview, page_of, read
-from clusters.overview import Place, overview_of, put_between
+from clusters.overview import LOGINS, SPARKS, Place, overview_of, put_between
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,6 +39,12 @@ def test_no_cell_is_empty_and_none_has_failed() -> None:
     rows = [cells for cells in texts if cells[0].strip() not in ("combination", "Spark")]
     assert rows
     assert [cells for cells in rows if not all(cell.strip() for cell in cells)] == []
+
+
+def test_each_master_and_each_login_has_run_somewhere() -> None:
+    places = {cell.place for cell in read() if cell.place}
+    assert {place.spark for place in places} == set(SPARKS)
+    assert {place.login for place in places} == set(LOGINS)
 
 
 def test_one_failure_is_seen_in_the_table() -> None:
