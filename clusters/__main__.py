@@ -4,8 +4,7 @@
 
 Tries every combination of these areas (all, if none is named) whose name has the words, writes
 docs/clusters.json and .md and the README's table, and ends with 1 if one failed. With --write it
-tries nothing, as after a merge of the json. Wants tests/ on
-PYTHONPATH, as `make clusters` has it.
+tries nothing, as after a merge of the json. Wants tests/ on PYTHONPATH, as `make clusters` has it.
 """
 
 from __future__ import annotations
@@ -30,13 +29,16 @@ _AREAS: Final = ["doors", "guides", "hdfs", "kerberos", "kubernetes", "places", 
 def main(argv: Sequence[str] | None = None) -> int:
     """Try areas and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m clusters")
-    parser.add_argument("areas", nargs="*", choices=_AREAS, default=_AREAS)
+    # No `choices`: Python 3.11 refuses an empty list by them.
+    parser.add_argument("areas", nargs="*", metavar="AREA", help=", ".join(_AREAS))
     parser.add_argument("--only", default="", help="combinations whose name has these words")
     parser.add_argument("--keep", help="folder for servers and logs, which stays")
     parser.add_argument(
         "--write", action="store_true", help="try nothing: write page and table from the json"
     )
     asked = parser.parse_args(argv)
+    if unknown := set(asked.areas) - set(_AREAS):
+        parser.error(f"no such area: {', '.join(sorted(unknown))}; there are {', '.join(_AREAS)}")
     if asked.write:
         keep([], JSON, PAGE, README)
         return 0
@@ -45,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     found: list[Cell] = []
     broken: list[str] = []
     try:
-        for area in asked.areas:
+        for area in asked.areas or _AREAS:
             place = folder / area
             place.mkdir(exist_ok=True)
             try:

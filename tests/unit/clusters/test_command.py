@@ -1,0 +1,30 @@
+"""The command, as far as it starts nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusters import __main__ as command
+from clusters.cells import RAN, Cell
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_no_area_is_every_area(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def try_one(area: str, _place: Path, _only: str) -> list[Cell]:
+        tried.append(area)
+        return [Cell(area=area, combination="one", version="1", outcome=RAN)]
+
+    monkeypatch.setattr(command, "_try", try_one)
+    monkeypatch.setattr(command, "drop_others", lambda *_: None)
+    assert command.main([]) == 0
+    assert {"doors", "hdfs", "s3", "yarn"} <= set(tried)
+    assert command.main(["s3"]) == 0
+    assert tried[-1] == "s3"
+    with pytest.raises(SystemExit):
+        command.main(["moon"])
