@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from airflow_hiveacid.format.errors import JobFailedError
+from airflow_hiveacid.operators.cluster_run import ClusterRun
 from airflow_hiveacid.operators.hive_acid import HiveAcidInsertOperator
-from airflow_hiveacid.operators.yarn_run import YarnRun
 from airflow_hiveacid.spark_environment import LIBRARIES
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_support import run_task
@@ -189,6 +189,6 @@ def lost_when(task: BaseOperator, context: dict[str, Any], ready: Any) -> None: 
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(YarnRun, "_pause", pause)
+        patch.setattr(ClusterRun, "_pause", pause)
         with pytest.raises(KeyboardInterrupt):
             run_task(task, context)

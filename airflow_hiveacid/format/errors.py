@@ -44,6 +44,7 @@
     |  |- ClusterUnavailableError      retryable: YARN does not answer
     |  |  `- KubernetesUnavailableError
     |  |- ClusterRefusedError          YARN answers, but not us
+    |  |  `- KubernetesRefusedError
     |  |- ApplicationNotStartedError   retryable: it waited for its place long enough
     |  |- ApplicationForgottenError    retryable: the cluster knows nothing of it any more
     |  `- ExecutorsMissingError        retryable: a driver that nobody gave an executor
@@ -636,6 +637,20 @@ class KubernetesUnavailableError(ClusterUnavailableError):
             f"the API server of Kubernetes does not say {asked}: {reason}. It is asked where the"
             " Spark connection's master is, with the login that spark-submit has: settings"
             " spark.kubernetes.authenticate.*, else KUBECONFIG, else the pod's service account"
+        )
+
+
+class KubernetesRefusedError(ClusterRefusedError):
+    """The API server of Kubernetes answers, and does not take our login, or lets us not do this."""
+
+    def __init__(self, *, asked: str, reason: str) -> None:
+        self.asked, self.reason = asked, reason
+        super(ClusterRefusedError, self).__init__(
+            f"the API server of Kubernetes does not tell us {asked}: {reason}. It is asked with the"
+            " login that spark-submit has: settings spark.kubernetes.authenticate.*, else"
+            " KUBECONFIG, else the pod's service account; that one has to have the right to get,"
+            " list and delete pods of the namespace. A driver that runs goes on meanwhile, and may"
+            " commit: the next try asks first what it did"
         )
 
 

@@ -1,8 +1,9 @@
 """The API server of Kubernetes: what it says of Spark's pods, and how one is ended.
 
 It is asked by four calls of its `v1`, which do not change. Every question has an end; one that
-cannot be answered is a `KubernetesUnavailableError`. That a pod is not known is an answer. Pods are
-found by a label that one attempt alone has, and ended only if they have such a label.
+nobody answers is a `KubernetesUnavailableError`, one that we are not allowed to ask (HTTP 401, 403)
+a `KubernetesRefusedError`. That a pod is not known is an answer. Pods are found by a label that one
+attempt alone has, and ended only if they have such a label.
 
 Example:
     >>> pod = Pod.read({"metadata": {"name": "a-driver", "namespace": "etl"},
@@ -21,7 +22,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 import requests
 from requests.utils import get_environ_proxies
 
-from airflow_hiveacid.format.errors import ApplicationNotStartedError, KubernetesUnavailableError
+from airflow_hiveacid.format.errors import (
+    ApplicationNotStartedError,
+    KubernetesRefusedError,
+    KubernetesUnavailableError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,6 +43,7 @@ _ROLE: Final = "spark-role"
 _CONTAINER: Final = "spark-kubernetes-driver"
 _QUESTION_S: Final = (5.0, 30.0)  # to connect, and for the next bytes
 _LAST_LINES: Final = 40
+_REFUSALS: Final = (requests.codes.unauthorized, requests.codes.forbidden)
 
 log = logging.getLogger(__name__)
 
@@ -122,6 +128,7 @@ class ApiServer:
 
         Raises:
             KubernetesUnavailableError: nobody says, or its node has not said for a while.
+            KubernetesRefusedError: we may not ask.
         """
         asked = f"how pod {pod_id} stands"
         answer = self._ask("GET", _path(pod_id), asked)
@@ -137,6 +144,7 @@ class ApiServer:
 
         Raises:
             KubernetesUnavailableError: nobody says.
+            KubernetesRefusedError: we may not ask.
         """
         asked = f"which pods have the label {LABEL}={tag}"
         wanted = {LABEL: tag, _ROLE: self.role}
@@ -156,6 +164,7 @@ class ApiServer:
 
         Raises:
             KubernetesUnavailableError: the order was not taken.
+            KubernetesRefusedError: we may not order that.
         """
         asked = f"that it deletes pod {pod_id}"
         answer = self._ask("GET", _path(pod_id), asked, timeout=timeout)
@@ -217,9 +226,9 @@ class ApiServer:
             return None
         if not answer.ok or not said:
             words = said.get("message") or answer.text[:200]
-            raise KubernetesUnavailableError(
-                asked=asked, reason=f"HTTP {answer.status_code} {words!r}"
-            )
+            is_refused = answer.status_code in _REFUSALS
+            kind = KubernetesRefusedError if is_refused else KubernetesUnavailableError
+            raise kind(asked=asked, reason=f"HTTP {answer.status_code} {words!r}")
         return said
 
     def _send(

@@ -33,6 +33,8 @@ from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.packager import application_path, cached_archive
 from airflow_hiveacid.jobs.specs import JobSpec
 from airflow_hiveacid.operators import kubernetes_settings
+from airflow_hiveacid.operators.cluster_operator import ClusterSubmitOperator
+from airflow_hiveacid.operators.cluster_run import START_S, Bounds, own_settings, tag_of
 from airflow_hiveacid.operators.kill import abort_attempt, stop_processes
 from airflow_hiveacid.operators.outcome import judge, summary
 from airflow_hiveacid.operators.outlets import describe_outlets
@@ -41,8 +43,6 @@ from airflow_hiveacid.operators.resumption import Resumable
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.operators.run_identity import generation_of, key_of, note_delivered
 from airflow_hiveacid.operators.spark_target import SparkTarget, spark_on_path
-from airflow_hiveacid.operators.yarn_operator import YarnSubmitOperator
-from airflow_hiveacid.operators.yarn_run import START_S, Bounds, own_settings, tag_of
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
 
@@ -70,7 +70,7 @@ _SIZING: Final = (
 )
 
 
-class HiveAcidSparkOperator(YarnSubmitOperator):
+class HiveAcidSparkOperator(ClusterSubmitOperator):
     """Run Hive ACID jobs with `spark-submit`; the base of every operator of this package.
 
     Everything that `SparkSubmitOperator` takes may be given too. What it returns, and so pushes to
@@ -96,7 +96,7 @@ class HiveAcidSparkOperator(YarnSubmitOperator):
     """
 
     template_fields: Sequence[str] = (
-        *YarnSubmitOperator.template_fields,
+        *ClusterSubmitOperator.template_fields,
         *_SIZING,
         "deploy_mode",
         "hive_acid_conn_id",

@@ -19,9 +19,9 @@ import pytest
 from airflow_hiveacid.format.errors import ApplicationNotStartedError, JobFailedError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.operators.cluster_run import ClusterRun
 from airflow_hiveacid.operators.hive_acid import HiveAcidInsertOperator
 from airflow_hiveacid.operators.kubernetes import LABEL
-from airflow_hiveacid.operators.yarn_run import YarnRun
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_support import StateStore, Warehouse, context_of, run_task
 from kubelet import NO_IMAGE
@@ -232,7 +232,7 @@ def test_a_retry_finds_the_pod_of_a_lost_worker_and_its_kill_ends_it(
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(YarnRun, "_pause", pause)
+        patch.setattr(ClusterRun, "_pause", pause)
         with pytest.raises(KeyboardInterrupt):
             run_task(task, context_of("insert", task_state_store=store))
     (driver,) = cluster.pods("driver")

@@ -25,17 +25,18 @@ from airflow_hiveacid.format.errors import (
     ApplicationNotStartedError,
     ConfigurationError,
     JobFailedError,
+    KubernetesRefusedError,
     KubernetesUnavailableError,
     LockNotAcquiredError,
 )
 from airflow_hiveacid.local.openssl import make_certificates
+from airflow_hiveacid.operators.cluster_run import Bounds, ClusterRun, tag_of
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.kubernetes import EXECUTOR, LABEL, ApiServer, Pod
 from airflow_hiveacid.operators.kubernetes_login import Login, login_of, server_of
 from airflow_hiveacid.operators.kubernetes_settings import driver_of, own_settings
 from airflow_hiveacid.operators.resumption import ATTEMPT_KEY, RESULT_URI_KEY, SUBMISSION_KEY
 from airflow_hiveacid.operators.run_identity import DELIVERED_KEY
-from airflow_hiveacid.operators.yarn_run import Bounds, YarnRun, tag_of
 from airflow_support import METASTORE_URI, StateStore, context_of, run_task
 from pretended_kubernetes import KubernetesServer
 
@@ -141,8 +142,8 @@ def _server(api: KubernetesServer, **more: Any) -> ApiServer:  # noqa: ANN401 - 
 
 def _run(
     api: KubernetesServer, clock: Clock, *, killed: bool = False, **bounds: float
-) -> YarnRun[Any]:
-    return YarnRun(
+) -> ClusterRun[Any]:
+    return ClusterRun(
         _server(api),
         _TAG,
         Bounds(**bounds),
@@ -267,7 +268,7 @@ def test_a_token_is_read_anew_at_each_question(api: KubernetesServer, tmp_path: 
     file.write_text(f"{_CANARY}-0")
     for token in (f"{_CANARY}-1", f"{_CANARY}-2"):
         api.token = token
-        with pytest.raises(KubernetesUnavailableError, match="HTTP 401") as caught:
+        with pytest.raises(KubernetesRefusedError, match="HTTP 401") as caught:
             server.find(_TAG)
         assert _CANARY not in f"{caught.value!r} {login!r} {server!r}"
         file.write_text(f"{token}\n")
@@ -364,6 +365,14 @@ def test_a_page_is_no_answer(api: KubernetesServer, page: tuple[int, str]) -> No
             ask(_POD)
     with pytest.raises(KubernetesUnavailableError, match=f"HTTP {page[0]}"):
         server.find(_TAG)
+
+
+def test_what_we_may_not_ask_is_no_silence(api: KubernetesServer) -> None:
+    api.page = (403, "pods is forbidden")
+    server = _server(api)
+    for ask in (server.report, server.end):
+        with pytest.raises(KubernetesRefusedError, match="get, list and delete pods"):
+            ask(_POD)
 
 
 def test_a_token_goes_to_the_master_alone(api: KubernetesServer) -> None:
@@ -562,7 +571,7 @@ def test_executors_that_nobody_starts_end_the_driver_on_the_worker(api: Kubernet
     _pod(api, role=EXECUTOR, **_NO_NODE)
     stopped = threading.Event()
     bounds = Bounds(start_s=0.5, poll_s=1)
-    run = YarnRun(_server(api, role=EXECUTOR), _TAG, bounds, is_killed=lambda: False)
+    run = ClusterRun(_server(api, role=EXECUTOR), _TAG, bounds, is_killed=lambda: False)
     with run.watched(stopped.set):
         assert stopped.wait(_PATIENCE_S)
         _until(lambda: api.deleted == [f"{_TAG}-{EXECUTOR}"])
@@ -576,7 +585,7 @@ def test_one_executor_that_runs_is_enough(api: KubernetesServer) -> None:
     _pod(api, role=EXECUTOR, name="b-waits")
     stopped = threading.Event()
     bounds = Bounds(start_s=0, poll_s=1)
-    run = YarnRun(_server(api, role=EXECUTOR), _TAG, bounds, is_killed=lambda: False)
+    run = ClusterRun(_server(api, role=EXECUTOR), _TAG, bounds, is_killed=lambda: False)
     with run.watched(stopped.set):
         _until(lambda: bool(api.requests))
         assert not stopped.wait(1.5)
@@ -618,7 +627,7 @@ def test_the_driver_of_a_lost_worker_is_found_again(
         store.delete("spark_job_id")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            YarnRun, "_pause", lambda *_: api.objects.say(_SPACE, pod, **_ended("Error", 1))
+            ClusterRun, "_pause", lambda *_: api.objects.say(_SPACE, pod, **_ended("Error", 1))
         )
         with pytest.raises(JobFailedError):
             run_task(_delete(spark), context_of(try_number=2, task_state_store=store))

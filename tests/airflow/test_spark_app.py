@@ -532,7 +532,7 @@ def test_a_retry_finds_the_driver_of_a_lost_worker_and_its_result(
         raise KeyboardInterrupt  # the worker goes while it waits for the next poll
 
     with monkeypatch.context() as patch:
-        patch.setattr("airflow_hiveacid.operators.yarn_run.YarnRun._pause", lost)
+        patch.setattr("airflow_hiveacid.operators.cluster_run.ClusterRun._pause", lost)
         with pytest.raises(KeyboardInterrupt):
             run_task(_delete(spark), context_of(task_state_store=store))
     assert store["spark_job_id"] == _APPLICATION

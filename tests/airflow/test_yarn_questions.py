@@ -11,8 +11,8 @@ import requests
 from requests.auth import HTTPBasicAuth
 
 from airflow_hiveacid.format.errors import ClusterUnavailableError
+from airflow_hiveacid.operators.cluster_run import Bounds, ClusterRun
 from airflow_hiveacid.operators.yarn import ResourceManager
-from airflow_hiveacid.operators.yarn_run import Bounds, YarnRun
 from pretended_yarn import FAILED, RUNNING
 from pretended_yarn import ResourceManager as Pretended
 
@@ -61,7 +61,9 @@ def test_of_everybodys_applications_only_our_own_is_ours(
 def test_a_killed_task_ends_no_application_of_others(yarn: Pretended, standby: Pretended) -> None:
     yarn.app = dict(RUNNING)
     yarn.tagged = {"application_1_0002": f"{_TAG}b", _APP: _TAG, "application_1_0003": "nightly"}
-    run = YarnRun(ResourceManager(addresses=(standby.web,)), _TAG, Bounds(), is_killed=lambda: True)
+    run = ClusterRun(
+        ResourceManager(addresses=(standby.web,)), _TAG, Bounds(), is_killed=lambda: True
+    )
     run.begin_end().join(60)
     assert yarn.killed == [_APP]
 

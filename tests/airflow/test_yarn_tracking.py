@@ -21,13 +21,13 @@ from airflow_hiveacid.format.errors import (
     ClusterUnavailableError,
     JobFailedError,
 )
+from airflow_hiveacid.operators.cluster_run import Bounds, ClusterRun, own_settings, tag_of
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.resumption import ATTEMPT_KEY, RESULT_URI_KEY, SUBMISSION_KEY
 from airflow_hiveacid.operators.run_identity import DELIVERED_KEY
 from airflow_hiveacid.operators.spark_target import SparkTarget
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.yarn import ResourceManager, addresses_in, addresses_of
-from airflow_hiveacid.operators.yarn_run import Bounds, YarnRun, own_settings, tag_of
 from airflow_support import METASTORE_URI, StateStore, context_of, run_task
 from pretended_yarn import ACCEPTED, FAILED, RUNNING, SUCCEEDED
 from pretended_yarn import ResourceManager as Pretended
@@ -101,8 +101,8 @@ def _delete(spark: FakeSpark, **arguments: Any) -> HiveAcidDeleteOperator:  # no
     )
 
 
-def _run(yarn: Pretended, clock: Clock, *, killed: bool = False, **bounds: float) -> YarnRun:
-    return YarnRun(
+def _run(yarn: Pretended, clock: Clock, *, killed: bool = False, **bounds: float) -> ClusterRun:
+    return ClusterRun(
         ResourceManager(addresses=(yarn.web,)),
         "hiveacid-1-a",
         Bounds(**bounds),
@@ -350,7 +350,7 @@ def test_a_killed_task_waits_no_more(yarn: Pretended) -> None:
 def test_a_submission_without_a_container_is_stopped_and_ended(yarn: Pretended) -> None:
     yarn.app, yarn.tagged = dict(ACCEPTED), {_APP: "hiveacid-1-a"}
     stopped = threading.Event()
-    run = YarnRun(
+    run = ClusterRun(
         ResourceManager(addresses=(yarn.web,)),
         "hiveacid-1-a",
         Bounds(start_s=0.5, poll_s=1),
@@ -366,7 +366,7 @@ def test_a_submission_without_a_container_is_stopped_and_ended(yarn: Pretended) 
 def test_a_submission_that_runs_is_left_alone(yarn: Pretended) -> None:
     yarn.app, yarn.tagged = dict(RUNNING), {_APP: "hiveacid-1-a"}
     stopped = threading.Event()
-    run = YarnRun(
+    run = ClusterRun(
         ResourceManager(addresses=(yarn.web,)),
         "hiveacid-1-a",
         Bounds(start_s=0, poll_s=1),
@@ -586,7 +586,7 @@ def test_a_kill_before_an_earlier_application_was_found_ends_it(yarn: Pretended)
     def sleep(_: float) -> None:
         is_killed.append(True)
 
-    run = YarnRun(
+    run = ClusterRun(
         ResourceManager(addresses=(yarn.web,)),
         "hiveacid-1-a",
         Bounds(),
@@ -776,7 +776,7 @@ def test_a_missing_command_of_hadoops_is_no_error_of_a_killed_task(
     for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "HADOOP_HOME"):
         monkeypatch.delenv(name, raising=False)
     connected.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
-    monkeypatch.setattr("airflow_hiveacid.operators.yarn_operator.shutil.which", lambda _: None)
+    monkeypatch.setattr("airflow_hiveacid.operators.cluster_operator.shutil.which", lambda _: None)
     spark.tell(hangs=True)
     hanging = spark.directory / "hanging.json"
     _killed_when(_delete(spark), context_of(), hanging.exists)

@@ -24,6 +24,7 @@ from airflow_hiveacid.format.errors import (
     StoreUnavailableError,
 )
 from airflow_hiveacid.format.names import staging_directory
+from airflow_hiveacid.storage.stores.hdfs_errors import NO_KEY
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.traits import traits_of
 
@@ -74,7 +75,7 @@ def storage_errors(action: str, path: str) -> Iterator[None]:
             raise LocationPermissionError(
                 location=path, action=action, reason=str(error)
             ) from error
-        if error.errno == errno.ENOKEY:
+        if error.errno == NO_KEY:
             raise ConfigurationError(f"cannot {action} {path}: {error}") from error
         if error.errno in _PASSING:
             raise StoreUnavailableError(location=path, action=action, reason=str(error)) from error

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+NO_KEY: Final[int] = getattr(errno, "ENOKEY", 126)
+"""The number of an OSError that says: encrypted, without a key. Linux's; other systems have none."""
+
 # The class of Java's exception, then its message with the stack behind it.
 _RPC: Final = re.compile(r'(?:Fatal)?RPCError\("([^"]*)", "(.*)"\)\Z', re.DOTALL)
 # What the library for Kerberos says comes last; before it stand codes, as Rust prints them.
@@ -175,7 +178,7 @@ def _told(error: OSError | RuntimeError) -> tuple[int, str]:
 
 def _told_of_keys(told: str) -> tuple[int, str] | None:
     if _NO_KMS.search(told):
-        return errno.ENOKEY, f"{told}. {_NO_KMS_REMEDY}"
+        return NO_KEY, f"{told}. {_NO_KMS_REMEDY}"
     if _KMS_AWAY.search(told):
         return errno.EAGAIN, f"{told}. The KMS, which has the keys of encryption zones, is away"
     if _KMS_DENIED.search(told):

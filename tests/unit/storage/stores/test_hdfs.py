@@ -26,7 +26,7 @@ from airflow_hiveacid.storage.stores.given_settings import (
 from airflow_hiveacid.storage.stores.hadoop_settings import read_settings, umask_of
 from airflow_hiveacid.storage.stores.hdfs import HdfsHandler
 from airflow_hiveacid.storage.stores.hdfs_connect import answer_s, client_settings, open_hdfs
-from airflow_hiveacid.storage.stores.hdfs_errors import hdfs_errors
+from airflow_hiveacid.storage.stores.hdfs_errors import NO_KEY, hdfs_errors
 from airflow_hiveacid.storage.stores.hdfs_streams import PIECE_BYTES, HdfsReader, HdfsWriter
 from airflow_hiveacid.storage.stores.traits import renames_directories, traits_of
 from contract.stores.hdfs_model import Entry, Model, Options
@@ -299,7 +299,7 @@ def test_an_error_gets_a_number_and_one_line(error: Exception, number: int, text
                 "File is in an HDFS encryption zone but no KMS provider is configured (set"
                 " `hadoop.security.key.provider.path` in core-site.xml)"
             ),
-            errno.ENOKEY,
+            NO_KEY,
             "spark.hadoop.hadoop.security.key.provider.path",
         ),
         ("KMS HTTP error: error sending request", errno.EAGAIN, "is away"),

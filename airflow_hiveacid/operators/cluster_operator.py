@@ -1,4 +1,4 @@
-"""`SparkSubmitOperator`, with YARN and Kubernetes asked, bounded and told by us (`yarn_run`).
+"""`SparkSubmitOperator`, with YARN and Kubernetes asked, bounded and told by us (`cluster_run`).
 
 The Spark provider's own part of this fails for good where YARN has forgotten an application, cannot
 end one that a retry has found again, waits in a queue without end, and asks Hadoop's command, also
@@ -21,15 +21,16 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 
 from airflow_hiveacid.format.errors import (
     ApplicationForgottenError,
+    ClusterRefusedError,
     ClusterUnavailableError,
 )
+from airflow_hiveacid.operators.cluster_run import ClusterRun, tag_of
 from airflow_hiveacid.operators.kill import stop_processes
 from airflow_hiveacid.operators.kubernetes import DRIVER, EXECUTOR, ApiServer
 from airflow_hiveacid.operators.kubernetes_login import login_of, server_of
 from airflow_hiveacid.operators.kubernetes_settings import driver_of
 from airflow_hiveacid.operators.negotiate import Negotiate
 from airflow_hiveacid.operators.yarn import ResourceManager
-from airflow_hiveacid.operators.yarn_run import YarnRun, tag_of
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -38,26 +39,26 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.errors import ApplicationNotStartedError
     from airflow_hiveacid.jobs.specs import JobSpec
+    from airflow_hiveacid.operators.cluster_run import Bounds
     from airflow_hiveacid.operators.resumption import Resumable
     from airflow_hiveacid.operators.spark_target import SparkTarget
-    from airflow_hiveacid.operators.yarn_run import Bounds
 
 _FORGOTTEN: Final = "FORGOTTEN"
 _LAST_S: Final = 1.0
 _COMMAND_S: Final = 60.0
 
 
-class YarnSubmitOperator(SparkSubmitOperator):
+class ClusterSubmitOperator(SparkSubmitOperator):
     """The base of our operators; on YARN it needs a place where the resource manager is asked."""
 
     _target: SparkTarget | None = None
-    _yarn: YarnRun[Any] | None = None
+    _cluster: ClusterRun[Any] | None = None
     _driver_pod: str | None = None
     _is_killed: bool = False
 
     def prepare(self, target: SparkTarget, attempt: str, bounds: Bounds) -> None:
         """Make ready for one submission."""
-        self._target, self._yarn, self._driver_pod = target, None, None
+        self._target, self._cluster, self._driver_pod = target, None, None
         if target.is_kubernetes:
             server = ApiServer(
                 address=server_of(target.master),
@@ -66,14 +67,14 @@ class YarnSubmitOperator(SparkSubmitOperator):
                 role=DRIVER if target.is_cluster else EXECUTOR,
             )
             self._driver_pod = driver_of(target.namespace, tag_of(attempt))
-            self._yarn = YarnRun(server, tag_of(attempt), bounds, is_killed=self._killed)
+            self._cluster = ClusterRun(server, tag_of(attempt), bounds, is_killed=self._killed)
         elif target.resource_managers:
             # Not the hook that submits: that is made when the settings are complete, to which
             # the Spark provider adds OpenLineage's as it executes.
             auth = self._get_hook()._yarn_rm_auth  # noqa: SLF001 - see `_get_hook`
             owner = self.proxy_user or (self.env_vars or {}).get("HADOOP_USER_NAME")
             manager = ResourceManager(addresses=target.resource_managers, auth=auth, user=owner)
-            self._yarn = YarnRun(manager, tag_of(attempt), bounds, is_killed=self._killed)
+            self._cluster = ClusterRun(manager, tag_of(attempt), bounds, is_killed=self._killed)
 
     def _get_hook(self) -> SparkSubmitHook:
         """The Spark provider's hook, which submits nothing for a task that is killed.
@@ -116,7 +117,7 @@ class YarnSubmitOperator(SparkSubmitOperator):
     @property
     def overdue(self) -> ApplicationNotStartedError | None:
         """Why the submission was ended, if it waited too long."""
-        return None if self._yarn is None else self._yarn.overdue
+        return None if self._cluster is None else self._cluster.overdue
 
     def leave_another(self, notes: Resumable, spec: JobSpec) -> None:
         """End and forget a noted submission that does something else, if that is what is noted.
@@ -132,9 +133,9 @@ class YarnSubmitOperator(SparkSubmitOperator):
         if not notes.is_of_another(spec):
             return
         self.log.warning("the driver of the last try runs another statement; submitting anew")
-        if self._yarn is not None and notes.attempt is not None:
+        if self._cluster is not None and notes.attempt is not None:
             known = notes.store.get(self.external_id_key)
-            self._yarn.end_earlier(str(known) if known else None, tag_of(notes.attempt))
+            self._cluster.end_earlier(str(known) if known else None, tag_of(notes.attempt))
         notes.forget()
 
     def find_lost(self, notes: Resumable) -> None:
@@ -145,15 +146,15 @@ class YarnSubmitOperator(SparkSubmitOperator):
             ClusterRefusedError: it does not let us ask.
         """
         attempt = notes.attempt_without(self.external_id_key)
-        if self._yarn is None or attempt is None:
+        if self._cluster is None or attempt is None:
             return
-        if (found := self._yarn.submitted(tag_of(attempt))) is not None:
+        if (found := self._cluster.submitted(tag_of(attempt))) is not None:
             self.log.info("%s was submitted by a worker that is gone", found)
             notes.store.set(self.external_id_key, found)
 
     def watched(self) -> AbstractContextManager[None]:
         """Bound how long what the block submits may wait for its first container."""
-        return nullcontext() if self._yarn is None else self._yarn.watched(self.stop_submit)
+        return nullcontext() if self._cluster is None else self._cluster.watched(self.stop_submit)
 
     def submit_job(self, context: Context) -> str | None:
         """Submit, and answer the application's ID."""
@@ -169,13 +170,13 @@ class YarnSubmitOperator(SparkSubmitOperator):
 
         Whether that was committed the new driver learns from the table's ledger and the metastore.
         """
-        if self._yarn is None:
+        if self._cluster is None:
             return super().get_job_status(external_id, context)
-        found = self._yarn.status(str(external_id))
+        found = self._cluster.status(str(external_id))
         if found is None:
             self.log.warning(
                 "%s has forgotten %s; a new driver asks what it did",
-                self._yarn.manager.name,
+                self._cluster.manager.name,
                 external_id,
             )
             return _FORGOTTEN
@@ -190,19 +191,19 @@ class YarnSubmitOperator(SparkSubmitOperator):
             ApplicationForgottenError: YARN knows nothing of it any more.
             RuntimeError: it did not end well; its result, if it left one, says why.
         """
-        if self._yarn is None:
+        if self._cluster is None:
             super().poll_until_complete(external_id, context)
             return
         try:
-            found = self._yarn.follow(str(external_id))
+            found = self._cluster.follow(str(external_id))
         finally:
             self._after_submit()
         if found is None:
             raise ApplicationForgottenError(
-                application=str(external_id), cluster=self._yarn.manager.name
+                application=str(external_id), cluster=self._cluster.manager.name
             )
         if not found.has_succeeded:
-            if words := self._yarn.manager.last_words(found.id):
+            if words := self._cluster.manager.last_words(found.id):
                 self.log.error("the last words of %s:\n%s", found.place, words)
             raise RuntimeError(
                 f"{found.id} ended as {found.state}, {found.final_status}: {found.diagnostics}"
@@ -210,11 +211,11 @@ class YarnSubmitOperator(SparkSubmitOperator):
 
     def forget_driver(self) -> None:
         """Delete the pod of a driver whose result is read; one that failed stays, for its log."""
-        if self._yarn is None or self._target is None or not self._target.is_kubernetes:
+        if self._cluster is None or self._target is None or not self._target.is_kubernetes:
             return
         try:
-            self._yarn.forget_succeeded()
-        except ClusterUnavailableError as error:
+            self._cluster.forget_succeeded()
+        except (ClusterUnavailableError, ClusterRefusedError) as error:
             self.log.warning("%s", error)
 
     def stop_submit(self) -> None:
@@ -230,8 +231,8 @@ class YarnSubmitOperator(SparkSubmitOperator):
         `spark-submit` goes first, so that nothing is submitted after YARN was asked what was.
         """
         self.stop_submit()
-        if self._yarn is not None:
-            return self._yarn.begin_end()
+        if self._cluster is not None:
+            return self._cluster.begin_end()
         end = threading.Thread(target=self._end_by_command, name="hiveacid-end", daemon=True)
         end.start()
         return end

@@ -145,7 +145,7 @@ class Bounds:
     poll_s: float = _POLL_S
 
 
-class YarnRun(Generic[_App]):
+class ClusterRun(Generic[_App]):
     """A submission of ours on YARN or Kubernetes.
 
     Args:
@@ -276,6 +276,7 @@ class YarnRun(Generic[_App]):
 
         Raises:
             ClusterUnavailableError: nobody says.
+            ClusterRefusedError: we may not ask, or order that.
         """
         if self._known is None:
             return
