@@ -73,3 +73,14 @@ def warehouse(hive_metastore: LocalMetastore, connections: Connections) -> Itera
     with connect(MetastoreEndpoint(uris=(hive_metastore.uri,))) as client:
         client.create_database(db)
         yield Warehouse(client=client, uri=hive_metastore.uri, db=db)
+
+
+@pytest.fixture
+def aborted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Attempts whose transactions were aborted."""
+    found: list[str] = []
+    monkeypatch.setattr(
+        "airflow_hiveacid.operators.spark_app.abort_attempt",
+        lambda spec: found.append(spec.attempt),
+    )
+    return found

@@ -75,17 +75,6 @@ def api() -> Iterator[KubernetesServer]:
 
 
 @pytest.fixture
-def aborted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Attempts whose transactions were aborted."""
-    found: list[str] = []
-    monkeypatch.setattr(
-        "airflow_hiveacid.operators.spark_app.abort_attempt",
-        lambda spec: found.append(spec.attempt),
-    )
-    return found
-
-
-@pytest.fixture
 def connected(
     api: KubernetesServer,
     connections: Connections,

@@ -61,17 +61,6 @@ def yarn() -> Iterator[Pretended]:
 
 
 @pytest.fixture
-def aborted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Attempts whose transactions were aborted."""
-    found: list[str] = []
-    monkeypatch.setattr(
-        "airflow_hiveacid.operators.spark_app.abort_attempt",
-        lambda spec: found.append(spec.attempt),
-    )
-    return found
-
-
-@pytest.fixture
 def connected(
     yarn: Pretended, connections: Connections, tmp_path: Path, spark: FakeSpark
 ) -> Connections:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 NO_KEY: Final[int] = getattr(errno, "ENOKEY", 126)
-"""The number of an OSError that says: encrypted, without a key. Linux's; other systems have none."""
+"""The number of an OSError that says: encrypted, without a key. Linux's; others have none."""
 
 # The class of Java's exception, then its message with the stack behind it.
 _RPC: Final = re.compile(r'(?:Fatal)?RPCError\("([^"]*)", "(.*)"\)\Z', re.DOTALL)
