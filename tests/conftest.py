@@ -50,7 +50,7 @@ _SERVER_FIXTURES: Final = frozenset(
 collect_ignore = (
     []
     if any(importlib.metadata.distributions(name="apache-airflow"))
-    else ["airflow", *(f"unit/{room}" for room in _AIRFLOW_ROOMS)]
+    else ["airflow", "yarn_tasks.py", *(f"unit/{room}" for room in _AIRFLOW_ROOMS)]
 )
 
 
