@@ -164,8 +164,12 @@ def _settle_once(request: _Request, write_ids: Mapping[TableRef, WriteId]) -> bo
             request.send()
             is_sure = True
         except TransactionAbortedError as error:
-            # 3.1 forgets a committed transaction at once: "unknown" may mean the first one won.
-            if fate_of(client, txn_id, write_ids) is not Fate.COMMITTED:
+            # 3.1 forgets a committed transaction at once: "unknown" may mean the first one won, if
+            # there was one.
+            if (
+                not request.may_have_arrived
+                or fate_of(client, txn_id, write_ids) is not Fate.COMMITTED
+            ):
                 raise
             _log.info("committed by the first request txn_id=%s (%s)", txn_id, error)
     elif fate is Fate.ABORTED or not request.may_have_arrived:

@@ -371,6 +371,30 @@ def test_what_was_forgotten_before_its_commit_could_be_sent_is_not_taken_for_com
         commit(refusing(client, 1), txn_id, {}, patience_s=5, clock=clock)
 
 
+def test_nor_is_what_was_forgotten_while_it_was_being_sent_for_the_first_time(
+    server: FakeMetastore, client: FakeClient, clock: ManualClock
+) -> None:
+    """Open when it was asked about; nobody else can have committed it."""
+
+    class GivenUp(type(client)):  # type: ignore[misc]
+        sent = 0
+
+        def commit_txn(self, txn_id: TxnId) -> None:
+            self.sent += 1
+            if self.sent == 1:
+                raise refused()
+            server.end(server.txns[txn_id], TxnState.ABORTED)
+            server.forget_empty_transactions()
+            super().commit_txn(txn_id)
+
+    txn_id = client.open_txn()
+    asking = GivenUp(server)
+    with pytest.raises(TransactionAbortedError):
+        commit(asking, txn_id, {}, patience_s=5, clock=clock)
+    assert asking.sent == 2
+    assert fate_of(client, txn_id, {}) is Fate.COMMITTED
+
+
 @pytest.mark.parametrize("is_done", [True, False])
 def test_a_refusal_after_a_request_that_may_have_arrived_leaves_the_outcome_unknown(
     server: FakeMetastore, client: FakeClient, clock: ManualClock, *, is_done: bool
