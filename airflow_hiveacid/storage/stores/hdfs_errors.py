@@ -84,6 +84,10 @@ _NO_KMS_REMEDY: Final = (
     " hadoop.security.key.provider.path (kms://https@host:9600/kms) in core-site.xml in"
     " HADOOP_CONF_DIR, or as spark.hadoop.hadoop.security.key.provider.path"
 )
+# hdfs-native shows the address that it asked, in which its token of the KMS stands.
+_SECRET: Final = re.compile(r"(?<=[?&]delegation=)[^&\s\")]+")
+# It goes by one token until its process ends, whatever becomes of that.
+_KMS_TOKEN: Final = re.compile(r"KMS request failed.*InvalidToken")
 _KMS_AWAY: Final = re.compile(r"KMS HTTP error|KMS request failed \(5")
 _KMS_DENIED: Final = re.compile(r"KMS request failed \(4|KMS rejected")
 # Java calls it an IOException.
@@ -150,7 +154,9 @@ def hdfs_errors(where: str) -> Iterator[None]:
         yield
     except (OSError, RuntimeError) as error:
         number, text = _told(error)
-        raise OSError(number, text, where) from error
+        # A log shows what an error comes from.
+        cause = None if _SECRET.search(str(error)) else error
+        raise OSError(number, text, where) from cause
     except BaseException as error:
         if type(error).__name__ != _PANIC:
             raise
@@ -179,6 +185,8 @@ def _told(error: OSError | RuntimeError) -> tuple[int, str]:
 def _told_of_keys(told: str) -> tuple[int, str] | None:
     if _NO_KMS.search(told):
         return NO_KEY, f"{told}. {_NO_KMS_REMEDY}"
+    if _KMS_TOKEN.search(told):
+        return errno.EAGAIN, f"{told}. The next process fetches another token of the KMS"
     if _KMS_AWAY.search(told):
         return errno.EAGAIN, f"{told}. The KMS, which has the keys of encryption zones, is away"
     if _KMS_DENIED.search(told):
@@ -239,4 +247,5 @@ def _number_of_socket(text: str) -> int:
 def _first_line(text: str) -> str:
     """Without the stack of the name node; Rust prints a line's end as two characters."""
     line = text.replace("\\n", "\n").partition("\n")[0].replace('\\"', '"').strip()
+    line = _SECRET.sub("***", line)
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."

@@ -306,6 +306,14 @@ def test_an_error_gets_a_number_and_one_line(error: Exception, number: int, text
         ("KMS request failed (503 Service Unavailable): ", errno.EAGAIN, "is away"),
         ("KMS request failed (403 Forbidden): User:bob not allowed", errno.EACCES, "refuses"),
         ("KMS rejected SPNEGO authentication", errno.EACCES, "refuses"),
+        (
+            (
+                "KMS request failed (403 Forbidden): AuthenticationException"
+                " org.apache.hadoop.security.token.SecretManager$InvalidToken: token is expired"
+            ),
+            errno.EAGAIN,
+            "another token",
+        ),
     ],
 )
 @pytest.mark.parametrize("kind", ["OperationFailed", "UnsupportedFeature"])
@@ -315,6 +323,16 @@ def test_keys_that_are_missing_are_told_from_a_kms_that_is_away(
     with pytest.raises(OSError, match=re.escape(words)) as caught, hdfs_errors("/path"):
         raise RuntimeError(f'{kind}("{error}")')
     assert caught.value.errno == number
+
+
+def test_a_token_of_the_kms_is_shown_nowhere() -> None:
+    address = "http://kms:9600/kms/v1/keyversion/k%400/_eek?eek_op=decrypt&delegation=S3cr3t-_"
+    text = f'OperationFailed("KMS HTTP error: error sending request for url ({address})")'
+    with pytest.raises(OSError, match="is away") as caught, hdfs_errors("/path"):
+        raise RuntimeError(text)
+    assert "delegation=***)" in str(caught.value)
+    assert caught.value.__suppress_context__
+    assert caught.value.__cause__ is None
 
 
 def test_what_is_no_failure_of_a_store_passes() -> None:
