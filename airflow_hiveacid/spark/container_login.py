@@ -91,9 +91,31 @@ def _by_token(login: KerberosLogin, environment: Mapping[str, str]) -> Login | N
         return None
     found = TokenLogin(protection=login.protection)
     try:
-        read_token(found)
-    except ConfigurationError as error:
+        token = read_token(found)
+        owner = token.owner if login.client else None
+    except (ConfigurationError, ValueError) as error:
         log.warning("there is no login for the metastore in this container: %s", error)
+        return None
+    if login.client and owner is not None and not _is_same(login.client, owner):
+        log.warning(
+            "Spark's token is of %s, the metastore's connection names %s: it is not used there",
+            owner,
+            login.client,
+        )
         return None
     log.info("the metastore is entered by the token that Spark has brought")
     return found
+
+
+def _is_same(client: str, owner: str) -> bool:
+    """Whether a token's owner is whom a connection names, either of them perhaps without a realm.
+
+    A server may know the owner by his short name alone, which lacks the host, too.
+    """
+    name = client.partition("@")[0]
+    is_short = not set("/@") & set(owner)
+    return (
+        owner in (client, name)
+        or owner.partition("@")[0] == client
+        or (is_short and owner == name.partition("/")[0])
+    )

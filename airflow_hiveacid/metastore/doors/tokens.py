@@ -44,6 +44,18 @@ class DelegationToken:
     kind: str
     service: str
 
+    @property
+    def owner(self) -> str:
+        """Who enters by it: a principal or a short name, as its server wrote it down.
+
+        Raises:
+            ValueError: the identifier is not one of Hadoop's (AbstractDelegationTokenIdentifier).
+        """
+        stream = _Stream(self.identifier)
+        if stream.take(1) != b"\0":
+            raise ValueError("its identifier is of another version")
+        return stream.text()
+
 
 def read_token(login: TokenLogin) -> DelegationToken:
     """The token that a login names, as it is now.

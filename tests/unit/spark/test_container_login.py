@@ -104,11 +104,11 @@ def _number(value: int) -> bytes:
     return bytes([value])
 
 
-def _credentials(*kinds: str) -> bytes:
+def _credentials(*kinds: str, identifier: str = "an id") -> bytes:
     """A file of Hadoop's credentials, with a token of each kind."""
     found = b"HDTS\0" + _number(len(kinds))
     for kind in kinds:
-        for part in (kind, f"id of {kind}", "password", kind, ""):
+        for part in (kind, identifier, "password", kind, ""):
             found += _number(len(part)) + part.encode()
     return found + _number(0)
 
@@ -131,6 +131,52 @@ def test_where_spark_has_tickets_alone_its_token_counts_if_it_brought_one(
     assert found == (TokenLogin(protection=PRIVACY) if is_there else login)
     assert ("hive-site.xml" in caplog.text) != is_there
     assert base64.b64encode(b"password").decode() not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("client", "owner", "is_taken"),
+    [
+        ("etl@R", "etl@R", True),
+        ("etl@R", "etl", True),
+        ("etl", "etl@R", True),
+        ("etl/h@R", "etl", True),
+        ("etl@R", "bob@R", False),
+        ("etl@R", "etl@OTHER", False),
+        ("etl/h@R", "etl/other@R", False),
+        ("etl@R", "et", False),
+        ("etl@R", "", False),
+    ],
+)
+def test_a_token_of_another_than_the_connection_names_is_not_used(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    client: str,
+    owner: str,
+    is_taken: bool,
+) -> None:
+    file = tmp_path / "container_tokens"
+    identifier = "\0" + chr(len(owner)) + owner + "\0\0"
+    file.write_bytes(_credentials("HIVE_DELEGATION_TOKEN", identifier=identifier))
+    monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(file))
+    variables = {**IN_CONTAINER, "HADOOP_TOKEN_FILE_LOCATION": str(file)}
+    login = KerberosLogin(service=SERVICE, client=client, keytab="/nowhere/k")
+    with caplog.at_level(logging.WARNING):
+        found = here(login, {}, variables)
+    assert found == (TokenLogin() if is_taken else login)
+    assert (f"names {client}" in caplog.text) != is_taken
+
+
+def test_a_token_whose_owner_nobody_can_read_is_of_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "container_tokens"
+    file.write_bytes(_credentials("HIVE_DELEGATION_TOKEN", identifier="\1\3etl\0\0"))
+    monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(file))
+    variables = {**IN_CONTAINER, "HADOOP_TOKEN_FILE_LOCATION": str(file)}
+    login = KerberosLogin(service=SERVICE, client="etl@R", keytab="/nowhere/k")
+    assert here(login, {}, variables) is login
+    assert "of another version" in caplog.text
 
 
 def test_other_logins_are_left_alone(spark: dict[str, str]) -> None:
