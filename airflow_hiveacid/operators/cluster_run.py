@@ -203,7 +203,9 @@ class ClusterRun(Generic[_App]):
         if found is None:
             self._earlier = None
             return
-        self._patiently(lambda: self.manager.end(found))
+        if (app := self.status(found)) is not None and not app.has_ended:
+            # One that has ended is left alone: who may not end it may see that.
+            self._patiently(lambda: self.manager.end(found))
         began, pauses = self._now(), _pauses(self._bounds.poll_s)
         while (app := self.status(found)) is not None and not app.has_ended:
             waited_s = self._now() - began

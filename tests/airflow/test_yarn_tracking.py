@@ -600,6 +600,17 @@ def test_one_that_does_not_end_when_it_is_told_to_is_waited_for_and_then_told(
     assert yarn.killed == [_APP]
 
 
+@pytest.mark.parametrize("app", [SUCCEEDED, FAILED, None])
+def test_one_that_has_ended_by_itself_is_not_told_to_end(
+    yarn: Pretended, app: dict[str, str] | None
+) -> None:
+    """Who may see it, and not end it, would be refused for good."""
+    yarn.app = app
+    _run(yarn, Clock()).end_earlier(_APP, "tag")
+    assert yarn.asked
+    assert yarn.killed == []
+
+
 @pytest.mark.usefixtures("connected")
 def test_nothing_is_submitted_while_yarn_does_not_say_what_runs(
     spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
