@@ -30,7 +30,8 @@ class ResourceManager(ThreadingHTTPServer):
     `page` is answered instead, if it is set: a status and a text that is no JSON. `states` come one
     after the other before `app` does. A standby knows in `active` where to send whoever asks, as
     one of an older release: without the terms of the question. Where there is a `proof` a ticket is
-    wanted, and what `proof` makes of it is shown in turn; None says that it is not taken.
+    wanted, and what `proof` makes of it is shown in turn; None says that it is not taken, which is
+    a 403 without a proof in Hadoop.
     """
 
     daemon_threads = True
@@ -45,6 +46,7 @@ class ResourceManager(ThreadingHTTPServer):
         self.alone_in_list = True
         self.active: str | None = None
         self.proof: Callable[[bytes], bytes | None] | None = None
+        self.turns_away = 403
         self.requests: list[str] = []
         self.logins: list[str | None] = []
 
@@ -126,6 +128,9 @@ class _Handler(BaseHTTPRequestHandler):
             if proof is not None:
                 self._shown = f"Negotiate {base64.b64encode(proof).decode()}".strip()
                 return True
+            if self.server.turns_away == 403:
+                self._send(403, "GSSException: Checksum failed", "text/html")
+                return False
         self._shown = "Negotiate"
         self._send(401, "Authentication required", "text/html")
         return False

@@ -23,10 +23,19 @@ from requests.auth import AuthBase, HTTPBasicAuth
 from requests.cookies import extract_cookies_to_jar
 from requests.utils import get_auth_from_url
 
+from airflow_hiveacid.format.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_hiveacid.metastore.doors.kerberos import Context
+
+REFUSALS: Final = (requests.codes.unauthorized, requests.codes.forbidden)
+"""What is said to who is not let in, or may not do this. It is believed without a proof.
+
+Hadoop answers a ticket that it does not take with the second, which proves nothing then
+(AuthenticationFilter).
+"""
 
 _SCHEME: Final = re.compile(
     r"(?:^|,)\s*negotiate(?:\s+([A-Za-z0-9+/=]+))?\s*(?:,|\Z)", re.IGNORECASE
@@ -74,7 +83,7 @@ class Negotiate(AuthBase):
         """What comes after a ticket was shown; or the same, if nobody asks for one.
 
         Raises:
-            OSError: there is no ticket, or the server did not prove itself.
+            OSError: there is no ticket, or the server did not prove itself, and has not refused.
         """
         if response.status_code != requests.codes.unauthorized or _said(response) is None:
             return response
@@ -90,7 +99,7 @@ class Negotiate(AuthBase):
         answer: requests.Response = response.connection.send(request, **how)
         answer.history.append(response)
         answer.request = request
-        if answer.status_code != requests.codes.unauthorized:
+        if answer.status_code not in REFUSALS:
             _check(answer, context, service)
         return answer
 
@@ -111,7 +120,9 @@ class Negotiate(AuthBase):
         timeout_s = min(_TICKET_S, first) if isinstance(first, float | int) else _TICKET_S
         try:
             return bounded(work, timeout_s=timeout_s, name="hiveacid-kerberos")
-        except GssError as error:
+        except (GssError, ConfigurationError) as error:
+            # Also without the library: an application that runs meanwhile may commit, so it must
+            # not look as if nothing had been begun.
             raise OSError(f"no ticket for {service}: {error}. {_REMEDY}") from error
         except TimeoutError as error:
             raise OSError(f"no ticket for {service}: the KDC gives {error}") from error

@@ -29,7 +29,7 @@ from airflow_hiveacid.format.errors import (
     ClusterRefusedError,
     ClusterUnavailableError,
 )
-from airflow_hiveacid.operators.negotiate import Negotiate
+from airflow_hiveacid.operators.negotiate import REFUSALS, Negotiate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,8 +46,6 @@ _QUESTION_S: Final = (5.0, 30.0)  # to connect, and for the next bytes
 # Whoever is killed has five seconds for everything.
 ORDER_S: Final = (1.0, 1.0)
 """How long it may take to end an application, in a hurry: to connect, and to answer."""
-
-_REFUSALS: Final = (requests.codes.unauthorized, requests.codes.forbidden)
 
 _SITE: Final = ("core-site.xml", "yarn-site.xml")
 _VARIABLE: Final = re.compile(r"\$\{([^}]+)\}")
@@ -210,7 +208,7 @@ class ResourceManager:
             if _is_unknown(answer):
                 return answer
             troubles.append(f"{address}: HTTP {answer.status_code} {answer.text[:200]!r}")
-            is_refused |= answer.status_code in _REFUSALS
+            is_refused |= answer.status_code in REFUSALS
         # An address may hold a password.
         reason = _LOGIN.sub("//***@", "; ".join(troubles))
         # One that is away may be the active one, but refuses as a rule as its twin does.
