@@ -145,7 +145,7 @@ class Connection:
         Raises:
             MetastoreUnavailableError: no server answered, or, to what may be repeated, only with an
                 internal error; a NEVER call may have been done.
-            MetastoreLoginError: each server refuses the login; nothing was sent.
+            MetastoreLoginError: each server refuses the login; a NEVER call was not sent.
             MetastoreVersionError: the server does not know the method.
             MetastoreCallError: the server refused and `faults` has no better error.
         """

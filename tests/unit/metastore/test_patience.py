@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors import MetastoreUnavailableError
+from airflow_hiveacid.format.errors import MetastoreLoginError, MetastoreUnavailableError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import BearerLogin, PasswordLogin, SecretSource
 from airflow_hiveacid.metastore import connection
 from airflow_hiveacid.metastore.client import connect
-from airflow_hiveacid.metastore.doors.address import ConnectError
+from airflow_hiveacid.metastore.doors.address import ConnectError, LoginRefusedError
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse, ShowLocksResponse
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
 from airflow_hiveacid.metastore.locks import LockRequest
@@ -108,6 +108,29 @@ def test_what_may_be_sent_once_waits_until_somebody_can_hear_it(
             client.commit_txn(TxnId(1))
     assert slept_s == pytest.approx([0.2, 0.4, 0.8, 1.6])
     assert (stub.calls.count("lock"), stub.calls.count("commit_txn")) == (1, 1)
+
+
+def test_a_commit_that_may_have_arrived_is_never_told_as_a_refused_login(
+    stub: StubServer, slept_s: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The login is refused from then on, at the next server, too; whoever commits goes by that."""
+    real, opened = connection.open_transport, []
+
+    def open_transport(*arguments: object) -> object:
+        opened.append(arguments)
+        if len(opened) > 1:
+            raise LoginRefusedError("the password was changed")
+        return real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(connection, "open_transport", open_transport)
+    with connect(MetastoreEndpoint(uris=(stub.uri, stub.uri))) as client:
+        client.be_patient(lambda: 60.0)
+        with pytest.raises(MetastoreUnavailableError):
+            client.commit_txn(TxnId(1))
+        with pytest.raises(MetastoreLoginError):
+            client.commit_txn(TxnId(1))
+    assert stub.calls.count("commit_txn") == 1
+    assert slept_s == []
 
 
 def test_a_call_that_was_turned_away_waits_for_a_new_token(
