@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 _CONTAINER: Final = "CONTAINER_ID"
 """The variable that YARN gives each container."""
 
-_PLACES: Final = ("KRB5CCNAME", "KRB5_CLIENT_KTNAME")
 _PRINCIPAL: Final = ("spark.kerberos.principal", "spark.yarn.principal")
 _KEYTAB: Final = ("spark.kerberos.keytab", "spark.yarn.keytab")
 
@@ -63,11 +62,16 @@ def endpoint_here(
 
 def _is_there(login: KerberosLogin, environment: Mapping[str, str]) -> bool:
     if login.keytab:
-        return os.access(login.keytab.removeprefix("FILE:"), os.R_OK)
+        return _can_read(login.keytab)
+    # By this one the library fills a cache that is not there yet.
+    if _can_read(environment.get("KRB5_CLIENT_KTNAME", "")):
+        return True
     cache = login.cache or environment.get("KRB5CCNAME", "")
-    if cache.startswith(("FILE:", "/")):
-        return os.access(cache.removeprefix("FILE:"), os.R_OK)
-    return bool(cache) or any(environment.get(name) for name in _PLACES)
+    return _can_read(cache) if cache.startswith(("FILE:", "/")) else bool(cache)
+
+
+def _can_read(file: str) -> bool:
+    return os.access(file.removeprefix("FILE:"), os.R_OK)
 
 
 def _by_sparks_keytab(login: KerberosLogin, setting: Callable[[str], str | None]) -> Login | None:

@@ -76,6 +76,17 @@ def test_what_is_there_is_used(spark: dict[str, str], tmp_path: Path) -> None:
     for name, value in (("KRB5CCNAME", f"FILE:{own}"), ("KRB5_CLIENT_KTNAME", str(own))):
         tickets = KerberosLogin(service=SERVICE)
         assert here(tickets, spark, {**IN_CONTAINER, name: value}) is tickets
+    both = {"KRB5CCNAME": "FILE:/not/yet", "KRB5_CLIENT_KTNAME": str(own)}
+    assert here(tickets, spark, IN_CONTAINER | both) is tickets
+
+
+def test_a_keytab_that_a_variable_names_and_nobody_has_is_none(
+    spark: dict[str, str], keytab: Path
+) -> None:
+    login = KerberosLogin(service=SERVICE)
+    variables = {**IN_CONTAINER, "KRB5_CLIENT_KTNAME": "/nowhere/k"}
+    found = here(login, spark, variables)
+    assert found == KerberosLogin(service=SERVICE, client="etl@R", keytab=str(keytab))
 
 
 def test_a_driver_on_the_worker_has_what_the_connection_says(spark: dict[str, str]) -> None:
