@@ -227,6 +227,8 @@ class ApiServer:
         if not answer.ok or not said:
             words = said.get("message") or answer.text[:200]
             is_refused = answer.status_code in _REFUSALS
+            if answer.status_code == requests.codes.unauthorized:
+                self.login.refused()
             kind = KubernetesRefusedError if is_refused else KubernetesUnavailableError
             raise kind(asked=asked, reason=f"HTTP {answer.status_code} {words!r}")
         return said

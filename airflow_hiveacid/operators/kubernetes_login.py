@@ -54,14 +54,22 @@ class Login:
         """The token as it is now, or None if there is none.
 
         Raises:
-            OSError: it cannot be read, or the command that gives it failed.
+            OSError: it cannot be read, is none, or the command that gives it failed.
         """
         if self.token_file is not None:
-            return self.token_file.read_text(encoding="utf-8").strip()
+            return _checked(self.token_file.read_bytes().decode("latin-1"))
         is_over = self._until is not None and datetime.now(UTC) > self._until - _EARLY
         if self.command is not None and (is_over or (self.token is None and not self.certificate)):
             self._ask_command(self.command)
-        return self.token
+        return None if self.token is None else _checked(str(self.token))
+
+    def refused(self) -> None:
+        """Take it that this login counts no more: a command is asked anew, as kubectl does.
+
+        It need not say until when its answer lasts.
+        """
+        if self.command is not None:
+            self._until = datetime.now(UTC)
 
     def _ask_command(self, command: Mapping[str, Any]) -> None:
         """Run a credential plugin (client.authentication.k8s.io, ExecCredential)."""
@@ -92,6 +100,14 @@ class Login:
             self.certificate = (_in_memory(str(data).encode()), _in_memory(key.encode()))
         until = status.get("expirationTimestamp")
         self._until = None if until is None else datetime.fromisoformat(until)
+
+
+def _checked(token: str) -> str:
+    """A token that can be sent; what sends it would show any other in its error."""
+    token = token.strip()
+    if not (token.isascii() and token.isprintable()):
+        raise OSError("the token for the login has several lines, or letters that none has")
+    return token
 
 
 def server_of(master: str) -> str:

@@ -341,6 +341,49 @@ def test_a_plugin_that_fails_is_named_and_what_it_said_is_not(tmp_path: Path) ->
     assert _CANARY not in str(caught.value).replace(json.dumps(users), "")
 
 
+@pytest.mark.parametrize("way", ["file", "kubeconfig"])
+@pytest.mark.parametrize("text", [f"{_CANARY}\n{_CANARY}", f"\u201c{_CANARY}\u201d"])
+def test_a_token_that_cannot_be_sent_is_not_shown(
+    api: KubernetesServer, tmp_path: Path, text: str, way: str
+) -> None:
+    """What sends it would say it in its error."""
+    (tmp_path / "token").write_text(text, encoding="utf-8")
+    login = Login(token_file=tmp_path / "token") if way == "file" else Login(token=text)
+    server = ApiServer(address=api.address, namespace=_SPACE, login=login)
+    with pytest.raises(KubernetesUnavailableError, match="several lines") as caught:
+        server.report(_POD)
+    assert _CANARY not in str(caught.value)
+    assert server.last_words(_POD) == ""
+    assert api.requests == []
+
+
+def test_a_token_is_sent_without_the_line_end_that_a_kubeconfig_has(api: KubernetesServer) -> None:
+    server = ApiServer(address=api.address, namespace=_SPACE, login=Login(token=f"{_CANARY}\n"))
+    assert server.find(_TAG) == ()
+    assert api.requests[-1][2] == _CANARY
+
+
+def test_a_plugin_is_asked_anew_when_what_it_gave_counts_no_more(
+    api: KubernetesServer, tmp_path: Path
+) -> None:
+    """It need not say until when that lasts."""
+    given = tmp_path / "given"
+    said = {"status": {"token": "first"}}
+    given.write_text(json.dumps(said))
+    users = {"u": {"exec": {"command": "cat", "args": [str(given)]}}}
+    (tmp_path / "config").write_text(yaml.safe_dump(_kubeconfig(users, current="u")))
+    login = login_of({}, {"KUBECONFIG": str(tmp_path / "config")}, is_cluster=True)
+    server = ApiServer(address=api.address, namespace=_SPACE, login=login)
+    api.token = "first"
+    assert server.find(_TAG) == ()
+    api.token = said["status"]["token"] = "second"
+    given.write_text(json.dumps(said))
+    with pytest.raises(KubernetesRefusedError):
+        server.find(_TAG)
+    for _ in range(2):
+        assert server.find(_TAG) == ()
+
+
 def test_masters_are_read_as_spark_does() -> None:
     assert server_of("k8s://http://127.0.0.1:8001/") == "http://127.0.0.1:8001"
 
