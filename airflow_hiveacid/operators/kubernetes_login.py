@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _MASTER: Final = "k8s://"
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _COMMAND_S: Final = 30.0
+_TRUST: Final = "spark.kubernetes.trust.certificates"
 _EARLY: Final = timedelta(seconds=60)
 
 
@@ -78,8 +79,8 @@ class Login:
             "apiVersion": command.get("apiVersion"),
             "spec": {"interactive": False},
         }
-        own = {one["name"]: one["value"] for one in command.get("env") or ()}
         try:
+            own = {one["name"]: one["value"] for one in command.get("env") or ()}
             # What it says may be a secret: nothing of it is shown.
             said = subprocess.run(  # noqa: S603 - the user's own kubeconfig names it
                 [command["command"], *(command.get("args") or ())],
@@ -88,7 +89,9 @@ class Login:
                 timeout=_COMMAND_S,
                 check=True,
             ).stdout
-            status = json.loads(said)["status"]
+            status = dict(json.loads(said)["status"])
+            until = status.get("expirationTimestamp")
+            self._until = None if until is None else datetime.fromisoformat(until)
         except (subprocess.SubprocessError, ValueError, KeyError, TypeError) as error:
             raise OSError(
                 f"{command['command']}, which kubeconfig names for the login, gave none"
@@ -98,8 +101,6 @@ class Login:
         if data := status.get("clientCertificateData"):
             key = str(status.get("clientKeyData", ""))
             self.certificate = (_in_memory(str(data).encode()), _in_memory(key.encode()))
-        until = status.get("expirationTimestamp")
-        self._until = None if until is None else datetime.fromisoformat(until)
 
 
 def _checked(token: str) -> str:
@@ -137,6 +138,8 @@ def login_of(
         login.token_file, login.command = Path(str(token)), None
     if (authority := settings.get(f"{prefix}caCertFile")) is not None:
         login.authority = str(authority)
+    if str(settings.get(_TRUST, "")).strip().lower() == "true":
+        login.authority = False
     pair = (settings.get(f"{prefix}clientCertFile"), settings.get(f"{prefix}clientKeyFile"))
     if pair[0] is not None and pair[1] is not None:
         login.certificate = (str(pair[0]), str(pair[1]))
@@ -162,18 +165,16 @@ def _of_kubeconfig(settings: Mapping[str, object], environment: Mapping[str, str
         if (current := current or first) is None:
             return None
         _, context = found["context", str(current)]
-        cluster = found.get(("cluster", context.get("cluster", "")))
-        user = found.get(("user", context.get("user", "")))
-    except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+        login = Login()
+        if (cluster := found.get(("cluster", context.get("cluster", "")))) is not None:
+            login.authority = _authority(*cluster)
+        if (user := found.get(("user", context.get("user", "")))) is not None:
+            _read_user(login, *user)
+    except (OSError, yaml.YAMLError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigurationError(
             f"the kubeconfig {', '.join(map(str, files))} has no context {current!r} that can be"
             f" read ({type(error).__name__}); KUBECONFIG and spark.kubernetes.context say which"
         ) from None
-    login = Login()
-    if cluster is not None:
-        login.authority = _authority(*cluster)
-    if user is not None:
-        _read_user(login, *user)
     return login
 
 
@@ -203,6 +204,8 @@ def _authority(file: Path, cluster: Mapping[str, Any]) -> str | bool:
 
 def _read_user(login: Login, file: Path, user: Mapping[str, Any]) -> None:
     login.token, login.command = user.get("token"), user.get("exec")
+    if login.command is not None and os.sep in (program := str(login.command["command"])):
+        login.command = {**login.command, "command": str(file.absolute().parent / program)}
     if name := user.get("tokenFile"):
         login.token_file = file.parent / str(name)
     pair = _file(file, user, "client-certificate"), _file(file, user, "client-key")

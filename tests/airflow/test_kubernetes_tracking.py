@@ -384,6 +384,43 @@ def test_a_plugin_is_asked_anew_when_what_it_gave_counts_no_more(
         assert server.find(_TAG) == ()
 
 
+def test_a_command_lies_beside_its_kubeconfig(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As kubectl and Spark's own client have it; one without a slash is on PATH."""
+    (tmp_path / "bin").mkdir()
+    plugin = tmp_path / "bin" / "plugin"
+    plugin.write_text('#!/bin/sh\necho \'{"status": {"token": "one"}}\'\n')
+    plugin.chmod(0o755)
+    users = {"u": {"exec": {"command": "./bin/plugin"}}}
+    (tmp_path / "config").write_text(yaml.safe_dump(_kubeconfig(users, current="u")))
+    monkeypatch.chdir("/")
+    login = login_of({}, {"KUBECONFIG": str(tmp_path / "config")}, is_cluster=True)
+    assert login.bearer() == "one"
+
+
+@pytest.mark.parametrize("said", ['{"status": null}', '{"status": {"expirationTimestamp": "no"}}'])
+def test_what_a_plugin_says_in_another_form_is_silence(said: str) -> None:
+    login = Login(command={"command": "echo", "args": [said]})
+    server = ApiServer(address="http://127.0.0.1:1", namespace=_SPACE, login=login)
+    with pytest.raises(KubernetesUnavailableError, match="echo, which kubeconfig names"):
+        server.report(_POD)
+
+
+@pytest.mark.parametrize("user", [{"client-key-data": "a"}, {"exec": {"args": []}}])
+def test_a_kubeconfig_that_cannot_be_read_is_told(tmp_path: Path, user: dict[str, Any]) -> None:
+    (tmp_path / "config").write_text(yaml.safe_dump(_kubeconfig({"u": user}, current="u")))
+    with pytest.raises(ConfigurationError, match="no context 'u' that can be read"):
+        login_of({}, {"KUBECONFIG": str(tmp_path / "config")}, is_cluster=True)
+
+
+def test_whoever_lets_spark_trust_any_certificate_does_so_here(tmp_path: Path) -> None:
+    nobody = {"KUBECONFIG": "/none", "HOME": str(tmp_path)}
+    for given, authority in (("true", False), ("false", True)):
+        settings = {"spark.kubernetes.trust.certificates": given}
+        assert login_of(settings, nobody, is_cluster=True).authority is authority
+
+
 def test_masters_are_read_as_spark_does() -> None:
     assert server_of("k8s://http://127.0.0.1:8001/") == "http://127.0.0.1:8001"
 
