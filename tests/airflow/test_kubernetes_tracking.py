@@ -630,6 +630,28 @@ def test_a_node_that_does_not_answer_is_waited_for_and_then_given_up(
     assert _run(api, back, silence_s=60).follow(_POD) is not None
 
 
+def test_a_pod_that_should_be_gone_and_is_said_to_run_is_given_up(api: KubernetesServer) -> None:
+    """Kubernetes deletes those of a node that is away, and calls them running until it is back."""
+    labels = {LABEL: _TAG, "spark-role": "driver"}
+    meta: dict[str, Any] = {"name": f"{_TAG}-driver", "labels": labels}
+
+    def stands(gone_by: str) -> None:
+        pod = {"metadata": {**meta, "deletionTimestamp": gone_by}, "status": dict(_RUNNING)}
+        api.objects.put("pods", _SPACE, pod)
+
+    stands("2001-01-01T00:00:00Z")
+    clock = Clock()
+    with pytest.raises(KubernetesUnavailableError, match=r"for 6[0-9] s.*its node"):
+        _run(api, clock, silence_s=60).follow(_POD)
+    assert clock.time < 80
+    with pytest.raises(KubernetesUnavailableError, match="its node"):
+        _run(api, Clock(), silence_s=60).status(_POD)
+    assert api.deleted == []
+    stands("2999-01-01T00:00:00Z")  # it still has its grace
+    done = Clock(lambda _: api.objects.say(_SPACE, f"{_TAG}-driver", **_SUCCEEDED))
+    assert _run(api, done, silence_s=0).follow(_POD) is not None
+
+
 def test_a_killed_task_waits_no_more(api: KubernetesServer) -> None:
     _pod(api, **_RUNNING)
     with pytest.raises(InterruptedError):
