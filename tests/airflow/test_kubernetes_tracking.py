@@ -159,13 +159,18 @@ def _until(holds: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def submits(api: KubernetesServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What becomes of a driver's pod once `spark-submit` has ended; none is made if it is empty."""
+    """What becomes of a driver's pod once `spark-submit` has ended; none is made if it is empty.
+
+    What it uploads lies where it is told.
+    """
     status: dict[str, Any] = dict(_SUCCEEDED)
     submit = provider.SparkSubmitHook.submit
 
     def submitted(hook: Any, *given: Any, **more: Any) -> Any:  # noqa: ANN401 - the provider's
         answer = submit(hook, *given, **more)
         tag = hook._conf[f"spark.kubernetes.executor.label.{LABEL}"]
+        if place := hook._conf.get("spark.kubernetes.file.upload.path"):
+            (Path(place.removeprefix("file:")) / "spark-upload-a").mkdir(parents=True)
         if status:
             _pod(api, tag, **status)
         return answer
@@ -195,11 +200,10 @@ def test_a_driver_is_a_pod_with_the_name_and_label_of_its_attempt(
         "spark.kubernetes.submission.waitAppCompletion=false",
         f"spark.kubernetes.namespace={_SPACE}",
     } <= given
-    # What is uploaded goes with the result.
+    # Who submits makes the folder of uploads: the driver's, who may be another, is beside it.
     (uploads,) = [one for one in given if one.startswith("spark.kubernetes.file.upload.path=")]
     folder = spark.calls[-1]["spec"]["result_uri"].rpartition("/")[0]
-    assert uploads.partition("=")[2] == folder
-    assert not Path(folder.removeprefix("file:")).exists()
+    assert uploads.partition("=")[2] == f"{folder}-uploads"
     assert task.conf == conf
     assert len(f"{tag}-driver") <= 63  # what a pod's host may be called
     assert list((tmp_path / "results").iterdir()) == []
@@ -208,7 +212,7 @@ def test_a_driver_is_a_pod_with_the_name_and_label_of_its_attempt(
 def test_what_a_user_says_of_uploads_stays_and_s3_is_called_as_hadoop_does() -> None:
     more = {"namespace": "a", "result_uri": "s3://b/r/u/result.json", "is_cluster": True}
     settings = own_settings({}, "t", **more)
-    assert settings["spark.kubernetes.file.upload.path"] == "s3a://b/r/u"
+    assert settings["spark.kubernetes.file.upload.path"] == "s3a://b/r/u-uploads"
     given = {"spark.kubernetes.file.upload.path": "hdfs://nn/up"}
     assert own_settings(given, "t", **more).items() >= given.items()
 
@@ -593,6 +597,18 @@ def test_a_driver_that_failed_in_words_keeps_its_pod(
     submits |= _ended("Error", 1)
     spark.tell(error={"type": "LockNotAcquiredError", "message": "locked"})
     with pytest.raises(LockNotAcquiredError):
+        run_task(_delete(spark), context_of(task_state_store=StateStore()))
+    assert api.deleted == []
+    assert len(api.objects.list("pods", _SPACE)) == 1
+
+
+@pytest.mark.usefixtures("connected", "submits")
+def test_a_driver_that_ended_well_and_left_no_result_keeps_its_pod(
+    spark: FakeSpark, api: KubernetesServer
+) -> None:
+    """As with a result_dir that is a disk of the pod's own: its log alone says what it did."""
+    spark.tell(answers=False)
+    with pytest.raises(JobFailedError, match="left no result"):
         run_task(_delete(spark), context_of(task_state_store=StateStore()))
     assert api.deleted == []
     assert len(api.objects.list("pods", _SPACE)) == 1
