@@ -94,6 +94,10 @@ class Cluster(Protocol[_App]):
     def name(self) -> str:
         """What the cluster is called in a log."""
 
+    @property
+    def silence(self) -> type[ClusterUnavailableError]:
+        """The error of a cluster that does not say what it should."""
+
     def report(self, application_id: str) -> _App | None:
         """How an application stands, or None if it is not known."""
 
@@ -176,14 +180,15 @@ class ClusterRun(Generic[_App]):
     def submitted(self, tag: str) -> str | None:
         """The ID of an application with a tag, of an earlier attempt, that has not ended.
 
-        It is this submission's from then on: who is killed ends it.
+        It is this submission's from the question on: who is killed ends it.
 
         Raises:
             ClusterUnavailableError: nobody says, for as long as one waits.
             ClusterRefusedError: we may not ask, for as long as one waits.
         """
+        self._earlier = tag  # whoever kills us before somebody answers ends it as well
         found = self._patiently(lambda: self.manager.find(tag))
-        self._known = found[-1].id if found else None
+        self._known, self._earlier = found[-1].id if found else None, None
         return self._known
 
     def end_earlier(self, application_id: str | None, tag: str) -> None:
@@ -201,14 +206,13 @@ class ClusterRun(Generic[_App]):
         self._known, self._earlier = application_id, tag
         found = application_id or self.submitted(tag)
         if found is None:
-            self._earlier = None
             return
         self._patiently(lambda: self.manager.end(found))
         began, pauses = self._now(), _pauses(self._bounds.poll_s)
         while (app := self.status(found)) is not None and not app.has_ended:
             waited_s = self._now() - began
             if waited_s > self._bounds.silence_s:
-                raise ClusterUnavailableError(
+                raise self.manager.silence(
                     asked=f"that {found} has ended, {waited_s:.0f} s after it was told to end it",
                     reason=f"it is {app.state}",
                 )

@@ -135,6 +135,7 @@ class ApiServer:
     """
 
     name: ClassVar[str] = "Kubernetes"
+    silence: ClassVar[type[KubernetesUnavailableError]] = KubernetesUnavailableError
 
     address: str
     namespace: str

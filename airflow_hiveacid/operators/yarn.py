@@ -113,6 +113,7 @@ class ResourceManager:
     """
 
     name: ClassVar[str] = "YARN"
+    silence: ClassVar[type[ClusterUnavailableError]] = ClusterUnavailableError
 
     addresses: tuple[str, ...]
     auth: AuthBase | None = None

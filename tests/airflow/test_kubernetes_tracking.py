@@ -646,6 +646,15 @@ def test_a_node_that_does_not_answer_is_waited_for_and_then_given_up(
     assert _run(api, back, silence_s=60).follow(_POD) is not None
 
 
+def test_one_that_does_not_end_when_it_is_told_to_is_told_of_kubernetes(
+    api: KubernetesServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _pod(api, **_RUNNING)
+    monkeypatch.setattr(ApiServer, "end", lambda *_: None)
+    with pytest.raises(KubernetesUnavailableError, match="told to end it: it is Running"):
+        _run(api, Clock(), silence_s=60).end_earlier(_POD, _TAG)
+
+
 def test_a_pod_that_should_be_gone_and_is_said_to_run_is_given_up(api: KubernetesServer) -> None:
     """Kubernetes deletes those of a node that is away, and calls them running until it is back."""
     labels = {LABEL: _TAG, "spark-role": "driver"}
