@@ -76,6 +76,10 @@ class Application(Protocol):
         """Whether it has no container yet."""
 
     @property
+    def is_ending(self) -> bool:
+        """Whether it is ended, and goes on for its last moments."""
+
+    @property
     def has_ended(self) -> bool:
         """Whether its driver is done."""
 

@@ -108,6 +108,11 @@ class Pod:
         return self.state == "Pending"
 
     @property
+    def is_ending(self) -> bool:
+        """Whether it is deleted, and has its grace."""
+        return self.gone_by is not None and not self.has_ended
+
+    @property
     def has_ended(self) -> bool:
         """Whether Spark is done; containers beside it, such as a mesh's, may go on."""
         return self.state in ("Succeeded", "Failed") or self.exit_code is not None

@@ -764,6 +764,28 @@ def test_a_pod_that_is_gone_is_submitted_anew_so_that_the_ledger_is_asked(
 
 
 @pytest.mark.usefixtures("connected")
+def test_a_pod_that_is_being_deleted_is_waited_for_and_then_another_is_submitted(
+    spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any]
+) -> None:
+    """As after a try that timed out, whose driver has its grace: the retry is not lost on it."""
+    store = _left(spark, api, submits)
+    name = store["spark_job_id"].partition(":")[2]
+    pod = api.objects.get("pods", _SPACE, name)
+    pod["metadata"]["deletionTimestamp"] = "2999-01-01T00:00:00Z"
+    api.objects.put("pods", _SPACE, pod)
+    submitted_before: list[int] = []
+
+    def gone(*_: object) -> None:
+        submitted_before.append(len(spark.calls))
+        api.objects.delete("pods", _SPACE, name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ClusterRun, "_pause", gone)
+        done = run_task(_delete(spark), context_of(try_number=2, task_state_store=store))
+    assert (done["status"], len(spark.calls), submitted_before) == ("committed", 1, [0])
+
+
+@pytest.mark.usefixtures("connected")
 def test_nothing_is_submitted_while_nobody_says_what_runs(
     spark: FakeSpark,
     api: KubernetesServer,
