@@ -251,7 +251,8 @@ class ClusterRun(Generic[_App]):
             teller.tell(found)
             waited_s = self._now() - began
             if found.is_waiting and waited_s > self._bounds.start_s:
-                self._order_end([application_id])
+                # Whoever is not told to end may begin at any later time, and commit.
+                self._patiently(lambda: self.manager.end(application_id))
                 raise self.manager.not_started(found, waited_s)
             self._pause(next(pauses))
 

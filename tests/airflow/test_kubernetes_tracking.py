@@ -555,6 +555,20 @@ def test_a_pod_that_is_never_started_is_deleted_and_the_wait_told(
     assert api.deleted == [f"{_TAG}-driver"]
 
 
+def test_a_pod_that_we_may_not_delete_is_not_said_to_be_ended(
+    api: KubernetesServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may begin at any later time, and commit."""
+    _pod(api, **_NO_NODE)
+
+    def refused(*_: object) -> None:
+        raise KubernetesRefusedError(asked=f"that it deletes pod {_POD}", reason="HTTP 403")
+
+    monkeypatch.setattr(ApiServer, "end", refused)
+    with pytest.raises(KubernetesRefusedError, match="may commit"):
+        _run(api, Clock(), start_s=10, refusal_s=20).follow(_POD)
+
+
 def _ended(reason: str, code: int) -> dict[str, Any]:
     state = {"terminated": {"reason": reason, "exitCode": code}}
     return {
