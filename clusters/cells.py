@@ -24,6 +24,7 @@ PAGE: Final = _ROOT / "docs" / "clusters.md"
 README: Final = _ROOT / "README.md"
 RAN: Final = "ran"
 FAILED: Final = "failed"
+NOT_RUN: Final = "not run"
 
 _NOTHING_MORE: Final = "-"
 _HEAD: Final = """# Clusters: what ran where
@@ -93,7 +94,11 @@ def _write(cells: list[Cell], json_file: Path, page: Path, readme: Path | None) 
 
 def overview(cells: Iterable[Cell]) -> str:
     """The README's table."""
-    return overview_of((cell.place, cell.outcome != FAILED) for cell in cells if cell.place)
+    return overview_of(
+        (cell.place, cell.outcome != FAILED)
+        for cell in cells
+        if cell.place and cell.outcome != NOT_RUN
+    )
 
 
 def page_of(cells: Iterable[Cell]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
 
-from clusters.cells import FAILED, RAN, Cell
+from clusters.cells import FAILED, NOT_RUN, RAN, Cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from clusters.overview import Place
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
-_NOT_RUN: Final = "not run"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +43,12 @@ class Lives:
         """Each life whose name has the words, once all have been tried.
 
         What they leave lies in the folder.
+
+        Raises:
+            FileNotFoundError: pytest left no report.
         """
         report = folder / "junit.xml"
+        report.unlink(missing_ok=True)  # of an earlier run in a folder that is kept
         python = _ROOT / self.environment / "bin" / "python"
         options = ["-m", "", "-q", f"--junitxml={report}", f"--basetemp={folder / 'tmp'}"]
         chosen = ["-k", only.replace(" ", "_")] if only else []
@@ -60,7 +63,7 @@ class Lives:
         troubles = [*case.iter("failure"), *case.iter("error"), *case.iter("skipped")]
         outcome, note = RAN, f"{float(case.get('time', 0)):.0f} s"
         if troubles:
-            outcome = _NOT_RUN if troubles[0].tag == "skipped" else FAILED
+            outcome = NOT_RUN if troubles[0].tag == "skipped" else FAILED
             note = troubles[0].get("message", "")
         return Cell(
             area=self.area,

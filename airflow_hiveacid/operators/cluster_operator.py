@@ -173,6 +173,10 @@ class ClusterSubmitOperator(SparkSubmitOperator):
         if self._cluster is None:
             return super().get_job_status(external_id, context)
         found = self._cluster.status(str(external_id))
+        if found is not None and found.is_ending:
+            # As after a time-out: who followed it would wait for its end, and fail for it.
+            self.log.info("%s is being ended; waiting for that", found.place)
+            found = self._cluster.follow(str(external_id))
         if found is None:
             self.log.warning(
                 "%s has forgotten %s; a new driver asks what it did",

@@ -76,6 +76,10 @@ class Application(Protocol):
         """Whether it has no container yet."""
 
     @property
+    def is_ending(self) -> bool:
+        """Whether it is ended, and goes on for its last moments."""
+
+    @property
     def has_ended(self) -> bool:
         """Whether its driver is done."""
 
@@ -93,6 +97,10 @@ class Cluster(Protocol[_App]):
     @property
     def name(self) -> str:
         """What the cluster is called in a log."""
+
+    @property
+    def silence(self) -> type[ClusterUnavailableError]:
+        """The error of a cluster that does not say what it should."""
 
     def report(self, application_id: str) -> _App | None:
         """How an application stands, or None if it is not known."""
@@ -176,14 +184,15 @@ class ClusterRun(Generic[_App]):
     def submitted(self, tag: str) -> str | None:
         """The ID of an application with a tag, of an earlier attempt, that has not ended.
 
-        It is this submission's from then on: who is killed ends it.
+        It is this submission's from the question on: who is killed ends it.
 
         Raises:
             ClusterUnavailableError: nobody says, for as long as one waits.
             ClusterRefusedError: we may not ask, for as long as one waits.
         """
+        self._earlier = tag  # whoever kills us before somebody answers ends it as well
         found = self._patiently(lambda: self.manager.find(tag))
-        self._known = found[-1].id if found else None
+        self._known, self._earlier = found[-1].id if found else None, None
         return self._known
 
     def end_earlier(self, application_id: str | None, tag: str) -> None:
@@ -201,7 +210,6 @@ class ClusterRun(Generic[_App]):
         self._known, self._earlier = application_id, tag
         found = application_id or self.submitted(tag)
         if found is None:
-            self._earlier = None
             return
         if (app := self.status(found)) is not None and not app.has_ended:
             # One that has ended is left alone: who may not end it may see that.
@@ -210,7 +218,7 @@ class ClusterRun(Generic[_App]):
         while (app := self.status(found)) is not None and not app.has_ended:
             waited_s = self._now() - began
             if waited_s > self._bounds.silence_s:
-                raise ClusterUnavailableError(
+                raise self.manager.silence(
                     asked=f"that {found} has ended, {waited_s:.0f} s after it was told to end it",
                     reason=f"it is {app.state}",
                 )
@@ -245,7 +253,8 @@ class ClusterRun(Generic[_App]):
             teller.tell(found)
             waited_s = self._now() - began
             if found.is_waiting and waited_s > self._bounds.start_s:
-                self._order_end([application_id])
+                # Whoever is not told to end may begin at any later time, and commit.
+                self._patiently(lambda: self.manager.end(application_id))
                 raise self.manager.not_started(found, waited_s)
             self._pause(next(pauses))
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import requests
@@ -43,6 +44,7 @@ _ROLE: Final = "spark-role"
 _CONTAINER: Final = "spark-kubernetes-driver"
 _QUESTION_S: Final = (5.0, 30.0)  # to connect, and for the next bytes
 _LAST_LINES: Final = 40
+_LATE: Final = timedelta(seconds=60)
 _REFUSALS: Final = (requests.codes.unauthorized, requests.codes.forbidden)
 
 log = logging.getLogger(__name__)
@@ -50,7 +52,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """How a pod stands; `diagnostics` is why it waits or has ended, in Kubernetes' own words."""
+    """How a pod stands; `diagnostics` is why it waits or has ended, in Kubernetes' own words.
+
+    `gone_by` is when one that is deleted has to be gone, its grace included.
+    """
 
     namespace: str
     name: str
@@ -59,6 +64,7 @@ class Pod:
     labels: Mapping[str, str] = field(default_factory=dict)
     diagnostics: str = ""
     exit_code: int | None = None
+    gone_by: datetime | None = None
 
     @classmethod
     def read(cls, answer: Mapping[str, Any]) -> Self:
@@ -66,8 +72,10 @@ class Pod:
 
         Raises:
             KeyError: it lacks name or namespace.
+            ValueError: a time in it is none.
         """
         meta, status = answer["metadata"], answer.get("status") or {}
+        gone_by = meta.get("deletionTimestamp")
         return cls(
             namespace=str(meta["namespace"]),
             name=str(meta["name"]),
@@ -76,6 +84,7 @@ class Pod:
             state=str(status.get("phase") or "Pending"),
             diagnostics="; ".join(_reasons(status)),
             exit_code=_exit_code(status),
+            gone_by=None if gone_by is None else datetime.fromisoformat(gone_by),
         )
 
     @property
@@ -99,9 +108,23 @@ class Pod:
         return self.state == "Pending"
 
     @property
+    def is_ending(self) -> bool:
+        """Whether it is deleted, and has its grace."""
+        return self.gone_by is not None and not self.has_ended
+
+    @property
     def has_ended(self) -> bool:
         """Whether Spark is done; containers beside it, such as a mesh's, may go on."""
         return self.state in ("Succeeded", "Failed") or self.exit_code is not None
+
+    def is_lost(self, now: datetime) -> bool:
+        """Whether its node does not answer: then nobody knows whether it runs.
+
+        Kubernetes deletes the pods of such a node after five minutes, and goes on to call them
+        running until the node answers or is removed itself.
+        """
+        is_late = self.gone_by is not None and now > self.gone_by + _LATE
+        return not self.has_ended and (self.state == "Unknown" or is_late)
 
     @property
     def has_succeeded(self) -> bool:
@@ -117,6 +140,7 @@ class ApiServer:
     """
 
     name: ClassVar[str] = "Kubernetes"
+    silence: ClassVar[type[KubernetesUnavailableError]] = KubernetesUnavailableError
 
     address: str
     namespace: str
@@ -135,7 +159,7 @@ class ApiServer:
         if answer is None:
             return None
         pod = _read(answer, asked)
-        if pod.state == "Unknown" and not pod.has_ended:
+        if pod.is_lost(datetime.now(UTC)):
             raise KubernetesUnavailableError(asked=asked, reason="its node does not answer")
         return pod
 
@@ -153,7 +177,7 @@ class ApiServer:
         answer = self._ask("GET", path, asked, timeout=timeout, params={"labelSelector": terms})
         try:
             found = [Pod.read(one) for one in (answer or {})["items"]]
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise KubernetesUnavailableError(asked=asked, reason="no list of pods came") from error
         # Looked at again: whoever ignores the terms would answer with everybody's.
         ours = [one for one in found if wanted.items() <= one.labels.items() and not one.has_ended]
@@ -227,6 +251,8 @@ class ApiServer:
         if not answer.ok or not said:
             words = said.get("message") or answer.text[:200]
             is_refused = answer.status_code in _REFUSALS
+            if answer.status_code == requests.codes.unauthorized:
+                self.login.refused()
             kind = KubernetesRefusedError if is_refused else KubernetesUnavailableError
             raise kind(asked=asked, reason=f"HTTP {answer.status_code} {words!r}")
         return said
@@ -290,7 +316,7 @@ def _json(answer: requests.Response) -> Mapping[str, Any]:
 def _read(answer: Mapping[str, Any], asked: str) -> Pod:
     try:
         return Pod.read(answer)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise KubernetesUnavailableError(asked=asked, reason="no pod came") from error
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _MASTER: Final = "k8s://"
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _COMMAND_S: Final = 30.0
+_TRUST: Final = "spark.kubernetes.trust.certificates"
 _EARLY: Final = timedelta(seconds=60)
 
 
@@ -54,14 +55,22 @@ class Login:
         """The token as it is now, or None if there is none.
 
         Raises:
-            OSError: it cannot be read, or the command that gives it failed.
+            OSError: it cannot be read, is none, or the command that gives it failed.
         """
         if self.token_file is not None:
-            return self.token_file.read_text(encoding="utf-8").strip()
+            return _checked(self.token_file.read_bytes().decode("latin-1"))
         is_over = self._until is not None and datetime.now(UTC) > self._until - _EARLY
         if self.command is not None and (is_over or (self.token is None and not self.certificate)):
             self._ask_command(self.command)
-        return self.token
+        return None if self.token is None else _checked(str(self.token))
+
+    def refused(self) -> None:
+        """Take it that this login counts no more: a command is asked anew, as kubectl does.
+
+        It need not say until when its answer lasts.
+        """
+        if self.command is not None:
+            self._until = datetime.now(UTC)
 
     def _ask_command(self, command: Mapping[str, Any]) -> None:
         """Run a credential plugin (client.authentication.k8s.io, ExecCredential)."""
@@ -70,8 +79,8 @@ class Login:
             "apiVersion": command.get("apiVersion"),
             "spec": {"interactive": False},
         }
-        own = {one["name"]: one["value"] for one in command.get("env") or ()}
         try:
+            own = {one["name"]: one["value"] for one in command.get("env") or ()}
             # What it says may be a secret: nothing of it is shown.
             said = subprocess.run(  # noqa: S603 - the user's own kubeconfig names it
                 [command["command"], *(command.get("args") or ())],
@@ -80,7 +89,9 @@ class Login:
                 timeout=_COMMAND_S,
                 check=True,
             ).stdout
-            status = json.loads(said)["status"]
+            status = dict(json.loads(said)["status"])
+            until = status.get("expirationTimestamp")
+            self._until = None if until is None else datetime.fromisoformat(until)
         except (subprocess.SubprocessError, ValueError, KeyError, TypeError) as error:
             raise OSError(
                 f"{command['command']}, which kubeconfig names for the login, gave none"
@@ -90,8 +101,14 @@ class Login:
         if data := status.get("clientCertificateData"):
             key = str(status.get("clientKeyData", ""))
             self.certificate = (_in_memory(str(data).encode()), _in_memory(key.encode()))
-        until = status.get("expirationTimestamp")
-        self._until = None if until is None else datetime.fromisoformat(until)
+
+
+def _checked(token: str) -> str:
+    """A token that can be sent; what sends it would show any other in its error."""
+    token = token.strip()
+    if not (token.isascii() and token.isprintable()):
+        raise OSError("the token for the login has several lines, or letters that none has")
+    return token
 
 
 def server_of(master: str) -> str:
@@ -121,6 +138,8 @@ def login_of(
         login.token_file, login.command = Path(str(token)), None
     if (authority := settings.get(f"{prefix}caCertFile")) is not None:
         login.authority = str(authority)
+    if str(settings.get(_TRUST, "")).strip().lower() == "true":
+        login.authority = False
     pair = (settings.get(f"{prefix}clientCertFile"), settings.get(f"{prefix}clientKeyFile"))
     if pair[0] is not None and pair[1] is not None:
         login.certificate = (str(pair[0]), str(pair[1]))
@@ -146,18 +165,16 @@ def _of_kubeconfig(settings: Mapping[str, object], environment: Mapping[str, str
         if (current := current or first) is None:
             return None
         _, context = found["context", str(current)]
-        cluster = found.get(("cluster", context.get("cluster", "")))
-        user = found.get(("user", context.get("user", "")))
-    except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+        login = Login()
+        if (cluster := found.get(("cluster", context.get("cluster", "")))) is not None:
+            login.authority = _authority(*cluster)
+        if (user := found.get(("user", context.get("user", "")))) is not None:
+            _read_user(login, *user)
+    except (OSError, yaml.YAMLError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigurationError(
             f"the kubeconfig {', '.join(map(str, files))} has no context {current!r} that can be"
             f" read ({type(error).__name__}); KUBECONFIG and spark.kubernetes.context say which"
         ) from None
-    login = Login()
-    if cluster is not None:
-        login.authority = _authority(*cluster)
-    if user is not None:
-        _read_user(login, *user)
     return login
 
 
@@ -187,6 +204,8 @@ def _authority(file: Path, cluster: Mapping[str, Any]) -> str | bool:
 
 def _read_user(login: Login, file: Path, user: Mapping[str, Any]) -> None:
     login.token, login.command = user.get("token"), user.get("exec")
+    if login.command is not None and os.sep in (program := str(login.command["command"])):
+        login.command = {**login.command, "command": str(file.absolute().parent / program)}
     if name := user.get("tokenFile"):
         login.token_file = file.parent / str(name)
     pair = _file(file, user, "client-certificate"), _file(file, user, "client-key")

@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.operators.kubernetes import DRIVER, EXECUTOR, LABEL
+from airflow_hiveacid.operators.result_file import ResultFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +54,7 @@ def own_settings(
         log.warning("%s=%s is not used: pods have names of their own", _POD_NAME, given[_POD_NAME])
     settings[_POD_NAME] = _driver_name(tag)
     settings[_WAITS] = "false"
-    settings.setdefault(_UPLOADS, _for_hadoop(result_uri.rpartition("/")[0]))
+    settings.setdefault(_UPLOADS, _for_hadoop(ResultFile(uri=result_uri).uploads))
     return settings
 
 

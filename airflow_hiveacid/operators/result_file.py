@@ -70,14 +70,40 @@ class ResultFile:
             raise JobFailedError(f"the result in {self.uri} is cut off: {exc}") from exc
         return JobResult.parse(text)
 
+    @property
+    def uploads(self) -> str:
+        """A directory for what is uploaded for the driver.
+
+        It lies beside the submission's: whoever submits makes it, and in that one's own directory a
+        driver of another user could not write its result, after its commit.
+        """
+        return f"{self._directory}-uploads"
+
     def remove(self) -> None:
         """Remove the submission's directory.
 
         Raises:
             StorageError: it cannot be removed.
         """
-        from airflow_hiveacid.storage.stores.filesystem import delete_directory  # noqa: PLC0415 - as above
-        from airflow_hiveacid.storage.stores.locations import open_location  # noqa: PLC0415 - as above
+        _remove(self._directory)
 
-        fs, path = open_location(self.uri.removesuffix(f"/{_NAME}"))
-        delete_directory(fs, path)
+    def remove_uploads(self) -> None:
+        """Remove what was uploaded for the driver, if anything was.
+
+        Raises:
+            StorageError: it cannot be removed.
+        """
+        _remove(self.uploads)
+
+    @property
+    def _directory(self) -> str:
+        return self.uri.removesuffix(f"/{_NAME}")
+
+
+def _remove(directory: str) -> None:
+    # Arrow is not for who parses DAGs, as above.
+    from airflow_hiveacid.storage.stores.filesystem import delete_directory  # noqa: PLC0415 - as above
+    from airflow_hiveacid.storage.stores.locations import open_location  # noqa: PLC0415 - as above
+
+    fs, path = open_location(directory)
+    delete_directory(fs, path)

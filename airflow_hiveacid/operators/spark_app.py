@@ -47,7 +47,7 @@ from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from airflow.sdk import Context, RetryPolicy
 
@@ -462,15 +462,18 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
             # driver of its last run instead of being submitted.
             notes.forget()
         if target.is_cluster and ended:
-            self.forget_driver()
-            self._tidy(file)
+            if result is not None:
+                self.forget_driver()  # else its log alone says why it left none
+            self._tidy(file.remove)
+            if target.is_kubernetes:
+                self._tidy(file.remove_uploads)
         return result
 
-    def _tidy(self, file: ResultFile) -> None:
+    def _tidy(self, remove: Callable[[], None]) -> None:
         try:
-            file.remove()
+            remove()
         except StorageError as error:
-            self.log.warning("the result is read but cannot be removed: %s", error)
+            self.log.warning("the driver is done, and what it left cannot be removed: %s", error)
 
     def _exit_code(self, target: SparkTarget) -> int | None:
         process = self.submit_process()

@@ -91,6 +91,11 @@ class Application:
         return self.state in _WAITING
 
     @property
+    def is_ending(self) -> bool:
+        """Never: YARN does not say so, and it takes moments."""
+        return False
+
+    @property
     def has_ended(self) -> bool:
         """Whether its driver is done; YARN calls it running until the container is gone, too."""
         return self.state in _ENDED or self.final_status != _UNDEFINED
@@ -111,6 +116,7 @@ class ResourceManager:
     """
 
     name: ClassVar[str] = "YARN"
+    silence: ClassVar[type[ClusterUnavailableError]] = ClusterUnavailableError
 
     addresses: tuple[str, ...]
     auth: AuthBase | None = None

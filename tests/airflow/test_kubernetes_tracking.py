@@ -159,13 +159,18 @@ def _until(holds: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def submits(api: KubernetesServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What becomes of a driver's pod once `spark-submit` has ended; none is made if it is empty."""
+    """What becomes of a driver's pod once `spark-submit` has ended; none is made if it is empty.
+
+    What it uploads lies where it is told.
+    """
     status: dict[str, Any] = dict(_SUCCEEDED)
     submit = provider.SparkSubmitHook.submit
 
     def submitted(hook: Any, *given: Any, **more: Any) -> Any:  # noqa: ANN401 - the provider's
         answer = submit(hook, *given, **more)
         tag = hook._conf[f"spark.kubernetes.executor.label.{LABEL}"]
+        if place := hook._conf.get("spark.kubernetes.file.upload.path"):
+            (Path(place.removeprefix("file:")) / "spark-upload-a").mkdir(parents=True)
         if status:
             _pod(api, tag, **status)
         return answer
@@ -195,11 +200,10 @@ def test_a_driver_is_a_pod_with_the_name_and_label_of_its_attempt(
         "spark.kubernetes.submission.waitAppCompletion=false",
         f"spark.kubernetes.namespace={_SPACE}",
     } <= given
-    # What is uploaded goes with the result.
+    # Who submits makes the folder of uploads: the driver's, who may be another, is beside it.
     (uploads,) = [one for one in given if one.startswith("spark.kubernetes.file.upload.path=")]
     folder = spark.calls[-1]["spec"]["result_uri"].rpartition("/")[0]
-    assert uploads.partition("=")[2] == folder
-    assert not Path(folder.removeprefix("file:")).exists()
+    assert uploads.partition("=")[2] == f"{folder}-uploads"
     assert task.conf == conf
     assert len(f"{tag}-driver") <= 63  # what a pod's host may be called
     assert list((tmp_path / "results").iterdir()) == []
@@ -208,7 +212,7 @@ def test_a_driver_is_a_pod_with_the_name_and_label_of_its_attempt(
 def test_what_a_user_says_of_uploads_stays_and_s3_is_called_as_hadoop_does() -> None:
     more = {"namespace": "a", "result_uri": "s3://b/r/u/result.json", "is_cluster": True}
     settings = own_settings({}, "t", **more)
-    assert settings["spark.kubernetes.file.upload.path"] == "s3a://b/r/u"
+    assert settings["spark.kubernetes.file.upload.path"] == "s3a://b/r/u-uploads"
     given = {"spark.kubernetes.file.upload.path": "hdfs://nn/up"}
     assert own_settings(given, "t", **more).items() >= given.items()
 
@@ -341,6 +345,86 @@ def test_a_plugin_that_fails_is_named_and_what_it_said_is_not(tmp_path: Path) ->
     assert _CANARY not in str(caught.value).replace(json.dumps(users), "")
 
 
+@pytest.mark.parametrize("way", ["file", "kubeconfig"])
+@pytest.mark.parametrize("text", [f"{_CANARY}\n{_CANARY}", f"\u201c{_CANARY}\u201d"])
+def test_a_token_that_cannot_be_sent_is_not_shown(
+    api: KubernetesServer, tmp_path: Path, text: str, way: str
+) -> None:
+    """What sends it would say it in its error."""
+    (tmp_path / "token").write_text(text, encoding="utf-8")
+    login = Login(token_file=tmp_path / "token") if way == "file" else Login(token=text)
+    server = ApiServer(address=api.address, namespace=_SPACE, login=login)
+    with pytest.raises(KubernetesUnavailableError, match="several lines") as caught:
+        server.report(_POD)
+    assert _CANARY not in str(caught.value)
+    assert server.last_words(_POD) == ""
+    assert api.requests == []
+
+
+def test_a_token_is_sent_without_the_line_end_that_a_kubeconfig_has(api: KubernetesServer) -> None:
+    server = ApiServer(address=api.address, namespace=_SPACE, login=Login(token=f"{_CANARY}\n"))
+    assert server.find(_TAG) == ()
+    assert api.requests[-1][2] == _CANARY
+
+
+def test_a_plugin_is_asked_anew_when_what_it_gave_counts_no_more(
+    api: KubernetesServer, tmp_path: Path
+) -> None:
+    """It need not say until when that lasts."""
+    given = tmp_path / "given"
+    said = {"status": {"token": "first"}}
+    given.write_text(json.dumps(said))
+    users = {"u": {"exec": {"command": "cat", "args": [str(given)]}}}
+    (tmp_path / "config").write_text(yaml.safe_dump(_kubeconfig(users, current="u")))
+    login = login_of({}, {"KUBECONFIG": str(tmp_path / "config")}, is_cluster=True)
+    server = ApiServer(address=api.address, namespace=_SPACE, login=login)
+    api.token = "first"
+    assert server.find(_TAG) == ()
+    api.token = said["status"]["token"] = "second"
+    given.write_text(json.dumps(said))
+    with pytest.raises(KubernetesRefusedError):
+        server.find(_TAG)
+    for _ in range(2):
+        assert server.find(_TAG) == ()
+
+
+def test_a_command_lies_beside_its_kubeconfig(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As kubectl and Spark's own client have it; one without a slash is on PATH."""
+    (tmp_path / "bin").mkdir()
+    plugin = tmp_path / "bin" / "plugin"
+    plugin.write_text('#!/bin/sh\necho \'{"status": {"token": "one"}}\'\n')
+    plugin.chmod(0o755)
+    users = {"u": {"exec": {"command": "./bin/plugin"}}}
+    (tmp_path / "config").write_text(yaml.safe_dump(_kubeconfig(users, current="u")))
+    monkeypatch.chdir("/")
+    login = login_of({}, {"KUBECONFIG": str(tmp_path / "config")}, is_cluster=True)
+    assert login.bearer() == "one"
+
+
+@pytest.mark.parametrize("said", ['{"status": null}', '{"status": {"expirationTimestamp": "no"}}'])
+def test_what_a_plugin_says_in_another_form_is_silence(said: str) -> None:
+    login = Login(command={"command": "echo", "args": [said]})
+    server = ApiServer(address="http://127.0.0.1:1", namespace=_SPACE, login=login)
+    with pytest.raises(KubernetesUnavailableError, match="echo, which kubeconfig names"):
+        server.report(_POD)
+
+
+@pytest.mark.parametrize("user", [{"client-key-data": "a"}, {"exec": {"args": []}}])
+def test_a_kubeconfig_that_cannot_be_read_is_told(tmp_path: Path, user: dict[str, Any]) -> None:
+    (tmp_path / "config").write_text(yaml.safe_dump(_kubeconfig({"u": user}, current="u")))
+    with pytest.raises(ConfigurationError, match="no context 'u' that can be read"):
+        login_of({}, {"KUBECONFIG": str(tmp_path / "config")}, is_cluster=True)
+
+
+def test_whoever_lets_spark_trust_any_certificate_does_so_here(tmp_path: Path) -> None:
+    nobody = {"KUBECONFIG": "/none", "HOME": str(tmp_path)}
+    for given, authority in (("true", False), ("false", True)):
+        settings = {"spark.kubernetes.trust.certificates": given}
+        assert login_of(settings, nobody, is_cluster=True).authority is authority
+
+
 def test_masters_are_read_as_spark_does() -> None:
     assert server_of("k8s://http://127.0.0.1:8001/") == "http://127.0.0.1:8001"
 
@@ -471,6 +555,20 @@ def test_a_pod_that_is_never_started_is_deleted_and_the_wait_told(
     assert api.deleted == [f"{_TAG}-driver"]
 
 
+def test_a_pod_that_we_may_not_delete_is_not_said_to_be_ended(
+    api: KubernetesServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may begin at any later time, and commit."""
+    _pod(api, **_NO_NODE)
+
+    def refused(*_: object) -> None:
+        raise KubernetesRefusedError(asked=f"that it deletes pod {_POD}", reason="HTTP 403")
+
+    monkeypatch.setattr(ApiServer, "end", refused)
+    with pytest.raises(KubernetesRefusedError, match="may commit"):
+        _run(api, Clock(), start_s=10, refusal_s=20).follow(_POD)
+
+
 def _ended(reason: str, code: int) -> dict[str, Any]:
     state = {"terminated": {"reason": reason, "exitCode": code}}
     return {
@@ -518,6 +616,18 @@ def test_a_driver_that_failed_in_words_keeps_its_pod(
     assert len(api.objects.list("pods", _SPACE)) == 1
 
 
+@pytest.mark.usefixtures("connected", "submits")
+def test_a_driver_that_ended_well_and_left_no_result_keeps_its_pod(
+    spark: FakeSpark, api: KubernetesServer
+) -> None:
+    """As with a result_dir that is a disk of the pod's own: its log alone says what it did."""
+    spark.tell(answers=False)
+    with pytest.raises(JobFailedError, match="left no result"):
+        run_task(_delete(spark), context_of(task_state_store=StateStore()))
+    assert api.deleted == []
+    assert len(api.objects.list("pods", _SPACE)) == 1
+
+
 def test_a_driver_that_is_done_is_not_kept_alive_by_what_runs_beside_it(
     api: KubernetesServer,
 ) -> None:
@@ -548,6 +658,37 @@ def test_a_node_that_does_not_answer_is_waited_for_and_then_given_up(
     assert api.deleted == []
     back = Clock(lambda _: api.objects.say(_SPACE, f"{_TAG}-driver", **_SUCCEEDED))
     assert _run(api, back, silence_s=60).follow(_POD) is not None
+
+
+def test_one_that_does_not_end_when_it_is_told_to_is_told_of_kubernetes(
+    api: KubernetesServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _pod(api, **_RUNNING)
+    monkeypatch.setattr(ApiServer, "end", lambda *_: None)
+    with pytest.raises(KubernetesUnavailableError, match="told to end it: it is Running"):
+        _run(api, Clock(), silence_s=60).end_earlier(_POD, _TAG)
+
+
+def test_a_pod_that_should_be_gone_and_is_said_to_run_is_given_up(api: KubernetesServer) -> None:
+    """Kubernetes deletes those of a node that is away, and calls them running until it is back."""
+    labels = {LABEL: _TAG, "spark-role": "driver"}
+    meta: dict[str, Any] = {"name": f"{_TAG}-driver", "labels": labels}
+
+    def stands(gone_by: str) -> None:
+        pod = {"metadata": {**meta, "deletionTimestamp": gone_by}, "status": dict(_RUNNING)}
+        api.objects.put("pods", _SPACE, pod)
+
+    stands("2001-01-01T00:00:00Z")
+    clock = Clock()
+    with pytest.raises(KubernetesUnavailableError, match=r"for 6[0-9] s.*its node"):
+        _run(api, clock, silence_s=60).follow(_POD)
+    assert clock.time < 80
+    with pytest.raises(KubernetesUnavailableError, match="its node"):
+        _run(api, Clock(), silence_s=60).status(_POD)
+    assert api.deleted == []
+    stands("2999-01-01T00:00:00Z")  # it still has its grace
+    done = Clock(lambda _: api.objects.say(_SPACE, f"{_TAG}-driver", **_SUCCEEDED))
+    assert _run(api, done, silence_s=0).follow(_POD) is not None
 
 
 def test_a_killed_task_waits_no_more(api: KubernetesServer) -> None:
@@ -634,6 +775,28 @@ def test_a_pod_that_is_gone_is_submitted_anew_so_that_the_ledger_is_asked(
     assert (done["status"], len(spark.calls)) == ("committed", 1)
     assert set(store) == {DELIVERED_KEY}
     assert api.objects.list("pods", _SPACE) == []  # what has succeeded is not kept
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_pod_that_is_being_deleted_is_waited_for_and_then_another_is_submitted(
+    spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any]
+) -> None:
+    """As after a try that timed out, whose driver has its grace: the retry is not lost on it."""
+    store = _left(spark, api, submits)
+    name = store["spark_job_id"].partition(":")[2]
+    pod = api.objects.get("pods", _SPACE, name)
+    pod["metadata"]["deletionTimestamp"] = "2999-01-01T00:00:00Z"
+    api.objects.put("pods", _SPACE, pod)
+    submitted_before: list[int] = []
+
+    def gone(*_: object) -> None:
+        submitted_before.append(len(spark.calls))
+        api.objects.delete("pods", _SPACE, name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ClusterRun, "_pause", gone)
+        done = run_task(_delete(spark), context_of(try_number=2, task_state_store=store))
+    assert (done["status"], len(spark.calls), submitted_before) == ("committed", 1, [0])
 
 
 @pytest.mark.usefixtures("connected")

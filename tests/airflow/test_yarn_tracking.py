@@ -33,7 +33,7 @@ from pretended_yarn import ACCEPTED, FAILED, RUNNING, SUCCEEDED
 from pretended_yarn import ResourceManager as Pretended
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from airflow_support import Connections, FakeSpark
@@ -568,7 +568,16 @@ def test_nothing_is_submitted_while_a_later_statements_driver_may_run(
     assert dict(store) == before
 
 
-def test_a_kill_before_an_earlier_application_was_found_ends_it(yarn: Pretended) -> None:
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda run: run.end_earlier(None, "hiveacid-0-a"),
+        lambda run: run.submitted("hiveacid-0-a"),
+    ],
+)
+def test_a_kill_before_an_earlier_application_was_found_ends_it(
+    yarn: Pretended, ask: Callable[[ClusterRun], object]
+) -> None:
     yarn.app, yarn.tagged, yarn.page = dict(RUNNING), {_APP: "hiveacid-0-a"}, (503, "")
     is_killed: list[bool] = []
 
@@ -583,7 +592,7 @@ def test_a_kill_before_an_earlier_application_was_found_ends_it(yarn: Pretended)
         sleep=sleep,
     )
     with pytest.raises(InterruptedError):
-        run.end_earlier(None, "hiveacid-0-a")
+        ask(run)
     yarn.page = None
     run.begin_end().join(60)
     assert yarn.killed == [_APP]

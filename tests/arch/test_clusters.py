@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusters import cells as files
-from clusters.cells import FAILED, RAN, Cell, drop_others, keep, overview, page_of, read
+from clusters.cells import FAILED, NOT_RUN, RAN, Cell, drop_others, keep, overview, page_of, read
 from clusters.overview import LOGINS, SPARKS, Place, overview_of, put_between
 
 if TYPE_CHECKING:
@@ -53,6 +53,12 @@ def test_one_failure_is_seen_in_the_table() -> None:
     assert "| local | none |" in overview(cells[:1])
     with pytest.raises(ValueError, match="no place in the table"):
         overview_of([(Place("local", "none", "tape"), True)])
+
+
+def test_what_was_skipped_has_run_nowhere() -> None:
+    assert "| local | not run |" in overview([_cell("x", outcome=NOT_RUN, place=_HERE)])
+    both = [_cell("x", outcome=NOT_RUN, place=_HERE), _cell("y", place=_HERE)]
+    assert "| local | none |" in overview(both)
 
 
 def test_cells_survive_their_files_and_older_ones_go_with_a_whole_run(tmp_path: Path) -> None:

@@ -13,15 +13,16 @@ from secret_search import files_with, run_looking
 if TYPE_CHECKING:
     from pathlib import Path
 
-_SECRET = b"canary-of-a-search"
+_WORD = f"canary-of-a-search-{os.getpid()}"  # whoever runs this as well has another
+_SECRET = _WORD.encode()
 # In the shell's own words nothing of it may stand: those are a command line, too.
-_HALVES = "a=canary-of; b=-a-search; "
+_HALVES = f"a={_WORD[:9]}; b={_WORD[9:]}; "
 
 
 @pytest.mark.parametrize(
     ("script", "found"),
     [
-        (_HALVES + 'sh -c "sleep 1; : $a$b"', "sh\0-c\0sleep 1; : canary-of-a-search\0"),
+        (_HALVES + 'sh -c "sleep 1; : $a$b"', f"sh\0-c\0sleep 1; : {_WORD}\0"),
         (
             _HALVES + 'mkdir "$TMPDIR/hiveacid-x"; echo $a$b > "$TMPDIR/hiveacid-x/spec.json";'
             ' sleep 1; rm -r "$TMPDIR/hiveacid-x"',
@@ -29,6 +30,7 @@ _HALVES = "a=canary-of; b=-a-search; "
         ),
         (_HALVES + "sleep 0.5", None),
     ],
+    ids=["command line", "job description", "nothing"],
 )
 def test_what_stands_there_for_a_moment_is_seen(
     tmp_path: Path, script: str, found: str | None
