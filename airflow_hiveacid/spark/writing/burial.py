@@ -4,21 +4,25 @@ Trino takes an aborted base for a real one, and a retry cannot wait for the clea
 of the ledger, which say what aborted attempts were about to publish. Only what lies where the table
 is now is removed: a table that was renamed takes its ledger along, and another one may be in its
 old place. Where a store knows uploads, those that a dead attempt has left open go first: what comes
-of one later would be no row that anyone sees, its write ID being aborted, but a file to be cleaned.
+of one later would be a file to be cleaned, and in a base rows that Trino shows.
 """
 
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import LocationPermissionError
+from airflow_hiveacid.spark.writing.publish import all_staged, token_of
 from airflow_hiveacid.storage.stores.filesystem import delete_directory
-from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 from airflow_hiveacid.storage.stores.open_uploads import give_up_all
+from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.storage.stores.traits import publishes_files
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -41,17 +45,33 @@ def bury(
     places = {partition.location.rstrip("/") for partition in client.list_partitions(table)}
     for entry in abandoned:
         log.info("removing what aborted txn_id=%s of this job left", entry.txn_id)
-        for directory in entry.directories:
-            if directory.rpartition("/")[0] in places:
-                # First: what is open could be completed behind the removal, by a frozen attempt.
-                _give_up(directory)
-                delete_directory(*open_location(directory))
+        found = [d for d in entry.directories if d.rpartition("/")[0] in places]
+        # First: what is open could be completed behind the removal, by a frozen attempt.
+        with _permitted():
+            _discard_staged(table, entry, found)
+        for directory in found:
+            with _permitted():
+                give_up_all(directory)
+            delete_directory(*open_location(directory))
         ledger.withdraw(entry)
 
 
-def _give_up(directory: str) -> None:
+def _discard_staged(table: TableInfo, entry: LedgerEntry, directories: Sequence[str]) -> None:
+    """Remove an attempt's notes of uploads, and give up each by its name: who completes reads them.
+
+    A list of uploads need not have them: MinIO has none of those below a directory.
+    """
+    token = token_of(entry.txn_id, entry.attempt)
+    uploaded = [d for d in directories if publishes_files(scheme_of(d))]
+    for top in {Staging.of(table, d.rpartition("/")[0], token).top for d in uploaded}:
+        for staged in all_staged(top):
+            delete_directory(*open_location(staged))
+
+
+@contextmanager
+def _permitted() -> Iterator[None]:
     try:
-        give_up_all(directory)
+        yield
     except LocationPermissionError as error:
         # Whoever may write, but not list uploads, was not kept from a retry before.
         log.warning("uploads of a dead attempt are left to cleaning: %s", error)

@@ -42,7 +42,8 @@ from airflow_hiveacid.storage.acid.write.flat_copy import (
 from airflow_hiveacid.storage.acid.write.orc_file import stripe_row_limit
 from airflow_hiveacid.storage.orc.encoders import DICTIONARY_THRESHOLD
 from airflow_hiveacid.storage.stores.filesystem import file_errors
-from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.given_settings import given_settings, without_observers
+from airflow_hiveacid.storage.stores.locations import HADOOP_SCHEMES, open_location, scheme_of
 from airflow_hiveacid.storage.stores.staging import Staging
 
 if TYPE_CHECKING:
@@ -117,7 +118,11 @@ def can_write_flat(plan: WritePlan) -> bool:
 
     It renames a task's directory, which S3A does by listing it and copying what the list has: what
     a late list lacks would be lost without a word, and a task that dies meanwhile leaves a part.
+    And the job collects what a list has: so not where Spark's client may ask an observer of HDFS,
+    which need not know yet what tasks have just committed.
     """
+    if scheme_of(plan.table.location) in HADOOP_SCHEMES and without_observers(given_settings()):
+        return False
     return _staging(plan).renames
 
 

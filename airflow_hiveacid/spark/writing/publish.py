@@ -22,12 +22,15 @@ from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WrittenFile
 from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.filesystem import delete_directory, exists
+from airflow_hiveacid.storage.stores.listing import list_directories
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import AcceptedFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from airflow_hiveacid.format.attempts import AttemptId
+    from airflow_hiveacid.format.ids import StatementId, TxnId
     from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
     from airflow_hiveacid.storage.orc.encoders import WriterOptions
     from airflow_hiveacid.storage.plain.written import WrittenRows
@@ -238,6 +241,27 @@ def _take_back_one(directory: StagedDirectory) -> None:
         return
     log.info("taking back %s", directory.final_path)
     delete_directory(*open_location(directory.final_path))
+
+
+def token_of(txn_id: TxnId, attempt: AttemptId, statement_id: StatementId | None = None) -> str:
+    """The name of an attempt's staging directories, of its first or of a later statement."""
+    token = f"{txn_id}-{attempt}"
+    return f"{token}.{statement_id}" if statement_id else token
+
+
+def all_staged(first: str) -> tuple[str, ...]:
+    """The staging directories, as they are there, of all statements of an attempt at one home.
+
+    Args:
+        first: that of its first statement, which need not be there.
+
+    Raises:
+        LocationPermissionError: they may not be listed.
+        StorageError: listing failed otherwise.
+    """
+    home, _, name = first.rpartition("/")
+    found = list_directories(*open_location(home))
+    return tuple(f"{home}/{n}" for n in found if n == name or n.startswith(f"{name}."))
 
 
 def discard(stagings: Iterable[Staging]) -> None:

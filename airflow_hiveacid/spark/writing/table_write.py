@@ -26,6 +26,7 @@ from airflow_hiveacid.spark.writing.publish import (
     check_free,
     discard,
     misplaced,
+    token_of,
 )
 from airflow_hiveacid.storage.stores.job_ledger import Ledger, abandoned, committed
 from airflow_hiveacid.storage.stores.staging import Staging, check_publishable
@@ -98,9 +99,7 @@ class TableWrite:
 
     def token(self, statement_id: StatementId) -> str:
         """The name of one statement's staging directories, which are ours to remove."""
-        token = f"{self._txn.txn_id}-{self._order.run.attempt}"
-        if statement_id:
-            token = f"{token}.{statement_id}"
+        token = token_of(self._txn.txn_id, self._order.run.attempt, statement_id)
         self._tokens.add(token)
         return token
 

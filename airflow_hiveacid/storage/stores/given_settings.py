@@ -54,6 +54,10 @@ _KEY: Final = re.compile(rf"{_KEYS}\Z")
 JAVA_PATTERN: Final = f"^({_OF_S3}|{_OF_HDFS}|{_OURS}|{_KEYS})$"
 """What a JVM is asked for: the names that travel, and those of keys, whose values stay there."""
 
+_PROVIDER: Final = "dfs.client.failover.proxy.provider."
+_OF_OBSERVERS: Final = "ObserverRead"
+_OF_THE_ACTIVE: Final = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
+
 _NUMBER: Final = re.compile(r"[0-9]+\Z")
 _SIZE: Final = re.compile(r"([0-9]+)([kmgtpe]?)b?\Z")
 _POWERS: Final[Mapping[str, int]] = {
@@ -87,6 +91,20 @@ def untested_stores(settings: Mapping[str, str]) -> frozenset[str]:
     """The schemes that `UNTESTED_STORES` names, in lower case."""
     named = settings.get(UNTESTED_STORES, "").split(",")
     return frozenset(name.strip().lower() for name in named) - {""}
+
+
+def without_observers(settings: Mapping[str, str]) -> dict[str, str]:
+    """What makes clients of HDFS ask active name nodes alone; nothing where they do so anyway.
+
+    An observer lags behind the active one, and shows a client that client's own changes at best
+    (HDFS-12943). A list of it may lack what another process has published and committed: rows that
+    a reader would miss, and that a compaction and a cleaning after it would remove for good.
+    """
+    return {
+        name: _OF_THE_ACTIVE
+        for name, value in settings.items()
+        if name.startswith(_PROVIDER) and _OF_OBSERVERS in value
+    }
 
 
 def number_of(settings: Mapping[str, str], name: str) -> int | None:

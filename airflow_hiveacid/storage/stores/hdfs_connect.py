@@ -23,7 +23,12 @@ from typing import TYPE_CHECKING, Final
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import ConfigurationError, StoreUnavailableError
-from airflow_hiveacid.storage.stores.given_settings import bytes_of, given_settings, number_of
+from airflow_hiveacid.storage.stores.given_settings import (
+    bytes_of,
+    given_settings,
+    number_of,
+    without_observers,
+)
 from airflow_hiveacid.storage.stores.hadoop_settings import settings_folder, umask_of
 from airflow_hiveacid.storage.stores.hdfs import ANSWER_S, HdfsHandler
 from airflow_hiveacid.storage.stores.hdfs_client import place_of
@@ -99,9 +104,10 @@ def open_hdfs(scheme: str, authority: str) -> pafs.FileSystem:
 def client_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """What hdfs-native is told beyond the files that it reads itself.
 
-    All of ours: it takes values of these files as they stand there, with line ends and blanks.
+    All of ours: it takes values of these files as they stand there, with line ends and blanks. And
+    no observer is asked: before its first change it takes from one whatever this knows.
     """
-    told = dict(settings)
+    told = {**settings, **without_observers(settings)}
     for name in settings:
         if name.startswith(_NAME_NODES):
             told[name] = ",".join(_names_in(settings[name]))

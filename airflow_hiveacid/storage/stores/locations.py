@@ -24,7 +24,11 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.storage.stores.given_settings import VARIABLE, given_settings
+from airflow_hiveacid.storage.stores.given_settings import (
+    VARIABLE,
+    given_settings,
+    without_observers,
+)
 from airflow_hiveacid.storage.stores.hdfs_connect import open_hdfs
 from airflow_hiveacid.storage.stores.s3_client import open_client
 from airflow_hiveacid.storage.stores.token_file import VARIABLE as TOKENS
@@ -144,9 +148,13 @@ def _hadoop(
     if importlib.util.find_spec("hdfs_native") is not None:
         return open_hdfs(scheme, authority)
     host, _, port = authority.partition(":")
+    place = f"{scheme}://{host}" if host else "default"
+    active = without_observers(given_settings())
     try:
         # Port 0 lets libhdfs read a name service from the Hadoop configuration.
-        return pafs.HadoopFileSystem(f"{scheme}://{host}" if host else "default", int(port or 0))
+        return pafs.HadoopFileSystem(
+            place, int(port or 0), **({"extra_conf": active} if active else {})
+        )
     except (ImportError, OSError, ValueError, pa.ArrowException) as error:
         raise ConfigurationError(
             f"no {scheme} client for {authority or 'the default file system'}. Install the package"

@@ -33,6 +33,21 @@ def wants_md5(server: WSGIApplication) -> WSGIApplication:
     return answer
 
 
+def lists_uploads_by_name(server: WSGIApplication) -> WSGIApplication:
+    """As MinIO: of uploads it lists those to one key, or all there are, and none below a prefix."""
+
+    def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        asked = _query(environ)
+        is_below = asked.get("prefix", [""])[0].endswith("/")
+        if environ["REQUEST_METHOD"] != "GET" or "uploads" not in asked or not is_below:
+            return server(environ, start)
+        body = b"<ListMultipartUploadsResult></ListMultipartUploadsResult>"
+        start("200 OK", [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
+        return [body]
+
+    return answer
+
+
 def lists_late(is_late: Callable[[str], bool]) -> Callable[[WSGIApplication], WSGIApplication]:
     """As stores whose lists lag: some keys can be asked for, and are in no list yet."""
 

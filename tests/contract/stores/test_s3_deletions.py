@@ -11,20 +11,22 @@ from botocore.exceptions import ClientError
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import StoreUnavailableError
-from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.plan.reruns import LedgerEntry
 from airflow_hiveacid.spark.writing.burial import bury
+from airflow_hiveacid.spark.writing.publish import token_of
 from airflow_hiveacid.storage.stores.filesystem import delete_directory, write_bytes
 from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.open_uploads import give_up_all
+from airflow_hiveacid.storage.stores.open_uploads import give_up_all, open_uploads
+from airflow_hiveacid.storage.stores.s3_uploads import StagedUpload
 from airflow_hiveacid.storage.stores.staging import Staging
 from contract.fake_client import FakeClient
 from contract.fake_metastore import FakeMetastore
 from contract.manual_clock import ManualClock
-from contract.stores.s3_fronts import wants_md5
+from contract.stores.s3_fronts import lists_uploads_by_name, wants_md5
 from contract.stores.s3_staged import DELTA, stage
 from s3_lab import KEYS
 
@@ -118,6 +120,30 @@ def test_uploads_of_a_dead_attempt_go_with_its_files(
     with pytest.raises(OSError, match="bucket_00000"):
         fs.handler.publish(path, late)
     assert [key for key in s3.objects() if "_tmp_" not in key] == []
+
+
+@pytest.mark.parametrize("statement", [None, StatementId(2)])
+def test_what_a_dead_attempt_may_still_complete_is_given_up_also_where_no_list_has_it(
+    s3: MotoS3,
+    table: str,
+    dead: tuple[Ledger, FakeClient, LedgerEntry],
+    statement: StatementId | None,
+) -> None:
+    ledger, client, entry = dead
+    staging = Staging(location=table, token=token_of(entry.txn_id, entry.attempt, statement))
+    late = stage(staging, "a")
+    stage(Staging(location=table, token=f"{token_of(entry.txn_id, entry.attempt)}9"), "b")
+    fs, path = open_location(staging.attempt_path(DELTA, "bucket_00000", "a"))
+    note = StagedUpload.read(fs.handler._bucket, path.partition("/")[2])  # it is about to
+    with s3.behind(lists_uploads_by_name):
+        assert open_uploads(f"{table}/{DELTA}") == ()
+        bury(ledger, client, client.get_table(TableRef("default", "t")), [entry])
+    with pytest.raises(OSError, match="bucket_00000"):
+        note.publish(fs.handler._bucket)
+    with pytest.raises(FileNotFoundError):
+        fs.handler.publish(path, late)
+    assert [key for key in s3.objects() if "_tmp_" not in key] == []
+    assert len(s3.uploads()) == 1  # that of another's, whose name begins so
 
 
 def test_who_may_not_list_uploads_runs_again_all_the_same(

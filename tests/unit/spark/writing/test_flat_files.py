@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from pyarrow import fs as pafs
 from pyarrow import orc
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
@@ -18,12 +21,14 @@ from airflow_hiveacid.spark.writing.flat_files import (
     CopyTask,
     FlatFile,
     bucket_copies,
+    can_write_flat,
     committed_files,
     copy_all,
     copy_tasks,
 )
 from airflow_hiveacid.spark.writing.writers import WritePlan, writer_options
 from airflow_hiveacid.storage.acid.write.flat_copy import FlatPart
+from airflow_hiveacid.storage.stores import locations
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,6 +71,27 @@ def write(path: Path, values: list[int], key: str | None = None) -> None:
         columns["key"] = pa.array([key] * len(values))
     path.parent.mkdir(parents=True, exist_ok=True)
     orc.write_table(pa.table(columns), str(path), compression="zstd")
+
+
+@pytest.mark.parametrize(
+    ("location", "provider", "is_safe"),
+    [
+        ("hdfs://lake/w/t", "ConfiguredFailoverProxyProvider", True),
+        ("hdfs://lake/w/t", "ObserverReadProxyProvider", False),
+        ("viewfs://all/w/t", "RouterObserverReadConfiguredFailoverProxyProvider", False),
+        ("file:/w/t", "ObserverReadProxyProvider", True),
+    ],
+)
+def test_spark_commits_no_rows_where_its_list_may_be_an_observers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, location: str, provider: str, is_safe: bool
+) -> None:
+    names = f"org.apache.hadoop.hdfs.server.namenode.ha.{provider}"
+    given = {"dfs.client.failover.proxy.provider.lake": names}
+    monkeypatch.setenv(locations.VARIABLE, json.dumps(given))
+    monkeypatch.setattr(locations, "_hadoop", lambda *_: pafs.LocalFileSystem())
+    plan = plan_at(tmp_path, partitioned=False)
+    table = dataclasses.replace(plan.table, location=location)
+    assert can_write_flat(dataclasses.replace(plan, table=table)) is is_safe
 
 
 def test_small_neighbours_become_one_file_and_large_ones_stay_alone() -> None:

@@ -22,6 +22,7 @@ from airflow_hiveacid.storage.stores.given_settings import (
     given_settings,
     number_of,
     travelling,
+    without_observers,
 )
 from airflow_hiveacid.storage.stores.hadoop_settings import read_settings, umask_of
 from airflow_hiveacid.storage.stores.hdfs import HdfsHandler
@@ -132,6 +133,26 @@ def test_a_lone_name_node_is_tried_for_half_a_minute_unless_the_site_says_otherw
     assert client_settings({attempts: "2"}) == {attempts: "2"}
     assert client_settings({"dfs.ha.namenodes.lone": "nn1"})[attempts] == "5"
     assert client_settings(service) == {**service, "dfs.ha.namenodes.lake": "nn1,nn2"}
+
+
+@pytest.mark.parametrize("provider", ["", "Router"])
+def test_no_observer_is_asked_since_it_lags_behind_what_others_have_committed(
+    provider: str,
+) -> None:
+    names = "org.apache.hadoop.hdfs.server.namenode.ha."
+    kinds = {
+        "": f"{names}ObserverReadProxyProvider",
+        "Router": f"{names}RouterObserverReadConfiguredFailoverProxyProvider",
+    }
+    site = {
+        "dfs.client.failover.proxy.provider.lake": kinds[provider],
+        "dfs.client.failover.proxy.provider.pond": f"{names}IPFailoverProxyProvider",
+        "dfs.client.failover.observer.auto-msync-period.lake": "0ms",
+    }
+    active = {"dfs.client.failover.proxy.provider.lake": f"{names}ConfiguredFailoverProxyProvider"}
+    assert without_observers(site) == active
+    assert client_settings(site).items() >= {**site, **active}.items()
+    assert travelling(site) == site  # what a driver knows of it, its workers do, too
 
 
 @pytest.mark.parametrize(

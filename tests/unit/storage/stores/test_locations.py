@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from pyarrow import fs as pafs
 
@@ -76,6 +78,21 @@ def test_hdfs_is_reached_without_a_jvm_where_that_can_be(
         if installed
         else [("libhdfs", "hdfs://nn", 1), ("libhdfs", "default", 0), ("libhdfs", "hdfs://ns", 0)]
     )
+
+
+def test_libhdfs_asks_no_observer_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "dfs.client.failover.proxy.provider.lake"
+    there = "org.apache.hadoop.hdfs.server.namenode.ha."
+    given = json.dumps({name: f"{there}ObserverReadProxyProvider"})
+    monkeypatch.setenv(locations.VARIABLE, given)
+    monkeypatch.setattr(locations.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(locations.pafs, "HadoopFileSystem", lambda *_, **more: more)
+    locations._hadoop.cache_clear()
+    try:
+        fs, _ = open_location("hdfs://lake/w")
+    finally:
+        locations._hadoop.cache_clear()
+    assert fs == {"extra_conf": {name: f"{there}ConfiguredFailoverProxyProvider"}}
 
 
 @pytest.mark.parametrize(
