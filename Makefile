@@ -17,7 +17,7 @@ PIP := -m pip --disable-pip-version-check
 # The environments are made side by side: each waits for the network half of its time.
 MAKEFLAGS += --jobs=2
 
-.PHONY: help base-packages setup demo demo-shell demo-stop test check judge bench promises stubs constraints clean campaign histories tpcds clusters
+.PHONY: help base-packages setup demo demo-shell demo-stop test check judge long bench promises stubs constraints clean campaign histories tpcds clusters
 
 help: ## these lines
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -50,6 +50,9 @@ ROOMS := format plan jobs metastore storage spark sql local
 judge: setup ## Hive and Trino against what we write, and the reverse; writes docs/interop.md
 	$(SPARK) -m pytest -m "judge or interop" tests
 	PYTHONPATH=tests $(SPARK) -m matrix $(MATRIX)
+
+long: setup ## tests that are one more like others, which `make test` runs
+	$(SPARK) -m pytest -m long tests
 
 bench: setup ## measure, and write build/bench.json; BENCH="--small" for a look, "--help" for more
 	$(SPARK) -m bench $(BENCH)

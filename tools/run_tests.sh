@@ -1,9 +1,9 @@
 #!/bin/bash
 # Runs every tier but bench, each in its environment, all even when one fails. Three lanes go side by
-# side, since tests of servers, of clocks and of schedulers mostly wait: Spark, then the oldest
-# PySpark (the files that meet what changed since); servers, then other engines; what starts nothing,
-# then Airflow. The last one gives way, and what the lanes but the first say is shown once they have
-# ended. A last, small run counts the results of all, so that its last line speaks for them.
+# side, since tests of servers, of clocks and of schedulers mostly wait: Spark; servers, then other
+# engines, then the oldest PySpark (the files that meet what changed since); what starts nothing, then
+# Airflow. The last one gives way, and what the lanes but the first say is shown once they have ended.
+# A last, small run counts the results of all, so that its last line speaks for them.
 set -uo pipefail
 mkdir -p build
 rm -f build/junit-*.xml
@@ -35,6 +35,10 @@ of_servers() {
     "server and not airflow and not bench and not spark and not clusters and not ($engines)" \
     tests/contract || status=$?
   in_tier engines .venv-spark/bin/python "($engines) and not long" tests/interop || status=$?
+  # PySpark 3.5 asks for the version of pandas in a way that Python is about to forget.
+  PYTHONPATH="$PWD/build/oldest-spark" in_tier oldest-spark .venv-spark/bin/python spark \
+    -W "ignore:distutils Version classes:DeprecationWarning" \
+    tests/spark/test_bad_input.py tests/spark/test_sources.py || status=$?
   return "$status"
 }
 
@@ -55,13 +59,8 @@ beside=$!
 set +m
 trap 'kill -- "-$servers" "-$beside" 2>/dev/null' EXIT
 
-in_tier spark .venv-spark/bin/python "spark and not bench and not clusters and not ($engines)" tests/spark
+in_tier spark .venv-spark/bin/python "spark and not bench and not clusters and not long" tests/spark
 statuses=($?)
-# PySpark 3.5 asks for the version of pandas in a way that Python is about to forget.
-PYTHONPATH="$PWD/build/oldest-spark" in_tier oldest-spark .venv-spark/bin/python spark \
-  -W "ignore:distutils Version classes:DeprecationWarning" \
-  tests/spark/test_bad_input.py tests/spark/test_sources.py
-statuses+=($?)
 
 wait "$servers"
 statuses+=($?)

@@ -69,9 +69,9 @@ _CASTS: Final = (
     "v4 is_partitioned local : merge delete@a overwrite@b clean",
     "v4 is_partitioned only_hive_4 local : update minor clean read",
 )
-_SEEDS: Final = 825
-_AT_ONCE: Final = 165
-_SEEDS_OF_PAIRS: Final = 165
+_SEEDS: Final = 270
+_AT_ONCE: Final = 90
+_SEEDS_OF_PAIRS: Final = 270  # whose plays cost a quarter
 
 
 def _explore(text: str, depth: int) -> tuple[int, str]:
@@ -125,11 +125,11 @@ def test_every_pair_bears_every_single_mishap_at_every_border() -> None:
 
 
 def test_larger_casts_bear_mishaps_by_chance() -> None:
-    assert _wander_through(_CASTS, seeds=_SEEDS) >= 22_000
+    assert _wander_through(_CASTS, seeds=_SEEDS) >= 7_200
 
 
 def test_pairs_bear_several_mishaps_by_chance() -> None:
-    assert _wander_through((*_PAIRS, *_COPIES), seeds=_SEEDS_OF_PAIRS) >= 22_000
+    assert _wander_through((*_PAIRS, *_COPIES), seeds=_SEEDS_OF_PAIRS) >= 38_000
 
 
 def _wander_through(scenes: Sequence[str], *, seeds: int) -> int:

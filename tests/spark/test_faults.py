@@ -58,7 +58,14 @@ def test_a_driver_killed_at_a_step_leaves_all_or_nothing_and_the_retry_applies_i
     assert lab4.client.show_locks(lab4.info("t").ref) == ()
 
 
-@pytest.mark.parametrize("step", ["staged", "published", "committed"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param("staged", marks=pytest.mark.long),
+        "published",
+        pytest.param("committed", marks=pytest.mark.long),
+    ],
+)
 def test_on_a_3_metastore_too(lab3: Lab, tmp_path: Path, step: str) -> None:
     lab3.table("t", COLUMNS, partition={"p": "int"})
     lab3.insert("t", BEFORE, ["id", "name", "p"])
@@ -101,7 +108,7 @@ def test_a_killed_compactor_changes_no_row_and_stops_no_other(
     check_killed_compactor(lab4, tmp_path, step)
 
 
-@pytest.mark.parametrize("step", ["staged", "published"])
+@pytest.mark.parametrize("step", [pytest.param("staged", marks=pytest.mark.long), "published"])
 def test_nor_does_one_on_a_3_metastore(lab3: Lab, tmp_path: Path, step: str) -> None:
     check_killed_compactor(lab3, tmp_path, step)
 

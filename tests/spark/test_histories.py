@@ -116,7 +116,7 @@ class History:
 @pytest.mark.promise("C3")
 @pytest.mark.parametrize(
     ("partitioned", "buckets"),
-    [(False, 0), (True, 0), (False, 2)],
+    [(False, 0), pytest.param(True, 0, marks=pytest.mark.long), (False, 2)],
     ids=["plain", "parts", "buckets"],
 )
 def test_a_random_history_ends_in_the_models_rows(
