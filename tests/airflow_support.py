@@ -6,13 +6,20 @@ It lies beside the folder, not in it: `airflow.` is somebody else's name.
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
+import threading
+import time
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
+import pytest
+
+from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.format.ids import StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
@@ -22,7 +29,6 @@ from airflow_hiveacid.metastore.catalog import NewTable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pytest
     from airflow.sdk import BaseOperator
 
     from airflow_hiveacid.format.ids import TxnId, WriteId
@@ -260,3 +266,30 @@ def run_task(operator: BaseOperator, context: dict[str, Any] | None = None) -> A
         return operator.execute(seen)  # type: ignore[arg-type]
     finally:
         ExecutorSafeguard.tracker.reset(token)
+
+
+def killed_when(task: BaseOperator, context: dict[str, Any], ready: Callable[[], object]) -> float:
+    """Run a task, and kill it as Airflow does once `ready` returns; the seconds that took."""
+    took: list[float] = []
+
+    def kill(*_: object) -> None:
+        began = time.monotonic()
+        task.on_kill()
+        took.append(time.monotonic() - began)
+
+    def send() -> None:
+        try:
+            ready()
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, kill)
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        with pytest.raises(JobFailedError, match="the task was killed"):
+            run_task(task, context)
+    finally:
+        sender.join()
+        signal.signal(signal.SIGTERM, before)
+    return took[0]

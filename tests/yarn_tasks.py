@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.operators.cluster_run import ClusterRun
 from airflow_hiveacid.operators.hive_acid import HiveAcidInsertOperator
 from airflow_hiveacid.spark_environment import LIBRARIES
@@ -157,26 +156,6 @@ def environment_in(home: Path) -> Path:
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, place)
     return home
-
-
-def killed_when(task: BaseOperator, context: dict[str, Any], ready: Any) -> None:  # noqa: ANN401
-    """Run a task, and kill it as Airflow does once something has come."""
-
-    def send() -> None:
-        try:
-            ready()
-        finally:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    before = signal.signal(signal.SIGTERM, lambda *_: task.on_kill())
-    sender = threading.Thread(target=send)
-    sender.start()
-    try:
-        with pytest.raises(JobFailedError, match="the task was killed"):
-            run_task(task, context)
-    finally:
-        sender.join()
-        signal.signal(signal.SIGTERM, before)
 
 
 def lost_when(task: BaseOperator, context: dict[str, Any], ready: Any) -> None:  # noqa: ANN401

@@ -204,9 +204,8 @@ class ResourceManager:
             url = f"{address}/ws/v1/cluster/{path}"
             try:
                 answer = _send(verb, url, auth=auth, timeout=timeout, **more)
-            except (
-                OSError
-            ) as error:  # requests' own are, and one for missing certificates or tickets
+            except OSError as error:
+                # Those of requests are, and one for missing certificates or tickets.
                 troubles.append(f"{address}: {error}")
                 continue
             if answer.ok and _is_json(answer):

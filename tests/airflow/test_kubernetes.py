@@ -23,7 +23,7 @@ from airflow_hiveacid.operators.cluster_run import ClusterRun
 from airflow_hiveacid.operators.hive_acid import HiveAcidInsertOperator
 from airflow_hiveacid.operators.kubernetes import LABEL
 from airflow_hiveacid.storage.acid.read.scan import scan
-from airflow_support import StateStore, Warehouse, context_of, run_task
+from airflow_support import StateStore, Warehouse, context_of, killed_when, run_task
 from kubelet import NO_IMAGE
 from kubernetes_cluster import SPACE, KubernetesCluster
 from secret_search import command_lines_with, files_with
@@ -193,28 +193,6 @@ def _until(holds: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-def _killed_when(
-    task: HiveAcidInsertOperator, context: dict[str, Any], ready: Callable[[], object]
-) -> None:
-    """Run a task, and kill it as Airflow does once something has come."""
-
-    def send() -> None:
-        try:
-            ready()
-        finally:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    before = signal.signal(signal.SIGTERM, lambda *_: task.on_kill())
-    sender = threading.Thread(target=send)
-    sender.start()
-    try:
-        with pytest.raises(JobFailedError, match="the task was killed"):
-            run_task(task, context)
-    finally:
-        sender.join()
-        signal.signal(signal.SIGTERM, before)
-
-
 def test_a_retry_finds_the_pod_of_a_lost_worker_and_its_kill_ends_it(
     cluster: KubernetesCluster, warehouse: Warehouse, table: TableInfo
 ) -> None:
@@ -240,7 +218,7 @@ def test_a_retry_finds_the_pod_of_a_lost_worker_and_its_kill_ends_it(
     store.delete("spark_job_id")  # as if the worker had gone before it could note that
     again = _insert(cluster, table, "cluster", 1, source={"query": _napping(600)})
     context = context_of("insert", try_number=2, task_state_store=store)
-    _killed_when(again, context, lambda: time.sleep(2))
+    killed_when(again, context, lambda: time.sleep(2))
     _until(lambda: cluster.pods() == [])
     _until(lambda: all(one.poll() is not None for one in cluster.kubelet.processes.values()))
     assert _rows(warehouse, table) == []
@@ -252,7 +230,7 @@ def test_a_killed_task_leaves_no_pod(
 ) -> None:
     task = _insert(cluster, table, mode, 1, source={"query": _napping(600)})
     context = context_of("insert", task_state_store=StateStore())
-    _killed_when(task, context, lambda: _wait_for_lock(warehouse, table))
+    killed_when(task, context, lambda: _wait_for_lock(warehouse, table))
     _until(lambda: cluster.pods() == [])
     assert _rows(warehouse, table) == []
 

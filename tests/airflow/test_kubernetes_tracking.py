@@ -8,8 +8,6 @@ from __future__ import annotations
 import base64
 import itertools
 import json
-import os
-import signal
 import ssl
 import threading
 import time
@@ -37,7 +35,7 @@ from airflow_hiveacid.operators.kubernetes_login import Login, login_of, server_
 from airflow_hiveacid.operators.kubernetes_settings import driver_of, own_settings
 from airflow_hiveacid.operators.resumption import ATTEMPT_KEY, RESULT_URI_KEY, SUBMISSION_KEY
 from airflow_hiveacid.operators.run_identity import DELIVERED_KEY
-from airflow_support import METASTORE_URI, StateStore, context_of, run_task
+from airflow_support import METASTORE_URI, StateStore, context_of, killed_when, run_task
 from pretended_kubernetes import KubernetesServer
 
 if TYPE_CHECKING:
@@ -819,24 +817,8 @@ def test_nothing_is_submitted_while_nobody_says_what_runs(
 
 def _killed_when(
     task: HiveAcidDeleteOperator, context: dict[str, Any], holds: Callable[[], bool]
-) -> None:
-    """Run a task, and kill it as Airflow does once something holds."""
-
-    def send() -> None:
-        try:
-            _until(holds)
-        finally:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    before = signal.signal(signal.SIGTERM, lambda *_: task.on_kill())
-    sender = threading.Thread(target=send)
-    sender.start()
-    try:
-        with pytest.raises(JobFailedError, match="the task was killed"):
-            run_task(task, context)
-    finally:
-        sender.join()
-        signal.signal(signal.SIGTERM, before)
+) -> float:
+    return killed_when(task, context, lambda: _until(holds))
 
 
 @pytest.mark.promise("A16")

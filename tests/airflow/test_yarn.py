@@ -21,7 +21,7 @@ from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.spark_environment import pack
 from airflow_hiveacid.storage.stores.filesystem import write_bytes
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_support import StateStore, Warehouse, context_of, run_task
+from airflow_support import StateStore, Warehouse, context_of, killed_when, run_task
 from contract.stores.mini_hdfs import MiniHdfs
 from mini_yarn import NARROW_QUEUE, MiniYarn
 from short_jvms import ENVIRONMENT
@@ -29,7 +29,6 @@ from yarn_tasks import (
     environment_in,
     insert,
     kill_containers,
-    killed_when,
     lost_when,
     napping,
     rows_of,

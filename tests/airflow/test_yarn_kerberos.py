@@ -30,11 +30,11 @@ from airflow_hiveacid.operators.negotiate import Negotiate
 from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
 from airflow_hiveacid.operators.yarn import ResourceManager
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_support import StateStore, context_of, run_task
+from airflow_support import StateStore, context_of, killed_when, run_task
 from kerberos_lab import FOLDERS, USER, KerberosLab
 from mini_yarn import MiniYarn, YarnLogin, outside
 from short_jvms import ENVIRONMENT
-from yarn_tasks import insert, killed_when, napping, rows_of, small, wait_for_lock
+from yarn_tasks import insert, napping, rows_of, small, wait_for_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

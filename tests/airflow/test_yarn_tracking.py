@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import signal
 import threading
 import time
 from contextlib import nullcontext
@@ -28,7 +26,7 @@ from airflow_hiveacid.operators.run_identity import DELIVERED_KEY
 from airflow_hiveacid.operators.spark_target import SparkTarget
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.yarn import ResourceManager, addresses_in, addresses_of
-from airflow_support import METASTORE_URI, StateStore, context_of, run_task
+from airflow_support import METASTORE_URI, StateStore, context_of, killed_when, run_task
 from pretended_yarn import ACCEPTED, FAILED, RUNNING, SUCCEEDED
 from pretended_yarn import ResourceManager as Pretended
 
@@ -652,30 +650,7 @@ def _is_running(process: int) -> bool:
 
 
 def _killed_when(task: HiveAcidDeleteOperator, context: dict[str, Any], holds: Any) -> float:  # noqa: ANN401
-    """Run a task, kill it as Airflow does once something holds; answers how long that took."""
-    took: list[float] = []
-
-    def kill(*_: object) -> None:
-        began = time.monotonic()
-        task.on_kill()
-        took.append(time.monotonic() - began)
-
-    def send() -> None:
-        try:
-            _until(holds)
-        finally:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    before = signal.signal(signal.SIGTERM, kill)
-    sender = threading.Thread(target=send)
-    sender.start()
-    try:
-        with pytest.raises(JobFailedError, match="the task was killed"):
-            run_task(task, context)
-    finally:
-        sender.join()
-        signal.signal(signal.SIGTERM, before)
-    return took[0]
+    return killed_when(task, context, lambda: _until(holds))
 
 
 @pytest.mark.promise("A16")
