@@ -8,8 +8,12 @@ columns mean.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import io
 import itertools
+import time
+import weakref
 from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
@@ -50,6 +54,24 @@ class Stretch:
 
 
 Piece = Stretch | bytes
+
+
+_shown: Final[weakref.WeakSet[_SplicedFile]] = weakref.WeakSet()
+_LONGEST_LAST_WAIT_S: Final = 1.0
+
+
+@atexit.register
+def let_go_of_files() -> None:
+    """Wait until Arrow has let go of what it was shown; called when the interpreter ends.
+
+    Its threads do so some milliseconds after the last row was given. If Python is gone by then the
+    process is aborted (apache/arrow#45214), with all its work done and an exit code of failure. A
+    file that a program holds on to itself is waited for a second.
+    """
+    gc.collect()
+    end = time.monotonic() + _LONGEST_LAST_WAIT_S
+    while _shown and time.monotonic() < end:
+        time.sleep(0.001)
 
 
 class Source(Protocol):
@@ -112,6 +134,7 @@ class _SplicedFile(io.RawIOBase):
 
     def __init__(self, source: Source, pieces: Sequence[Piece], lengths: Sequence[int]) -> None:
         super().__init__()
+        _shown.add(self)
         self._source = source
         self._pieces = pieces
         self._ends = list(itertools.accumulate(lengths))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.errors import CorruptFileError
+from airflow_hiveacid.storage.orc import splice as splicing
 from airflow_hiveacid.storage.orc.splice import Stretch, splice, without_seconds
 from airflow_hiveacid.storage.orc.tail import read_tail
 
@@ -35,6 +37,20 @@ def test_a_source_that_ends_too_early_is_never_taken_for_shorter_pieces() -> Non
     large = splice(pa.BufferReader(CONTENT), [Stretch(offset=0, length=600_000), beyond, b"tail"])
     with pytest.raises(EOFError):
         large.read()
+
+
+def test_the_interpreter_ends_when_arrows_threads_have_let_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(splicing, "_LONGEST_LAST_WAIT_S", 60.0)
+    held = [splice(pa.BufferReader(CONTENT), [Stretch(offset=0, length=600_000)])]
+    threading.Timer(0.05, held.clear).start()
+    splicing.let_go_of_files()
+    assert not held
+    kept = splice(pa.BufferReader(CONTENT), [Stretch(offset=0, length=600_000)])
+    monkeypatch.setattr(splicing, "_LONGEST_LAST_WAIT_S", 0.01)
+    splicing.let_go_of_files()  # and does not wait for ever
+    assert kept.size() == 600_000
 
 
 def test_zeros_are_not_made_for_more_values_than_a_stripe_can_hold(tmp_path: Path) -> None:
