@@ -34,7 +34,8 @@ _CONTAINER: Final = "CONTAINER_ID"
 """The variable that YARN gives each container."""
 
 _PRINCIPAL: Final = ("spark.kerberos.principal", "spark.yarn.principal")
-_KEYTAB: Final = ("spark.kerberos.keytab", "spark.yarn.keytab")
+KEYTABS: Final = ("spark.kerberos.keytab", "spark.yarn.keytab")
+"""What Spark's keytab is called in its settings, by its name of today and an older one."""
 
 log = logging.getLogger("hiveacid")
 
@@ -76,7 +77,7 @@ def _can_read(file: str) -> bool:
 
 def _by_sparks_keytab(login: KerberosLogin, setting: Callable[[str], str | None]) -> Login | None:
     principal = next(filter(None, map(setting, _PRINCIPAL)), None)
-    keytab = next(filter(None, map(setting, _KEYTAB)), None)
+    keytab = next(filter(None, map(setting, KEYTABS)), None)
     if principal is None or keytab is None or not os.access(keytab, os.R_OK):
         return None
     if login.client not in (None, principal, principal.partition("@")[0]):
