@@ -129,11 +129,7 @@ class Moment:
 
     def fixed_in(self, frame: DataFrame) -> DataFrame:
         """The same frame, in which it is this moment."""
-        spark = frame.sparkSession
-        sql = jvm_of(spark).org.apache.spark.sql
-        dataset = sql.classic.Dataset if isinstance(sql.classic.Dataset, JavaClass) else sql.Dataset
-        rows = dataset.ofRows(spark._jsparkSession, self.plan_of(frame))  # noqa: SLF001
-        return DataFrame(rows, spark)
+        return DataFrame(dataset_of(frame.sparkSession, self.plan_of(frame)), frame.sparkSession)
 
     def plan_of(self, frame: DataFrame) -> JavaObject:
         """The analysed plan of a frame, in which it is this moment."""
@@ -150,6 +146,14 @@ def jvm_of(spark: SparkSession) -> JVMView:
     if jvm is None:
         raise TypeError("a classic Spark session is needed")
     return jvm
+
+
+def dataset_of(spark: SparkSession, plan: JavaObject) -> JavaObject:
+    """What Spark makes of an analysed plan; a plan that is a command has been run."""
+    sql = jvm_of(spark).org.apache.spark.sql
+    # Spark 3.5 has its only kind where Spark 4 has what both of its kinds are.
+    dataset = sql.classic.Dataset if isinstance(sql.classic.Dataset, JavaClass) else sql.Dataset
+    return dataset.ofRows(spark._jsparkSession, plan)  # noqa: SLF001 - there is no public way
 
 
 def resolve(frame: DataFrame, texts: Sequence[str], moment: Moment) -> tuple[Resolved, ...]:
