@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.logins import KerberosLogin, TokenLogin
 from airflow_hiveacid.metastore.doors.tokens import CONTAINER_FILE, read_token
+from airflow_hiveacid.spark.store_tokens import KEYTABS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,8 +35,6 @@ _CONTAINER: Final = "CONTAINER_ID"
 """The variable that YARN gives each container."""
 
 _PRINCIPAL: Final = ("spark.kerberos.principal", "spark.yarn.principal")
-KEYTABS: Final = ("spark.kerberos.keytab", "spark.yarn.keytab")
-"""What Spark's keytab is called in its settings, by its name of today and an older one."""
 
 log = logging.getLogger("hiveacid")
 

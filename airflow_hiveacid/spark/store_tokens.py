@@ -28,7 +28,6 @@ from pyspark.errors import PySparkException
 
 from airflow_hiveacid.metastore.doors.tokens import named_tokens, print_credentials
 from airflow_hiveacid.spark.catalyst import jvm_of
-from airflow_hiveacid.spark.container_login import KEYTABS
 from airflow_hiveacid.spark.failures import reason_of
 from airflow_hiveacid.storage.stores.token_file import VARIABLE, TokenFile, scratch
 
@@ -43,6 +42,9 @@ log = logging.getLogger("hiveacid")
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
+
+KEYTABS: Final = ("spark.kerberos.keytab", "spark.yarn.keytab")
+"""What Spark's keytab is called in its settings: by its name of today, by an older one."""
 
 _KIND: Final = "HDFS_DELEGATION_TOKEN"
 _PY4J: Final = ("py4j.java_gateway", "py4j.clientserver")

@@ -202,6 +202,7 @@ def test_nobody_is_shown_tokens_and_they_arrive() -> None:
         ),
         ("yarn", ENCRYPTED, False),
         ("yarn", ENCRYPTED | KEYTAB, True),
+        ("yarn", ENCRYPTED | {"spark.yarn.keytab": "etl.keytab-4711"}, True),
         ("yarn", KEYTAB, False),
         ("local[4]", ENCRYPTED | KEYTAB, False),
         ("local[4]", ENCRYPTED, False),
