@@ -7,6 +7,7 @@ import itertools
 import os
 import sys
 import uuid
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -122,6 +123,22 @@ def small_session(driver_memory: str = "1g") -> SparkSession:
     session = open_session("hiveacid-tests")
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+@contextmanager
+def with_settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """Have a session's settings so until the block ends."""
+    before = {name: spark.conf.get(name, None) for name in values}
+    for name, value in values.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,8 @@ of_servers() {
   # PySpark 3.5 asks for the version of pandas in a way that Python is about to forget.
   PYTHONPATH="$PWD/build/oldest-spark" in_tier oldest-spark .venv-spark/bin/python spark \
     -W "ignore:distutils Version classes:DeprecationWarning" \
-    tests/spark/test_bad_input.py tests/spark/test_sources.py || status=$?
+    tests/spark/test_bad_input.py tests/spark/test_sources.py tests/spark/test_counted_writes.py \
+    tests/spark/test_few_files.py || status=$?
   return "$status"
 }
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 _NOW: Final = ("current_timestamp()", "now()", "current_date()", "localtimestamp()")
+_ADAPTIVE: Final = "spark.sql.adaptive.enabled"
 _ALIAS: Final = "__hiveacid_expression_"
 _OF_NESTED_FIELDS: Final = False
 _SIMPLIFIERS: Final = (
@@ -129,11 +130,7 @@ class Moment:
 
     def fixed_in(self, frame: DataFrame) -> DataFrame:
         """The same frame, in which it is this moment."""
-        spark = frame.sparkSession
-        sql = jvm_of(spark).org.apache.spark.sql
-        dataset = sql.classic.Dataset if isinstance(sql.classic.Dataset, JavaClass) else sql.Dataset
-        rows = dataset.ofRows(spark._jsparkSession, self.plan_of(frame))  # noqa: SLF001
-        return DataFrame(rows, spark)
+        return DataFrame(dataset_of(frame.sparkSession, self.plan_of(frame)), frame.sparkSession)
 
     def plan_of(self, frame: DataFrame) -> JavaObject:
         """The analysed plan of a frame, in which it is this moment."""
@@ -150,6 +147,14 @@ def jvm_of(spark: SparkSession) -> JVMView:
     if jvm is None:
         raise TypeError("a classic Spark session is needed")
     return jvm
+
+
+def dataset_of(spark: SparkSession, plan: JavaObject) -> JavaObject:
+    """What Spark makes of an analysed plan; a plan that is a command has been run."""
+    sql = jvm_of(spark).org.apache.spark.sql
+    # Spark 3.5 has its only kind where Spark 4 has what both of its kinds are.
+    dataset = sql.classic.Dataset if isinstance(sql.classic.Dataset, JavaClass) else sql.Dataset
+    return dataset.ofRows(spark._jsparkSession, plan)  # noqa: SLF001 - there is no public way
 
 
 def resolve(frame: DataFrame, texts: Sequence[str], moment: Moment) -> tuple[Resolved, ...]:
@@ -299,16 +304,26 @@ def _expression_of(jvm: JVMView, value: Column) -> JavaObject:
     return utils.expression(column) if isinstance(utils, JavaClass) else column.expr()
 
 
-def rebalanced(frame: DataFrame, column: str) -> DataFrame:
+def rebalanced(frame: DataFrame, column: str, tasks: int | None = None) -> DataFrame:
     """Rows of one value of a column together, in as many tasks as their bytes deserve.
 
-    In one task, where Spark does not adapt its plans.
+    Where Spark does not adapt its plans, it does not hear this wish: then they are in as many tasks
+    as are given, else they stay where they are.
+
+    Args:
+        frame: the rows.
+        column: what keeps them together.
+        tasks: how many there are, unless Spark finds that they have too few bytes, or too many; by
+            default as many as in any shuffle, less what Spark puts together, if it may.
     """
+    is_heard = str(frame.sparkSession.conf.get(_ADAPTIVE)).lower() == "true"
+    if tasks is not None and not is_heard:
+        return frame.repartition(tasks, column)
     by: JavaObject = F.col(column)._jc  # noqa: SLF001 - Python's own hint takes no columns
     sql = jvm_of(frame.sparkSession).org.apache.spark.sql
     if not isinstance(sql.classic.Dataset, JavaClass):
         by = by.expr()  # Spark 3.5 wants what the analyser sees
-    wish = frame._jseq([by])  # type: ignore[operator]  # noqa: SLF001
+    wish = frame._jseq([by] if tasks is None else [tasks, by])  # type: ignore[operator]  # noqa: SLF001
     return DataFrame(frame._jdf.hint("rebalance", wish), frame.sparkSession)  # noqa: SLF001
 
 

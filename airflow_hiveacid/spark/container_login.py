@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.logins import KerberosLogin, TokenLogin
 from airflow_hiveacid.metastore.doors.tokens import CONTAINER_FILE, read_token
+from airflow_hiveacid.spark.store_tokens import KEYTABS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,7 +35,6 @@ _CONTAINER: Final = "CONTAINER_ID"
 """The variable that YARN gives each container."""
 
 _PRINCIPAL: Final = ("spark.kerberos.principal", "spark.yarn.principal")
-_KEYTAB: Final = ("spark.kerberos.keytab", "spark.yarn.keytab")
 
 log = logging.getLogger("hiveacid")
 
@@ -76,7 +76,7 @@ def _can_read(file: str) -> bool:
 
 def _by_sparks_keytab(login: KerberosLogin, setting: Callable[[str], str | None]) -> Login | None:
     principal = next(filter(None, map(setting, _PRINCIPAL)), None)
-    keytab = next(filter(None, map(setting, _KEYTAB)), None)
+    keytab = next(filter(None, map(setting, KEYTABS)), None)
     if principal is None or keytab is None or not os.access(keytab, os.R_OK):
         return None
     if login.client not in (None, principal, principal.partition("@")[0]):

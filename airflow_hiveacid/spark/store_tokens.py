@@ -13,17 +13,20 @@ gives the driver's own process the tokens that its JVM has or may ask for (`spar
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
 import time
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from airflow_hiveacid.metastore.doors.tokens import named_tokens, print_credentials
 from airflow_hiveacid.spark.catalyst import jvm_of
 from airflow_hiveacid.spark.failures import reason_of
 from airflow_hiveacid.storage.stores.token_file import VARIABLE, TokenFile, scratch
@@ -40,8 +43,10 @@ log = logging.getLogger("hiveacid")
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
+KEYTABS: Final = ("spark.kerberos.keytab", "spark.yarn.keytab")
+"""What Spark's keytab is called in its settings: by its name of today, by an older one."""
+
 _KIND: Final = "HDFS_DELEGATION_TOKEN"
-_KEYTABS: Final = ("spark.kerberos.keytab", "spark.yarn.keytab")
 _PY4J: Final = ("py4j.java_gateway", "py4j.clientserver")
 _LEAST_S: Final = 1.0
 _LATER_S: Final = 60.0
@@ -98,14 +103,39 @@ def _with_tokens(
 
 
 def take_tokens(shipped: Tokens) -> None:
-    """Make them this process's, unless it was given others by whoever started it."""
+    """Make them this process's, unless it was given others by whoever started it.
+
+    A token for the same place that it has already, and that was made later, stays: a container that
+    is started in the middle of a statement is given younger ones than the statement has, and the
+    tasks of two statements come to one process in turn.
+    """
     global _taken  # noqa: PLW0603 - the process has one variable
+    here = os.environ.get(VARIABLE)
     if _taken is None:
-        if os.environ.get(VARIABLE) and not shipped.replaces:
+        if here and not shipped.replaces:
             return
         _taken = TokenFile()
-    _taken.replace(shipped.content)
+    content = shipped.content
+    if here:
+        # What cannot be read is nothing to keep: there may be no file, or one of another form.
+        with contextlib.suppress(OSError, ValueError):
+            content = later_tokens(Path(here).read_bytes(), content)
+    _taken.replace(content)
     os.environ[VARIABLE] = _taken.path
+
+
+def later_tokens(here: bytes, brought: bytes) -> bytes:
+    """Credentials with the token of each place that was made last, of those here and those brought.
+
+    Raises:
+        ValueError: one of the two cannot be read.
+    """
+    found = {(t.kind, t.service): (alias, t) for alias, t in named_tokens(here).items()}
+    for alias, token in named_tokens(brought).items():
+        known = found.get((token.kind, token.service))
+        if known is None or known[1].issued_ms <= token.issued_ms:
+            found[token.kind, token.service] = (alias, token)
+    return print_credentials(dict(found.values()))
 
 
 class _Keeper:
@@ -236,7 +266,7 @@ def _is_beside(master: str) -> bool:
 def _renews(context: SparkContext) -> bool:
     """Whether Spark has younger tokens in time than containers were started with."""
     conf = context.getConf()
-    return context.master.startswith("yarn") and any(map(conf.get, _KEYTABS))
+    return context.master.startswith("yarn") and any(map(conf.get, KEYTABS))
 
 
 def _ships(context: SparkContext) -> bool:

@@ -20,6 +20,8 @@ from airflow_hiveacid.jobs.logins import SecretSource
 from airflow_hiveacid.metastore.doors.secret import read_secret
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from airflow_hiveacid.jobs.logins import TokenLogin
 
 KIND: Final = "HIVE_DELEGATION_TOKEN"
@@ -33,6 +35,7 @@ _MAGIC: Final = b"HDTS"
 # Below this the first byte of a number says how many follow (WritableUtils of Hadoop).
 _ONE_BYTE: Final = -112
 _POSITIVE: Final = -120
+_ONE_BYTE_MOST: Final = 127
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +54,26 @@ class DelegationToken:
         Raises:
             ValueError: the identifier is not one of Hadoop's (AbstractDelegationTokenIdentifier).
         """
+        return self._named().text()
+
+    @property
+    def issued_ms(self) -> int:
+        """When its server made it, in milliseconds since 1970 by that one's clock.
+
+        Raises:
+            ValueError: as of `owner`.
+        """
+        stream = self._named()
+        for _ in ("owner", "renewer", "real user"):
+            stream.text()
+        return stream.number()
+
+    def _named(self) -> _Stream:
+        """The identifier, behind its version."""
         stream = _Stream(self.identifier)
         if stream.take(1) != b"\0":
             raise ValueError("its identifier is of another version")
-        return stream.text()
+        return stream
 
 
 def read_token(login: TokenLogin) -> DelegationToken:
@@ -108,7 +127,16 @@ def parse_token(text: str) -> DelegationToken:
 
 
 def parse_credentials(content: bytes) -> list[DelegationToken]:
-    """Read the tokens of a file of credentials, as Hadoop 2 and 3 write it for containers.
+    """The tokens of a file of credentials, as Hadoop 2 and 3 write it for containers.
+
+    Raises:
+        ValueError: it is no such file.
+    """
+    return list(named_tokens(content).values())
+
+
+def named_tokens(content: bytes) -> dict[str, DelegationToken]:
+    """The same by their aliases, which differ from one writer to the next.
 
     Raises:
         ValueError: it is no such file.
@@ -122,11 +150,34 @@ def parse_credentials(content: bytes) -> list[DelegationToken]:
             f"it is of format {version}, and only format 0 is read, which Hadoop writes for"
             " containers; `hadoop dtutil` writes it with -format java"
         )
-    tokens = []
+    tokens = {}
     for _ in range(stream.number()):
-        stream.text()  # an alias, which differs from one writer to the next
-        tokens.append(_token(stream))
+        alias = stream.text()
+        tokens[alias] = _token(stream)
     return tokens
+
+
+def print_credentials(tokens: Mapping[str, DelegationToken]) -> bytes:
+    """Such a file of tokens by their aliases; `named_tokens` reads it."""
+    found = [_MAGIC, b"\0", _printed(len(tokens))]
+    for alias, token in tokens.items():
+        for part in (
+            alias.encode(),
+            token.identifier,
+            token.password,
+            token.kind.encode(),
+            token.service.encode(),
+        ):
+            found += [_printed(len(part)), part]
+    return b"".join([*found, _printed(0)])  # it ends with how many keys there are beside tokens
+
+
+def _printed(number: int) -> bytes:
+    """A number that is not negative, as `_Stream.number` reads it."""
+    if number <= _ONE_BYTE_MOST:
+        return bytes([number])
+    size = (number.bit_length() + 7) // 8
+    return (_ONE_BYTE - size).to_bytes(1, "big", signed=True) + number.to_bytes(size, "big")
 
 
 def _ascii(content: bytes) -> str:

@@ -159,7 +159,7 @@ def _row_events(
         F.lit(0).alias("_clause"),
     )
     if not table.partition_columns and not table.num_buckets:
-        return insert_events(_in_place(_joined(table, rows)))
+        return insert_events(_in_place(_joined(table, rows, source)))
     return grouped(
         insert_events(spread(table, with_no_old_row(rows), _writers(source), row_hash(table)))
     )
@@ -180,16 +180,18 @@ def _writers(source: DataFrame) -> int:
     return max(1, min(tasks, expected_bytes(source) // _WRITER_BYTES))
 
 
-def _joined(table: TableInfo, rows: DataFrame) -> DataFrame:
+def _joined(table: TableInfo, rows: DataFrame, source: DataFrame) -> DataFrame:
     """The rows in as many tasks as their bytes deserve, where a file for each would be too many.
 
     Where nothing is renamed, a compaction of several files may not be made at all (docs/adr/0043),
     so that a file for each task of each statement would stay for good. Rows find their tasks by
-    nothing but themselves.
+    nothing but themselves. How many there are at most is ours to say: left alone, Spark puts tasks
+    together only where it adapts its plans, and even then as many as there are cores stay apart.
     """
     if renames_directories(scheme_of(table.location)):
         return rows
-    return rebalanced(rows.withColumn(_HASH, row_hash(table)), _HASH).drop(_HASH)
+    hashed = rows.withColumn(_HASH, row_hash(table))
+    return rebalanced(hashed, _HASH, _writers(source)).drop(_HASH)
 
 
 def _in_place(rows: DataFrame) -> DataFrame:

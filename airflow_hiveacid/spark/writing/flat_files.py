@@ -6,7 +6,9 @@ is touched. `write_flat` has both done and says the same of each file as `writer
 
 Only what Spark has committed is copied, and only what came back from the copying is published;
 everything else stays in staging and goes with it. So Spark's commit has to be one step for each
-task: where a store renames nothing, no rows are written so (docs/adr/0047). Files follow bytes:
+task: where a store renames nothing, no rows are written so (docs/adr/0047). Elsewhere it is two
+calls for a task that is done a second time, and what is lost between them is seen by its rows:
+those of the copies have to be as many as Spark has counted (docs/adr/0050). Files follow bytes:
 neighbours become one file until they are large enough, and one that is too large becomes several,
 however many tasks wrote.
 """
@@ -14,6 +16,7 @@ however many tasks wrote.
 from __future__ import annotations
 
 import itertools
+import logging
 import re
 import uuid
 from dataclasses import dataclass
@@ -30,6 +33,7 @@ from airflow_hiveacid.format.names import data_file
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.spark.failures import SPARK_ERRORS, beneath, reason_of, typed_failures
 from airflow_hiveacid.spark.tasks import run_tasks
+from airflow_hiveacid.spark.writing.counted_write import write_orc
 from airflow_hiveacid.spark.writing.flat_rows import GROUP
 from airflow_hiveacid.spark.writing.writers import WRITTEN_SCHEMA, Written
 from airflow_hiveacid.storage.acid.row_schema import type_tree
@@ -50,9 +54,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from airflow_hiveacid.spark.writing.writers import WritePlan
+
+log = logging.getLogger("hiveacid")
 
 _LEAST_BYTES: Final = 64 << 20
 # A larger file is cut into parts of about this size, stripe by stripe. With the last stripe and
@@ -130,17 +136,32 @@ def write_flat(plan: WritePlan, rows: DataFrame) -> list[Written]:
     """Have rows written and copied; what there is of each bucket file.
 
     Raises:
-        UnsupportedFileError: they have to be written in another way.
+        UnsupportedFileError: they have to be written in another way, or some of them were lost.
         PySparkException: the rows could not be made.
         StorageError: reading or writing failed.
     """
     place = _staging(plan).flat_path(uuid.uuid4().hex)
-    _write(rows, place, plan)
+    counted = _write(rows, place, plan)
+    if counted is None:
+        raise _untrusted(place, "Spark does not say how many rows it has written")
     copies = bucket_copies(committed_files(place))
-    tasks = copy_tasks(plan, copies)
+    written = _copied(rows.sparkSession, copies, copy_tasks(plan, copies))
+    if (found := sum(file.rows for file in written)) != counted:
+        raise _untrusted(place, f"of {counted} rows that Spark has written its files hold {found}")
+    return written
+
+
+def _untrusted(place: str, reason: str) -> UnsupportedFileError:
+    log.warning("Spark's files are left, and the rows written once more, by us: %s", reason)
+    return UnsupportedFileError(path=place, reason=reason)
+
+
+def _copied(
+    spark: SparkSession, copies: Sequence[BucketCopy], tasks: Sequence[CopyTask]
+) -> list[Written]:
     if len(copies) <= _FEW_COPIES and len(tasks) <= 1:
         return Written.all_of(batch for task in tasks for batch in copy_all(task))
-    found = run_tasks(rows.sparkSession, copy_all, tasks, WRITTEN_SCHEMA)
+    found = run_tasks(spark, copy_all, tasks, WRITTEN_SCHEMA)
     with typed_failures():
         return [Written.of(row) for row in found.collect()]
 
@@ -150,25 +171,22 @@ def _staging(plan: WritePlan) -> Staging:
     return Staging(location=plan.table.location, token=plan.token)
 
 
-def _write(rows: DataFrame, place: str, plan: WritePlan) -> None:
+def _write(rows: DataFrame, place: str, plan: WritePlan) -> int | None:
+    """Have Spark write; how many rows it has counted."""
     options = plan.options
-    writer = rows.write.format("orc").options(
+    settings = {
         **_SETTINGS,
-        **{
-            "compression": options.compression,
-            "orc.compress": options.kind.name,
-            "orc.compress.size": str(options.compression_block_bytes),
-            "orc.dictionary.key.threshold": str(DICTIONARY_THRESHOLD),
-            "orc.row.index.stride": str(options.row_index_stride),
-            "orc.stripe.row.count": str(stripe_row_limit(type_tree(plan.columns))),
-            "orc.stripe.size": str(options.stripe_size_bytes),
-        },
-    )
-    if GROUP in rows.columns:
-        writer = writer.partitionBy(GROUP)
+        "compression": options.compression,
+        "orc.compress": options.kind.name,
+        "orc.compress.size": str(options.compression_block_bytes),
+        "orc.dictionary.key.threshold": str(DICTIONARY_THRESHOLD),
+        "orc.row.index.stride": str(options.row_index_stride),
+        "orc.stripe.row.count": str(stripe_row_limit(type_tree(plan.columns))),
+        "orc.stripe.size": str(options.stripe_size_bytes),
+    }
     try:
         with typed_failures():
-            writer.save(place)
+            return write_orc(rows, place, settings, [GROUP] if GROUP in rows.columns else [])
     except SPARK_ERRORS as error:
         reason = beneath(error)
         # Java's writer of ORC on what it has not expected, such as a long text that is no text.

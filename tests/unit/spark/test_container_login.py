@@ -47,11 +47,12 @@ def here(
 def test_the_keytab_of_the_worker_is_replaced_by_the_one_that_spark_brings(
     spark: dict[str, str], keytab: Path
 ) -> None:
-    for client in ("etl@R", "etl"):
+    old = {name.replace("kerberos", "yarn"): value for name, value in spark.items()}
+    for client, settings in (("etl@R", spark), ("etl", spark), ("etl", old)):
         given = KerberosLogin(
             service=SERVICE, client=client, keytab="/nowhere/k", protection=PRIVACY
         )
-        assert here(given, spark) == KerberosLogin(
+        assert here(given, settings) == KerberosLogin(
             service=SERVICE, client="etl@R", keytab=str(keytab), protection=PRIVACY
         )
 

@@ -16,6 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_hiveacid.metastore.doors.tokens import (
+    DelegationToken,
+    named_tokens,
+    print_credentials,
+)
 from airflow_hiveacid.spark import store_tokens
 from airflow_hiveacid.spark.store_tokens import (
     Tokens,
@@ -95,6 +100,67 @@ def test_a_containers_own_tokens_make_room_for_younger_ones_of_the_same_places(
         assert Path(os.environ[VARIABLE]).read_bytes() == content
 
 
+def made(service: str, password: str, issued_s: int, kind: str = "HDFS_DELEGATION_TOKEN") -> bytes:
+    """Credentials of one token of alice's."""
+    issued = (issued_s * 1000).to_bytes(6, "big")
+    identifier = b"\0\5alice\4yarn\0" + bytes([256 - 112 - len(issued)]) + issued + b"\1\2\3"
+    token = DelegationToken(
+        identifier=identifier, password=password.encode(), kind=kind, service=service
+    )
+    return print_credentials({f"for {service}": token})
+
+
+def together(*credentials: bytes) -> bytes:
+    found: dict[str, DelegationToken] = {}
+    for content in credentials:
+        found |= named_tokens(content)
+    return print_credentials(found)
+
+
+def passwords() -> dict[str, str]:
+    """Those of this process's tokens, by what they are for."""
+    found = named_tokens(Path(os.environ[VARIABLE]).read_bytes()).values()
+    return {token.service: token.password.decode() for token in found}
+
+
+@pytest.mark.usefixtures("worker")
+def test_of_two_tokens_for_a_place_the_one_that_was_made_later_stays(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    container = together(
+        made("nn1", "given", 1_800_000_500),
+        made("nn2", "given", 1_800_000_100),
+        made("nn3", "given", 1_800_000_300),
+        made("metastore", "given", 1_800_000_000, "HIVE_DELEGATION_TOKEN"),
+    )
+    (tmp_path / "tokens").write_bytes(container)
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "tokens"))
+
+    def take(*credentials: bytes) -> None:
+        take_tokens(Tokens(together(*credentials), replaces=True))
+
+    # Of the statement in whose middle the container was started.
+    take(made("nn1", "old", 1_800_000_200), made("nn2", "old", 1_800_000_200))
+    assert passwords() == {"nn1": "given", "nn2": "old", "nn3": "given", "metastore": "given"}
+    # Of the next one, and then of a task that the first has left.
+    take(made("nn1", "new", 1_800_000_900), made("nn4", "new", 1_800_000_900))
+    take(made("nn1", "old", 1_800_000_200), made("nn2", "old", 1_800_000_200))
+    newest = {"nn1": "new", "nn2": "old", "nn3": "given", "nn4": "new", "metastore": "given"}
+    assert passwords() == newest
+    assert (tmp_path / "tokens").read_bytes() == container
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_worker_that_was_given_none_keeps_the_later_ones_too() -> None:
+    for password, issued_s in (
+        ("one", 1_800_000_000),
+        ("two", 1_800_000_900),
+        ("one", 1_800_000_000),
+    ):
+        take_tokens(Tokens(made("nn", password, issued_s)))
+    assert passwords() == {"nn": "two"}
+
+
 class Keeper:
     """One that ships, of a context that runs or was stopped."""
 
@@ -136,6 +202,7 @@ def test_nobody_is_shown_tokens_and_they_arrive() -> None:
         ),
         ("yarn", ENCRYPTED, False),
         ("yarn", ENCRYPTED | KEYTAB, True),
+        ("yarn", ENCRYPTED | {"spark.yarn.keytab": "etl.keytab-4711"}, True),
         ("yarn", KEYTAB, False),
         ("local[4]", ENCRYPTED | KEYTAB, False),
         ("local[4]", ENCRYPTED, False),

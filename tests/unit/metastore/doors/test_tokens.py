@@ -11,7 +11,9 @@ from airflow_hiveacid.metastore.doors.tokens import (
     CONTAINER_FILE,
     KIND,
     DelegationToken,
+    named_tokens,
     parse_token,
+    print_credentials,
     read_token,
 )
 
@@ -118,6 +120,16 @@ def test_a_container_finds_its_own_file(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.delenv(CONTAINER_FILE)
     with pytest.raises(ConfigurationError, match="set secret_from"):
         read_token(TokenLogin())
+
+
+@pytest.mark.parametrize("size", [0, 1, 127, 128, 255, 256, 65_536])
+def test_what_is_printed_is_read_again(size: int) -> None:
+    content = credentials(token(b"i" * size, service="ä".encode()), token(b"other", "kind", b""))
+    found = named_tokens(content)
+    assert list(found) == ["alias 0", "alias 1"]
+    assert print_credentials(found) == content
+    many = {str(at): found["alias 1"] for at in range(size % 1000)}
+    assert named_tokens(print_credentials(many)) == many
 
 
 def test_one_token_under_two_names_is_one(tmp_path: Path) -> None:
