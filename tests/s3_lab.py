@@ -35,6 +35,17 @@ KEYS: Final = {"AWS_ACCESS_KEY_ID": "lab", "AWS_SECRET_ACCESS_KEY": "lab-secret"
 """What a process finds in its environment."""
 
 
+# Its web server and Python's each tell whoever asks (`Expect`) to go on, and the client by which
+# Spark uploads what a driver needs takes the second time for the answer.
+_SERVER: Final = """
+import sys
+from moto.server import main
+from werkzeug.serving import WSGIRequestHandler
+WSGIRequestHandler.handle_expect_100 = lambda _: True
+main(sys.argv[1:])
+"""
+
+
 def machine() -> dict[str, str]:
     """The environment of a machine whose Spark has S3A's jars, and where AWS's tools find keys."""
     jars = os.pathsep.join(map(str, SPARK_S3A.fetch()))
@@ -68,8 +79,6 @@ class MotoS3:
             "fs.s3a.endpoint.region": "us-east-1",
             "fs.s3a.path.style.access": "true",
             "fs.s3a.connection.ssl.enabled": "false",
-            # moto says to go on twice, and S3A takes the second time for the answer.
-            "fs.s3a.connection.expect.continue": "false",
         }
 
     @property
@@ -176,7 +185,7 @@ class MotoS3:
         port = free_port(HOST)
         with log.open("wb") as said:
             server = subprocess.Popen(
-                [str(python), "-m", "moto.server", "--host", HOST, "--port", str(port)],
+                [str(python), "-c", _SERVER, "--host", HOST, "--port", str(port)],
                 stdout=said,
                 stderr=said,
             )
