@@ -8,7 +8,9 @@ none that it has not tried (`drop_others`).
 
 from __future__ import annotations
 
+import fcntl
 import json
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from clusters.overview import Place, overview_of, put_between
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
 JSON: Final = _ROOT / "docs" / "clusters.json"
@@ -59,11 +61,12 @@ class Cell:
 
 def read(json_file: Path = JSON) -> list[Cell]:
     """The cells of earlier runs."""
-    if not json_file.exists():
+    text = json_file.read_text() if json_file.exists() else ""
+    if not text:
         return []
     return [
         Cell(**{**one, "place": Place(*one["place"]) if "place" in one else None})
-        for one in json.loads(json_file.read_text())
+        for one in json.loads(text)
     ]
 
 
@@ -71,8 +74,9 @@ def keep(
     cells: Iterable[Cell], json_file: Path = JSON, page: Path = PAGE, readme: Path | None = None
 ) -> None:
     """Put cells among those of earlier runs, in all files."""
-    known = {cell.key: cell for cell in (*read(json_file), *cells)}
-    _write([known[key] for key in sorted(known)], json_file, page, readme)
+    with _alone(json_file):
+        known = {cell.key: cell for cell in (*read(json_file), *cells)}
+        _write([known[key] for key in sorted(known)], json_file, page, readme)
 
 
 def drop_others(
@@ -81,8 +85,17 @@ def drop_others(
     """Drop what an older run left in the areas of these cells, which are all that there are now."""
     tried = {cell.key for cell in cells}
     areas = {area for area, _, _ in tried}
-    kept = [cell for cell in read(json_file) if cell.area not in areas or cell.key in tried]
-    _write(kept, json_file, page, readme)
+    with _alone(json_file):
+        kept = [cell for cell in read(json_file) if cell.area not in areas or cell.key in tried]
+        _write(kept, json_file, page, readme)
+
+
+@contextmanager
+def _alone(json_file: Path) -> Iterator[None]:
+    """Keep out others while the block reads and writes: areas may be run side by side."""
+    with json_file.open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
 
 
 def _write(cells: list[Cell], json_file: Path, page: Path, readme: Path | None) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _AREA: Final = "HDFS"
 _LIFE: Final = "tests/spark/test_on_hdfs.py"
 _WHOLE: Final = "test_a_table_lives_its_whole_life_on_hdfs"
+_MINUTES: Final = 10
 _OLDEST: Final = str(Path(__file__).resolve().parents[1] / "build" / "oldest-spark")
 
 
@@ -58,9 +59,9 @@ def cells(folder: Path, only: str) -> Iterator[Cell]:
         suffix=", PySpark 3.5",
     )
     yield from oldest.cells(_made(folder / "oldest"), only)
-    name = "processes killed at random times, 10 minutes"
+    name = f"processes killed at random times, {_MINUTES} minutes"
     if only in name:
-        asked = ("--hdfs", "--minutes", "10", "--kills", "20")
+        asked = ("--hdfs", "--minutes", str(_MINUTES), "--kills", "20")
         yield cell_of(_AREA, VERSION, name, partial(campaign, *asked))
 
 

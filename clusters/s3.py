@@ -38,6 +38,7 @@ _TABLES: Final = (
 )
 _GUIDE: Final = ("tests/airflow/test_guides.py::test_the_guide_for_s3_runs_as_written",)
 _BUCKET: Final = "lake"
+_MINUTES: Final = 8
 
 
 def cells(folder: Path, only: str) -> Iterator[Cell]:
@@ -46,8 +47,8 @@ def cells(folder: Path, only: str) -> Iterator[Cell]:
     combinations: Mapping[str, Callable[[], str]] = {
         "writing and scanning a bucket file": partial(_bytes, folder),
         "listing 10,000 partitions": _listing,
-        "processes killed at random times, 5 minutes": partial(
-            campaign, "--s3", "--minutes", "8", "--kills", "10"
+        f"processes killed at random times, {_MINUTES} minutes": partial(
+            campaign, "--s3", "--minutes", str(_MINUTES), "--kills", "10"
         ),
     }
     for name, do in combinations.items():

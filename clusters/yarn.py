@@ -1,4 +1,4 @@
-"""YARN: what an operator's task goes through on a real one, with tables on a real HDFS.
+"""YARN: what an operator's task goes through on a real one, with tables on each store.
 
 Its lives are tests of Airflow's environment, which this one has no part of.
 """
@@ -27,6 +27,8 @@ _LIVES: Final = {
 # Whose lives show that a job runs there, and the login and the store with which it does.
 _PLACES: Final = {
     "test_rows_are_inserted_by_a_driver_on_yarn": ("none", "HDFS"),
+    "test_a_table_on_a_disk_that_all_nodes_share_lives_on_yarn": ("none", "disk"),
+    "test_a_table_on_s3_lives_on_yarn": ("none", "S3"),
     "test_a_table_lives_on_a_yarn_where_all_is_behind_kerberos": (
         "Kerberos",
         "HDFS behind Kerberos",

@@ -40,6 +40,12 @@ _STARTING: Final = {
     "judge": ("interop",),
 }
 _AIRFLOW_ROOMS: Final = ("hooks", "operators", "sensors", "triggers")
+_AIRFLOW_HELPERS: Final = (
+    "cluster_tasks.py",
+    "kerberos_tasks.py",
+    "kubernetes_tasks.py",
+    "yarn_tasks.py",
+)
 _SERVER_FIXTURES: Final = frozenset(
     {"hive_metastore", "hive_metastore_3", "hive_metastore_on_postgres"}
 )
@@ -50,7 +56,12 @@ _SERVER_FIXTURES: Final = frozenset(
 collect_ignore = (
     []
     if any(importlib.metadata.distributions(name="apache-airflow"))
-    else ["airflow", "yarn_tasks.py", *(f"unit/{room}" for room in _AIRFLOW_ROOMS)]
+    else [
+        "airflow",
+        "cluster_tasks.py",
+        "yarn_tasks.py",
+        *(f"unit/{room}" for room in _AIRFLOW_ROOMS),
+    ]
 )
 
 

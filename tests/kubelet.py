@@ -8,6 +8,7 @@ its image is `NO_IMAGE` or a node is asked for that does not exist.
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import signal
@@ -150,13 +151,14 @@ class Kubelet:
     ) -> dict[str, Path] | None:
         """Where a container's volumes lie here, by their path there, once all have come."""
         volumes = {one["name"]: one for one in pod["spec"].get("volumes") or ()}
-        mounts = {}
+        mounts, places = {}, {}
         for mount in container.get("volumeMounts") or ():
-            volume = volumes[mount["name"]]
-            place = folder / "volumes" / mount["name"]
+            place = places[mount["name"]] = folder / "volumes" / mount["name"]
             place.mkdir(parents=True, exist_ok=True)
+            mounts[str(mount["mountPath"])] = place / mount.get("subPath", "")
+        for volume_name, place in places.items():
             for kind, source in (("configmaps", "configMap"), ("secrets", "secret")):
-                given = volume.get(source)
+                given = volumes[volume_name].get(source)
                 if given is None:
                     continue
                 name = given.get("name") or given.get("secretName")
@@ -164,8 +166,12 @@ class Kubelet:
                 if found is None:
                     return None
                 for file, text in (found.get("data") or {}).items():
-                    (place / file).write_text(self._resolved(pod, str(text)))
-            mounts[str(mount["mountPath"])] = place / mount.get("subPath", "")
+                    if kind == "secrets":
+                        (place / file).touch(mode=0o600)
+                        (place / file).write_bytes(base64.b64decode(text))
+                    else:
+                        here = _here(str(text), mounts)
+                        (place / file).write_text(self._resolved(pod, here))
         return mounts
 
     def _wait_for(self, kind: str, pod: dict[str, Any], name: str) -> dict[str, Any] | None:
@@ -190,9 +196,7 @@ class Kubelet:
         """What the entry point of Spark's image would run, and its environment."""
 
         def here(text: str) -> str:
-            for there, place in sorted(mounts.items(), reverse=True):
-                text = text.replace(there, str(place))
-            return self._resolved(pod, text)
+            return self._resolved(pod, _here(text, mounts))
 
         fields = {"status.podIP": _ADDRESS, "metadata.name": pod["metadata"]["name"]}
         said = {}
@@ -214,7 +218,8 @@ class Kubelet:
             return command, environment
         options = sorted(name for name in said if name.startswith("SPARK_JAVA_OPT_"))
         folders = [said.get("SPARK_CONF_DIR"), environment.get("HADOOP_CONF_DIR")]
-        paths = [*filter(None, folders), str(self.spark / "jars" / "*")]
+        more = environment.get("SPARK_DIST_CLASSPATH")
+        paths = list(filter(None, [*folders, str(self.spark / "jars" / "*"), more]))
         command = [
             "java",
             *(said[name] for name in options),
@@ -248,6 +253,13 @@ class Kubelet:
         del namespace
         file = self.folder / name / "log"
         return file.read_text(errors="replace")[-8000:] if file.exists() else ""
+
+
+def _here(text: str, mounts: dict[str, Path]) -> str:
+    """A text with the places of volumes on this machine for those in the pod."""
+    for there, place in sorted(mounts.items(), reverse=True):
+        text = text.replace(there, str(place))
+    return text
 
 
 def _container(

@@ -64,6 +64,7 @@ log4j.appender.err.target=System.err
 log4j.appender.err.layout=org.apache.log4j.PatternLayout
 log4j.appender.err.layout.ConversionPattern=%d{ISO8601} %p %c{2}: %m%n
 """
+_GIVEN: Final = ("JAVA_HOME", "PATH", "LANG")
 _PORTS: Final = ("", ".scheduler", ".resource-tracker", ".admin", ".webapp")
 
 
@@ -95,9 +96,7 @@ class YarnLogin:
             f"{pages}.kerberos.keytab": str(kdc.keytab("HTTP/localhost")),
             f"{pages}.signature.secret.file": str(signature),
         }
-        yarn = {
-            "yarn.nodemanager.env-whitelist": "JAVA_HOME,PATH,LANG,KRB5_CONFIG,JAVA_TOOL_OPTIONS"
-        }
+        yarn: dict[str, str] = {}
         for server, name in (("resourcemanager", "rm"), ("nodemanager", "nm")):
             yarn[f"yarn.{server}.principal"] = kdc.principal(f"{name}/localhost")
             yarn[f"yarn.{server}.keytab"] = str(kdc.keytab(f"{name}/localhost"))
@@ -129,6 +128,7 @@ class MiniYarn:
     folder: Path
     web: str
     login: YarnLogin | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -138,13 +138,25 @@ class MiniYarn:
     @classmethod
     @contextmanager
     def started(
-        cls, folder: Path, file_system: str, login: YarnLogin | None = None
+        cls,
+        folder: Path,
+        file_system: str,
+        login: YarnLogin | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> Iterator[MiniYarn]:
-        """Run one as long as the block; its files, its containers' and logs are in the folder."""
+        """Run one as long as the block; its files, its containers' and logs are in the folder.
+
+        Args:
+            folder: of the servers.
+            file_system: where applications leave what they bring.
+            login: what everybody has to have.
+            variables: what nodes give their containers, as a machine with keys of AWS would.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         ports = dict(zip(_PORTS, _free_ports(len(_PORTS)), strict=True))
         # A ticket is for a name.
-        yarn = cls(folder, f"http://{'localhost' if login else _HOST}:{ports['.webapp']}", login)
+        web = f"http://{'localhost' if login else _HOST}:{ports['.webapp']}"
+        yarn = cls(folder, web, login, variables or {})
         yarn._configure(ports, file_system)
         try:
             for name in _MANAGERS:
@@ -244,6 +256,9 @@ class MiniYarn:
             "yarn.nodemanager.pmem-check-enabled": "false",
             "yarn.nodemanager.disk-health-checker.enable": "false",
             "yarn.nodemanager.delete.debug-delay-sec": "3600",
+            "yarn.nodemanager.env-whitelist": ",".join(
+                (*_GIVEN, *(self.login.environment if self.login else ()), *self.variables)
+            ),
             **yarn,
         }
         queues = {f"yarn.scheduler.capacity.{name}": value for name, value in _QUEUES.items()}
@@ -260,7 +275,11 @@ class MiniYarn:
         ]
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
-                command, cwd=self.folder, stdout=log, stderr=log, env=_environment(self.login)
+                command,
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+                env={**_environment(self.login), **self.variables},
             )
 
     def _wait_for_node(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import os
 import subprocess
 import uuid
 from contextlib import contextmanager
@@ -18,9 +19,10 @@ from typing import TYPE_CHECKING, Any, Final
 import boto3
 
 from airflow_hiveacid.local.door import Door
+from airflow_hiveacid.local.metastore import LocalMetastore
 from airflow_hiveacid.local.process import free_port
-from airflow_hiveacid.local.s3a import METASTORE_S3A
-from airflow_hiveacid.local.site import HOST
+from airflow_hiveacid.local.s3a import METASTORE_S3A, SPARK_S3A
+from airflow_hiveacid.local.site import HOST, LocalMetastoreConfig
 from airflow_hiveacid.storage.stores.given_settings import VARIABLE
 from listening import until_listening
 
@@ -31,6 +33,23 @@ if TYPE_CHECKING:
 
 KEYS: Final = {"AWS_ACCESS_KEY_ID": "lab", "AWS_SECRET_ACCESS_KEY": "lab-secret"}
 """What a process finds in its environment."""
+
+
+# Its web server and Python's each tell whoever asks (`Expect`) to go on, and the client by which
+# Spark uploads what a driver needs takes the second time for the answer.
+_SERVER: Final = """
+import sys
+from moto.server import main
+from werkzeug.serving import WSGIRequestHandler
+WSGIRequestHandler.handle_expect_100 = lambda _: True
+main(sys.argv[1:])
+"""
+
+
+def machine() -> dict[str, str]:
+    """The environment of a machine whose Spark has S3A's jars, and where AWS's tools find keys."""
+    jars = os.pathsep.join(map(str, SPARK_S3A.fetch()))
+    return {**KEYS, "SPARK_DIST_CLASSPATH": jars}
 
 
 @functools.cache
@@ -63,6 +82,11 @@ class MotoS3:
         }
 
     @property
+    def spark_settings(self) -> dict[str, str]:
+        """The same for `spark-submit`."""
+        return {f"spark.hadoop.{name}": value for name, value in self.settings.items()}
+
+    @property
     def environment(self) -> dict[str, str]:
         """By which a process of Python reaches it."""
         return {**KEYS, VARIABLE: json.dumps(self.settings)}
@@ -90,6 +114,15 @@ class MotoS3:
             "metastore.warehouse.dir": f"s3a://{self.bucket}/warehouse",
             "metastore.warehouse.external.dir": f"s3a://{self.bucket}/external",
         }
+
+    @contextmanager
+    def metastore(self, folder: Path) -> Iterator[LocalMetastore]:
+        """A metastore that keeps its warehouse here, and may have tables elsewhere."""
+        config = LocalMetastoreConfig(
+            data_dir=folder, door=self.door, extra_settings=self.warehouse, ends_with_parent=True
+        )
+        with LocalMetastore(config) as found:
+            yield found
 
     def client(self) -> Any:  # noqa: ANN401 - boto3 has no types
         """boto3's, for looking behind the product's back."""
@@ -152,7 +185,7 @@ class MotoS3:
         port = free_port(HOST)
         with log.open("wb") as said:
             server = subprocess.Popen(
-                [str(python), "-m", "moto.server", "--host", HOST, "--port", str(port)],
+                [str(python), "-c", _SERVER, "--host", HOST, "--port", str(port)],
                 stdout=said,
                 stderr=said,
             )

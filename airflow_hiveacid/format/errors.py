@@ -40,6 +40,7 @@
     |  |- LocationPermissionError      |- DirectoryExistsError
     |  |- CorruptFileError             |- DanglingDeleteError
     |  |- NotEnoughHistoryError        |- UnsupportedFileError
+    |  |- ResultUnwritableError        nothing was begun
     |- ClusterError
     |  |- ClusterUnavailableError      retryable: YARN does not answer
     |  |  `- KubernetesUnavailableError
@@ -594,6 +595,19 @@ class UnsupportedFileError(StorageError):
     def __init__(self, *, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
         super().__init__(f"{path} cannot be handled: {reason}")
+
+
+class ResultUnwritableError(StorageError):
+    """A driver cannot write where its result has to go; it found out before it began anything."""
+
+    def __init__(self, *, place: str, user: str, reason: str) -> None:
+        self.place, self.user, self.reason = place, user, reason
+        super().__init__(
+            f"the driver, whose user is {user}, cannot write its result to {place}: {reason}."
+            " Nothing was begun. In cluster mode that lies below result_dir (operator argument, or"
+            " field of the metastore's connection): let this user make directories there, or name"
+            " another place that workers and drivers both reach"
+        )
 
 
 class ClusterError(HiveAcidError):

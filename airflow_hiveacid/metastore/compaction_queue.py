@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import TxnId, WriteId
@@ -58,6 +58,8 @@ class CompactionState(enum.Enum):
         """Whether work or cleaning is still to come."""
         return self in _PENDING
 
+
+_LONGEST_JOB_ID: Final = 32
 
 _PENDING = frozenset(
     {CompactionState.INITIATED, CompactionState.WORKING, CompactionState.READY_FOR_CLEANING}
@@ -151,3 +153,18 @@ class ClaimedCompaction:
             worker_id=entry.worker_id,
             pool=entry.pool,
         )
+
+
+def fitting_job_id(job_id: str) -> str:
+    """What the queue keeps of a job's ID: its end.
+
+    COMPACTION_QUEUE.CQ_HADOOP_JOB_ID has 32 letters, and a longer one is an error of the database
+    at each try. Spark's IDs on Kubernetes have 38, of which the last 32 are its own.
+
+    Example:
+        >>> fitting_job_id("application_1700000000000_0001")
+        'application_1700000000000_0001'
+        >>> fitting_job_id("spark-0123456789abcdef0123456789abcdef")
+        '0123456789abcdef0123456789abcdef'
+    """
+    return job_id[-_LONGEST_JOB_ID:]

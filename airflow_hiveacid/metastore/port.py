@@ -289,7 +289,7 @@ class QueuePort(Protocol):
         """
 
     def set_job_id(self, claim: ClaimedCompaction, job_id: str) -> None:
-        """Say under which ID the work runs on its cluster."""
+        """Say under which ID the work runs on its cluster; a long one is kept by its end."""
 
     def mark_compacted(self, claim: ClaimedCompaction) -> None:
         """The result is in place; before commit. Then the cleaner's turn comes."""

@@ -19,6 +19,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
     CompactionResponse,
     CompactionState,
     CompactionType,
+    fitting_job_id,
 )
 from airflow_hiveacid.metastore.connection import Connection, Repeat
 from airflow_hiveacid.metastore.gen.compaction import ttypes
@@ -108,7 +109,8 @@ class QueueCalls:
 
     def set_job_id(self, claim: ClaimedCompaction, job_id: str) -> None:
         """See QueuePort."""
-        self._connection.call("set_hadoop_jobid", job_id, claim.entry_id, repeat=Repeat.SAFE)
+        fitting = fitting_job_id(job_id)
+        self._connection.call("set_hadoop_jobid", fitting, claim.entry_id, repeat=Repeat.SAFE)
 
     def mark_compacted(self, claim: ClaimedCompaction) -> None:
         """See QueuePort."""

@@ -133,10 +133,28 @@ class ClusterSubmitOperator(SparkSubmitOperator):
         if not notes.is_of_another(spec):
             return
         self.log.warning("the driver of the last try runs another statement; submitting anew")
+        self.end_left(notes)
+
+    def end_left(self, notes: Resumable) -> None:
+        """End and forget the submission that an earlier try has noted.
+
+        Raises:
+            ClusterUnavailableError: YARN does not say that it has ended.
+            ClusterRefusedError: it does not let us order that.
+            InterruptedError: the task is killed.
+        """
         if self._cluster is not None and notes.attempt is not None:
-            known = notes.store.get(self.external_id_key)
-            self._cluster.end_earlier(str(known) if known else None, tag_of(notes.attempt))
+            self._cluster.end_earlier(self._noted_id(notes), tag_of(notes.attempt))
         notes.forget()
+
+    def answer_for_left(self, notes: Resumable) -> None:
+        """From now on a kill of this task ends what an earlier try has noted."""
+        if self._cluster is not None and notes.attempt is not None:
+            self._cluster.answer_for(self._noted_id(notes), tag_of(notes.attempt))
+
+    def _noted_id(self, notes: Resumable) -> str | None:
+        known = notes.store.get(self.external_id_key)
+        return str(known) if known else None
 
     def find_lost(self, notes: Resumable) -> None:
         """Note the application of a submission whose worker was lost before it could.

@@ -195,19 +195,24 @@ class ClusterRun(Generic[_App]):
         self._known, self._earlier = found[-1].id if found else None, None
         return self._known
 
-    def end_earlier(self, application_id: str | None, tag: str) -> None:
-        """End what an earlier try has submitted, and return when it has ended.
+    def answer_for(self, application_id: str | None, tag: str) -> None:
+        """From now on who is killed ends what an earlier try has submitted, too.
 
         Args:
             application_id: if somebody has noted it; else it is looked for by its tag.
             tag: of the earlier attempt.
+        """
+        self._known, self._earlier = application_id, tag
+
+    def end_earlier(self, application_id: str | None, tag: str) -> None:
+        """End what an earlier try has submitted (see `answer_for`), and return when it has ended.
 
         Raises:
             ClusterUnavailableError: nobody says, or it does not end, for as long as one waits.
             ClusterRefusedError: we may not ask or order it, for as long as one waits.
             InterruptedError: the task is killed; whoever kills it ends it, too.
         """
-        self._known, self._earlier = application_id, tag
+        self.answer_for(application_id, tag)
         found = application_id or self.submitted(tag)
         if found is None:
             return
@@ -337,17 +342,25 @@ class ClusterRun(Generic[_App]):
                 return
 
     def _patiently(self, ask: Callable[[], _Answer]) -> _Answer:
-        heard, pauses = self._now(), _pauses(self._bounds.poll_s)
-        refused: float | None = None
+        """Ask until somebody answers.
+
+        A refusal is final, so only the time between two refusals in a row counts for it: between
+        one and a silence nobody knows whether we still were refused.
+        """
+        began, pauses = self._now(), _pauses(self._bounds.poll_s)
+        refused_s, last_refusal = 0.0, None
         while True:
             try:
                 return ask()
             except (ClusterUnavailableError, ClusterRefusedError) as error:
-                since, longest_s = heard, self._bounds.silence_s
+                heard = self._now()
                 if isinstance(error, ClusterRefusedError):
-                    refused = self._now() if refused is None else refused
-                    since, longest_s = refused, self._bounds.refusal_s
-                waited_s = self._now() - since
+                    refused_s += heard - (heard if last_refusal is None else last_refusal)
+                    last_refusal = heard
+                    waited_s, longest_s = refused_s, self._bounds.refusal_s
+                else:
+                    last_refusal = None
+                    waited_s, longest_s = heard - began, self._bounds.silence_s
                 if waited_s > longest_s:
                     asked = f"{error.asked}, for {waited_s:.0f} s"
                     raise type(error)(asked=asked, reason=error.reason) from error

@@ -71,7 +71,7 @@ class Pod:
         """Read a pod as the API server writes it.
 
         Raises:
-            KeyError: it lacks name or namespace.
+            KeyError, TypeError, AttributeError: it is none, or lacks name or namespace.
             ValueError: a time in it is none.
         """
         meta, status = answer["metadata"], answer.get("status") or {}
@@ -177,7 +177,7 @@ class ApiServer:
         answer = self._ask("GET", path, asked, timeout=timeout, params={"labelSelector": terms})
         try:
             found = [Pod.read(one) for one in (answer or {})["items"]]
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise KubernetesUnavailableError(asked=asked, reason="no list of pods came") from error
         # Looked at again: whoever ignores the terms would answer with everybody's.
         ours = [one for one in found if wanted.items() <= one.labels.items() and not one.has_ended]
@@ -316,7 +316,7 @@ def _json(answer: requests.Response) -> Mapping[str, Any]:
 def _read(answer: Mapping[str, Any], asked: str) -> Pod:
     try:
         return Pod.read(answer)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise KubernetesUnavailableError(asked=asked, reason="no pod came") from error
 
 

@@ -54,6 +54,8 @@ def _raise_without_result(
 ) -> NoReturn:
     ended = "" if exit_code is None else f" (exit code {exit_code})"
     message = f"the Spark application for {spec.kind} left no result{ended}; see the log above"
+    if exit_code is None:
+        message += f". Where its driver may not write {spec.result_uri}, its log says so"
     if isinstance(spec.job, ProgramSpec):
         message += _program_hint(spec.job, exit_code)
     if exit_code == ExitCode.BAD_INPUT:

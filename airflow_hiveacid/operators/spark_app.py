@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs import Job
+    from airflow_hiveacid.operators.kill import Attempt
     from airflow_hiveacid.operators.outlets import Ordered
 
 _SPARK_CONNECTION: Final = "spark_default"
@@ -252,6 +253,11 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
         """What the log should say of a result beside the one line of numbers."""
         return ()
 
+    @property
+    def under_way(self) -> Attempt | None:
+        """Whose transactions a kill aborts, with those of earlier tries."""
+        return self._spec
+
     def on_kill(self) -> None:
         """Abort the transactions of this submission and of earlier ones, then stop the driver.
 
@@ -260,8 +266,8 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
         """
         self._is_killed = True
         end = self.begin_end() if self._target is not None and self._target.is_asked else None
-        if self._spec is not None:
-            abort_attempt(self._spec)
+        if (attempt := self.under_way) is not None:
+            abort_attempt(attempt)
         if end is not None:
             self.finish_end(end)
         elif self._hook is not None:
@@ -277,12 +283,7 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
     def _run(self, context: Context, job: Job, key: str) -> tuple[JobSpec, JobResult]:
         """Run one job, and answer it as it was submitted, with its result."""
         settings = HiveAcidHook(self.hive_acid_conn_id).settings
-        target = SparkTarget.resolve(
-            self._conn_id,
-            self.deploy_mode,
-            self.conf or {},
-            {**os.environ, **(self.env_vars or {})},
-        )
+        target = self._resolve_target()
         with tempfile.TemporaryDirectory(prefix="hiveacid-") as scratch:
             directory = Path(scratch)
             place = self._result_file(settings, target, directory)
@@ -306,6 +307,35 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
         for line in self.describe(judged):
             self.log.info("%s", line)
         return spec, judged
+
+    def meet_left(self, context: Context, attempt: str, *, ends: bool) -> None:
+        """Answer for a driver that an earlier try has left, before the task does something itself.
+
+        With `ends` it is ended now; in any case a kill of this task ends it.
+
+        Raises:
+            ClusterError: YARN does not say that it has ended, or does not let us order that.
+            JobFailedError: the task was killed meanwhile.
+        """
+        store = context.get("task_state_store")
+        if store is None or Resumable(store).attempt is None:
+            return  # where nothing was submitted there may be no connection for Spark, either
+        target = self._resolve_target()
+        if (notes := self._resumable(context, target)) is None:
+            return
+        self.prepare(target, attempt, self._bounds())
+        if not ends:
+            self.answer_for_left(notes)
+            return
+        self.log.warning("the driver of the last try runs another statement; it is ended")
+        try:
+            self.end_left(notes)
+        except InterruptedError as exc:
+            raise JobFailedError("the task was killed") from exc
+
+    def _resolve_target(self) -> SparkTarget:
+        environment = {**os.environ, **(self.env_vars or {})}
+        return SparkTarget.resolve(self._conn_id, self.deploy_mode, self.conf or {}, environment)
 
     def _resumable(self, context: Context, target: SparkTarget) -> Resumable | None:
         """The notes of a submission that a retry can take up again, if this is one."""

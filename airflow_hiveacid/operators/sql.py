@@ -12,7 +12,6 @@ from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.change import HiveAcidChangeOperator
-from airflow_hiveacid.operators.kill import abort_attempt
 from airflow_hiveacid.operators.metastore_run import run_in_metastore, what_came_of
 from airflow_hiveacid.operators.plan_text import answer_lines, compaction_lines
 from airflow_hiveacid.operators.run_identity import generation_of, key_of
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs import Job
+    from airflow_hiveacid.operators.kill import Attempt
     from airflow_hiveacid.operators.outlets import Ordered
     from airflow_hiveacid.sql.script import Statement
 
@@ -87,19 +87,17 @@ class HiveAcidSqlOperator(HiveAcidChangeOperator):
         if (done := note.already()) is not None:
             return order, done
         if isinstance(job, MetastoreStatement):
-            result = self._in_metastore(job, order, note)
+            result = self._in_metastore(context, job, order, note)
         else:
             _, result = super().run_one(context, number, job)
         if not (isinstance(job, MetastoreStatement) and job.asks_only):
             note.end(result)
         return order, result
 
-    def on_kill(self) -> None:
-        """Abort what holds the locks for a definition, too."""
-        if self._order is not None:
-            self._is_killed = True
-            abort_attempt(self._order)
-        super().on_kill()
+    @property
+    def under_way(self) -> Attempt | None:
+        """Or what holds the locks for a definition."""
+        return self._order or super().under_way
 
     def place_of(self, number: int) -> str:
         """The line and column at which a statement begins."""
@@ -123,12 +121,14 @@ class HiveAcidSqlOperator(HiveAcidChangeOperator):
         )
 
     def _in_metastore(
-        self, statement: MetastoreStatement, order: Order, note: StatementNote
+        self, context: Context, statement: MetastoreStatement, order: Order, note: StatementNote
     ) -> JobResult:
         if self._is_killed:
             raise JobFailedError("the task was killed")
         self._spec, self._order = None, order
         try:
+            # Beside a question a driver of an earlier try may go on: its statement finds it again.
+            self.meet_left(context, order.attempt, ends=not statement.asks_only)
             result = run_in_metastore(HiveAcidHook(self.hive_acid_conn_id), statement, order, note)
         finally:
             self._order = None

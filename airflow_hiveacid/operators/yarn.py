@@ -18,6 +18,7 @@ from __future__ import annotations
 import getpass
 import os
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
@@ -32,7 +33,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.operators.negotiate import REFUSALS, Negotiate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from requests.auth import AuthBase
 
@@ -70,7 +71,7 @@ class Application:
         """Read what stands for one application in an answer.
 
         Raises:
-            KeyError: it lacks ID or state.
+            KeyError, TypeError, AttributeError: it is none, or lacks ID or state.
         """
         return cls(
             id=str(answer["id"]),
@@ -133,7 +134,8 @@ class ResourceManager:
         answer = self._ask("GET", f"apps/{application_id}", asked)
         if answer.status_code == requests.codes.not_found:
             return None
-        return Application.read(_part(answer, "app", asked))
+        with _of_form(answer, asked):
+            return Application.read(answer.json()["app"])
 
     def find(self, tag: str, timeout: tuple[float, float] = _QUESTION_S) -> tuple[Application, ...]:
         """The applications with this tag that have not ended.
@@ -147,12 +149,13 @@ class ResourceManager:
         """
         asked = f"which applications have the tag {tag}"
         path = f"apps?applicationTags={tag}&states={','.join(_ALIVE)}"
-        apps = _part(self._ask("GET", path, asked, timeout=timeout), "apps", asked) or {}
-        found = apps.get("app") or ()
-        # Releases differ in whether a single one stands in a list.
-        listed = [found] if isinstance(found, dict) else found
-        tagged = [one for one in listed if tag in str(one.get("applicationTags") or "").split(",")]
-        return tuple(app for app in map(Application.read, tagged) if app.state in _ALIVE)
+        answer = self._ask("GET", path, asked, timeout=timeout)
+        with _of_form(answer, asked):
+            found = (answer.json()["apps"] or {}).get("app") or ()
+            # Releases differ in whether a single one stands in a list.
+            listed = [found] if isinstance(found, dict) else found
+            tagged = [one for one in listed if tag in _tags(one)]
+            return tuple(app for app in map(Application.read, tagged) if app.state in _ALIVE)
 
     def end(self, application_id: str, timeout: tuple[float, float] = _QUESTION_S) -> None:
         """Order that an application is killed; one that has ended, or is not known, is no error.
@@ -317,10 +320,20 @@ def _is_unknown(answer: requests.Response) -> bool:
         return False
 
 
-def _part(answer: requests.Response, name: str, asked: str) -> Any:  # noqa: ANN401 - as it came
+def _tags(app: Mapping[str, Any]) -> list[str]:
+    return str(app.get("applicationTags") or "").split(",")
+
+
+@contextmanager
+def _of_form(answer: requests.Response, asked: str) -> Iterator[None]:
+    """Tell an answer that the block cannot read from one that is read.
+
+    Raises:
+        ClusterUnavailableError: it has another form, so nobody has said anything.
+    """
     try:
-        return answer.json()[name]
-    except (ValueError, KeyError, TypeError) as error:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ClusterUnavailableError(
             asked=asked, reason=f"it answered {answer.text[:200]!r}, which is of another form"
         ) from error

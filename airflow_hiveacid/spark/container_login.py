@@ -1,10 +1,10 @@
 """How a driver in a container gets into a metastore behind Kerberos: by what Spark brings there.
 
 A connection names a keytab, or the tickets, of Airflow's worker; a node of the cluster has neither.
-Spark brings its own to the container: the keytab of `--keytab`, as a file of another name, or, for
-a ticket cache, a delegation token of the metastore. Takes an endpoint, Spark's settings and the
-process's variables; gives the endpoint to use here. What the connection names counts where it is
-there; nobody becomes another than whom it names.
+Spark brings its own to a container of YARN, and to a driver's pod: the keytab of `--keytab`, as a
+file of another name, or, for a ticket cache, a delegation token of the metastore. Takes an
+endpoint, Spark's settings and the process's variables; gives the endpoint to use here. What the
+connection names counts where it is there; nobody becomes another than whom it names.
 
 Example:
     >>> from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 _CONTAINER: Final = "CONTAINER_ID"
 """The variable that YARN gives each container."""
 
+_IN_POD: Final = "spark.kubernetes.submitInDriver"
+"""The setting that Spark gives a driver that it has started in a pod."""
+
 _PRINCIPAL: Final = ("spark.kerberos.principal", "spark.yarn.principal")
 
 log = logging.getLogger("hiveacid")
@@ -52,7 +55,8 @@ def endpoint_here(
         environment: of this process.
     """
     login = endpoint.login
-    if not isinstance(login, KerberosLogin) or not environment.get(_CONTAINER):
+    is_sent = bool(environment.get(_CONTAINER)) or setting(_IN_POD) == "true"
+    if not isinstance(login, KerberosLogin) or not is_sent:
         return endpoint
     if _is_there(login, environment):
         return endpoint

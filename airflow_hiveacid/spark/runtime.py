@@ -14,6 +14,8 @@ import argparse
 import dataclasses
 import logging
 import os
+import posixpath
+import pwd
 import signal
 import sys
 import time
@@ -23,7 +25,13 @@ from typing import TYPE_CHECKING
 
 from pyspark import SparkFiles
 
-from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    HiveAcidError,
+    ResultUnwritableError,
+    StorageError,
+    StoreUnavailableError,
+)
 from airflow_hiveacid.jobs.results import ExitCode, JobError, JobResult, JobStatus, exit_code
 from airflow_hiveacid.jobs.specs import JobSpec
 from airflow_hiveacid.metastore.client import connect
@@ -33,8 +41,14 @@ from airflow_hiveacid.spark.executors import await_executor
 from airflow_hiveacid.spark.failures import typed_failures
 from airflow_hiveacid.spark.session import open_session
 from airflow_hiveacid.spark.writing.context import JobContext
-from airflow_hiveacid.storage.stores.filesystem import write_bytes
+from airflow_hiveacid.storage.stores.filesystem import (
+    delete_directory,
+    delete_file,
+    exists,
+    write_bytes,
+)
 from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.traits import traits_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,8 +81,9 @@ def run_spec(spark: SparkSession, story: Story, spec_name: str) -> ExitCode:
     """Run one job description in a session, and answer; failures become answers."""
     try:
         spec = read_spec(spec_name)
+        check_answerable(spec)
     except HiveAcidError as error:
-        # Without a spec nobody can be answered: the log and the exit code have to do.
+        # Nobody can be answered: the log and the exit code have to do.
         log.error("%s", error)  # noqa: TRY400 - the message says it all
         return exit_code(error)
     started = time.monotonic()
@@ -123,6 +138,30 @@ def read_spec(name: str) -> JobSpec:
     raise ConfigurationError(f"no job description {name!r} came with the application (--files)")
 
 
+def check_answerable(spec: JobSpec) -> None:
+    """See that a result can be written where the operator reads it, by writing beside it.
+
+    Who found out with the result itself would fail a task whose change is committed.
+
+    Raises:
+        ResultUnwritableError: it cannot.
+        StoreUnavailableError: not now.
+    """
+    if spec.result_uri is None:
+        return
+    try:
+        _probe(spec.result_uri)
+    except StoreUnavailableError as error:
+        why = f"{error.reason} (the driver's user is {_user()}; nothing was begun)"
+        raise StoreUnavailableError(
+            location=spec.result_uri, action="write the result to", reason=why
+        ) from error
+    except HiveAcidError as error:
+        raise ResultUnwritableError(
+            place=spec.result_uri, user=_user(), reason=str(error)
+        ) from error
+
+
 def answer(spec: JobSpec, result: JobResult) -> None:
     """Write the result where the operator reads it, and the gist into the log."""
     log.info(
@@ -135,8 +174,41 @@ def answer(spec: JobSpec, result: JobResult) -> None:
         result.seconds,
     )
     if spec.result_uri is not None:
-        fs, path = open_location(spec.result_uri)
-        write_bytes(fs, path, result.dump().encode())
+        _write(spec.result_uri, result.dump().encode())
+
+
+def _probe(uri: str) -> None:
+    """Write beside a result as it is written itself; of that nothing stays, nor a new directory."""
+    probe = f"{uri}.probe"
+    fs, path = open_location(probe)
+    directory = posixpath.dirname(path)
+    # A driver that dies before it answers leaves nothing that somebody would have to remove.
+    is_new = traits_of(fs).keeps_directories and not exists(fs, directory)
+    _write(probe, b"{}")
+    try:
+        if is_new:
+            delete_directory(fs, directory)
+        else:
+            delete_file(fs, path)
+    except StorageError as error:
+        # Who reads the result removes what lies there.
+        log.warning("the result can be written, and the file that tried it stays: %s", error)
+
+
+def _write(uri: str, content: bytes) -> None:
+    fs, path = open_location(uri)
+    write_bytes(fs, path, content)
+
+
+def _user() -> str:
+    """Who this process is to a disk, and to a Hadoop that asks for no more than a name."""
+    number = os.geteuid()
+    try:
+        name = pwd.getpwuid(number).pw_name
+    except KeyError:  # a container may run under a number that has no name
+        name = f"number {number}"
+    told = os.environ.get("HADOOP_USER_NAME")
+    return f"{name} ({told} to Hadoop)" if told else name
 
 
 def stop_hook() -> Callable[[str], None]:

@@ -11,13 +11,15 @@ import shutil
 import tempfile
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client import connect
 from airflow_support import METASTORE_URI, Connections, FakeSpark, Warehouse
+from pretended_kubernetes import KubernetesServer
+from pretended_yarn import ResourceManager
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,3 +86,73 @@ def aborted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         lambda spec: found.append(spec.attempt),
     )
     return found
+
+
+@pytest.fixture
+def yarn() -> Iterator[ResourceManager]:
+    """A resource manager that pretends."""
+    with ResourceManager.started() as server:
+        yield server
+
+
+@pytest.fixture
+def on_yarn(
+    yarn: ResourceManager, connections: Connections, tmp_path: Path, spark: FakeSpark
+) -> Connections:
+    """A driver in the cluster of that resource manager."""
+    from cluster_tasks import APP, connect_yarn, keep_results  # noqa: PLC0415 - imports Airflow
+
+    connect_yarn(connections, yarn, "cluster")
+    keep_results(connections, tmp_path)
+    spark.tell(says=f"Submitted application {APP}")
+    return connections
+
+
+@pytest.fixture
+def api() -> Iterator[KubernetesServer]:
+    """An API server of Kubernetes that pretends."""
+    with KubernetesServer.started() as server:
+        yield server
+
+
+@pytest.fixture
+def on_kubernetes(
+    api: KubernetesServer,
+    connections: Connections,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Connections:
+    """A driver in the cluster of that API server, and nobody's kubeconfig."""
+    from cluster_tasks import connect_kubernetes, keep_results  # noqa: PLC0415 - imports Airflow
+
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    connect_kubernetes(connections, api, "cluster")
+    keep_results(connections, tmp_path)
+    return connections
+
+
+@pytest.fixture
+def submits(api: KubernetesServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What becomes of a driver's pod once `spark-submit` has ended; none is made if it is empty.
+
+    What it uploads lies where it is told.
+    """
+    from airflow.providers.apache.spark.hooks import spark_submit as provider  # noqa: PLC0415 - as above
+
+    from airflow_hiveacid.operators.kubernetes import LABEL  # noqa: PLC0415 - as above
+    from cluster_tasks import SUCCEEDED, put_pod  # noqa: PLC0415 - as above
+
+    status: dict[str, Any] = dict(SUCCEEDED)
+    submit = provider.SparkSubmitHook.submit
+
+    def submitted(hook: Any, *given: Any, **more: Any) -> Any:  # noqa: ANN401 - the provider's
+        answer = submit(hook, *given, **more)
+        tag = hook._conf[f"spark.kubernetes.executor.label.{LABEL}"]
+        if place := hook._conf.get("spark.kubernetes.file.upload.path"):
+            (Path(place.removeprefix("file:")) / "spark-upload-a").mkdir(parents=True)
+        if status:
+            put_pod(api, tag, **status)
+        return answer
+
+    monkeypatch.setattr(provider.SparkSubmitHook, "submit", submitted)
+    return status

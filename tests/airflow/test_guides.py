@@ -15,9 +15,7 @@ from typing import Final
 
 import pytest
 
-from airflow_hiveacid.local.metastore import LocalMetastore
 from airflow_hiveacid.local.s3a import SPARK_S3A
-from airflow_hiveacid.local.site import LocalMetastoreConfig
 from kerberos_lab import FOLDERS, USER, KerberosLab, forms_of, keys_of
 from mini_yarn import MiniYarn, YarnLogin, outside
 from s3_lab import MotoS3
@@ -199,13 +197,7 @@ def test_the_guide_for_s3_runs_as_written(tmp_path: Path) -> None:
     secrets = [secret_in(file).encode() for file in (of_jobs, of_workers)]
     with contextlib.ExitStack() as stack:
         s3 = stack.enter_context(MotoS3.beside(_SPARK / "bin" / "python", lab / "s3.log"))
-        config = LocalMetastoreConfig(
-            data_dir=lab / "metastore",
-            door=s3.door,
-            extra_settings=s3.warehouse,
-            ends_with_parent=True,
-        )
-        metastore = stack.enter_context(LocalMetastore(config))
+        metastore = stack.enter_context(s3.metastore(lab / "metastore"))
         machine = machine_without_keys(lab)
         (home,) = _SPARK.glob("lib/python3*/site-packages/pyspark")
         of_worker = {**machine, "SPARK_CONF_DIR": str(worker / "conf")}

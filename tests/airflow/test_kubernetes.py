@@ -11,26 +11,29 @@ import signal
 import threading
 import time
 import uuid
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_hiveacid.format.errors import ApplicationNotStartedError, JobFailedError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client import connect
-from airflow_hiveacid.operators.cluster_run import ClusterRun
-from airflow_hiveacid.operators.hive_acid import HiveAcidInsertOperator
+from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator, HiveAcidInsertOperator
 from airflow_hiveacid.operators.kubernetes import LABEL
-from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_support import StateStore, Warehouse, context_of, killed_when, run_task
+from contract.stores.mini_hdfs import MiniHdfs
 from kubelet import NO_IMAGE
 from kubernetes_cluster import SPACE, KubernetesCluster
+from kubernetes_tasks import connect as connect_kubernetes
+from kubernetes_tasks import insert, small, spark_home
+from s3_lab import MotoS3, machine
 from secret_search import command_lines_with, files_with
-from short_jvms import ENVIRONMENT, SHORT_LIVED
+from short_jvms import ENVIRONMENT
+from yarn_tasks import SPARK, lost_when, napping, rows_of, wait_for_lock, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
+    from pathlib import Path
 
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.local.metastore import LocalMetastore
@@ -38,22 +41,11 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.server, pytest.mark.clusters]
 
-_SPARK: Final = Path(__file__).resolve().parents[2] / ".venv-spark"
-_DEADLINE_S: Final = 300
-_SMALL: Final[dict[str, Any]] = {
-    "spark_bin_dir": str(_SPARK / "bin"),
-    "driver_memory": "512m",
-    "executor_memory": "512m",
-    "executor_cores": 1,
-    "num_executors": 1,
-}
-
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesCluster]:
-    (home,) = _SPARK.glob("lib/python3*/site-packages/pyspark")
-    folder, python = tmp_path_factory.mktemp("kubernetes"), _SPARK / "bin" / "python"
-    with KubernetesCluster.started(folder, home, python) as found:
+    folder, python = tmp_path_factory.mktemp("kubernetes"), SPARK / "bin" / "python"
+    with KubernetesCluster.started(folder, spark_home(), python) as found:
         yield found
 
 
@@ -74,10 +66,7 @@ def warehouse(
         "hive_acid_metastore",
         extra={"uris": hive_metastore.uri, "result_dir": f"file:{tmp_path}/results"},
     )
-    for mode in ("client", "cluster"):
-        extra = {"deploy-mode": mode, "namespace": SPACE}
-        host = cluster.master
-        connections.add(f"k8s_{mode}", "spark", host=host, extra=extra)
+    connect_kubernetes(connections, cluster, SPACE)
     db = f"kubernetes_{uuid.uuid4().hex[:12]}"
     with connect(MetastoreEndpoint(uris=(hive_metastore.uri,))) as client:
         client.create_database(db)
@@ -93,39 +82,7 @@ def table(warehouse: Warehouse) -> TableInfo:
 
 
 def _rows(warehouse: Warehouse, table: TableInfo) -> list[int]:
-    txns = warehouse.client.valid_txns()
-    write_ids = warehouse.client.valid_write_ids([table.ref], txns)[table.ref]
-    batches = scan(table.location, table.columns, write_ids, txns)
-    return sorted(row["id"] for batch in batches for row in batch.to_pylist())
-
-
-def _insert(
-    cluster: KubernetesCluster,
-    table: TableInfo,
-    mode: str,
-    *ids: int,
-    **more: Any,  # noqa: ANN401 - of the operator
-) -> HiveAcidInsertOperator:
-    conf = {
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.executor.extraJavaOptions": SHORT_LIVED,
-        **cluster.settings(),
-    }
-    if mode == "client":
-        conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    else:
-        conf |= {"spark.driver.extraJavaOptions": SHORT_LIVED}
-    source = {"values": [[i] for i in ids], "columns": ["id"], **more.pop("source", {})}
-    return HiveAcidInsertOperator(
-        task_id="insert",
-        table=str(table.ref),
-        conn_id=f"k8s_{mode}",
-        source=source,
-        conf=conf | more.pop("conf", {}),
-        **_SMALL,
-        **more,
-    )
+    return [row["id"] for row in rows_of(warehouse.client, table)]
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])
@@ -146,7 +103,7 @@ def test_rows_are_inserted_by_pods(
     looking = threading.Thread(target=look)
     looking.start()
     query = "SELECT id FROM source DISTRIBUTE BY id"
-    task = _insert(cluster, table, mode, 1, 2, 3, source={"query": query})
+    task = insert(cluster, table.ref, mode, 1, 2, 3, source={"query": query})
     try:
         done = run_task(task, context_of("insert", task_state_store=StateStore()))
     except JobFailedError as error:
@@ -171,56 +128,25 @@ def test_rows_are_inserted_by_pods(
     assert not any(secret.decode() in str(cluster.server.objects.events) for secret in secrets)
 
 
-def _napping(seconds: int) -> str:
-    """A query that takes so long in an executor, and then gives the source's rows."""
-    nap = f"reflect('java.lang.Thread', 'sleep', {seconds}000L)"
-    return f"SELECT id FROM (SELECT id, {nap} AS nap FROM source) WHERE nap = 'null'"
-
-
-def _wait_for_lock(warehouse: Warehouse, table: TableInfo) -> None:
-    """Return when the driver is in the middle of its transaction."""
-    deadline = time.monotonic() + _DEADLINE_S
-    with warehouse.client.clone() as client:
-        while not client.show_locks(table.ref):
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-
-
-def _until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _DEADLINE_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
 def test_a_retry_finds_the_pod_of_a_lost_worker_and_its_kill_ends_it(
     cluster: KubernetesCluster, warehouse: Warehouse, table: TableInfo
 ) -> None:
     """One pod: found again, and deleted with its executors when the retry is killed."""
     store = StateStore()
-    is_lost = threading.Event()
-    task = _insert(cluster, table, "cluster", 1, source={"query": _napping(600)})
-    ready = threading.Thread(
-        target=lambda: (_wait_for_lock(warehouse, table), is_lost.set()), daemon=True
+    task = insert(cluster, table.ref, "cluster", 1, source={"query": napping(600)})
+    lost_when(
+        task,
+        context_of("insert", task_state_store=store),
+        lambda: wait_for_lock(warehouse.client, table.ref),
     )
-    ready.start()
-
-    def pause(*_: object) -> None:
-        if is_lost.wait(1):
-            raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ClusterRun, "_pause", pause)
-        with pytest.raises(KeyboardInterrupt):
-            run_task(task, context_of("insert", task_state_store=store))
     (driver,) = cluster.pods("driver")
     assert store["spark_job_id"] == f"{SPACE}:{driver['metadata']['name']}"
     store.delete("spark_job_id")  # as if the worker had gone before it could note that
-    again = _insert(cluster, table, "cluster", 1, source={"query": _napping(600)})
+    again = insert(cluster, table.ref, "cluster", 1, source={"query": napping(600)})
     context = context_of("insert", try_number=2, task_state_store=store)
     killed_when(again, context, lambda: time.sleep(2))
-    _until(lambda: cluster.pods() == [])
-    _until(lambda: all(one.poll() is not None for one in cluster.kubelet.processes.values()))
+    wait_until(lambda: cluster.pods() == [])
+    wait_until(lambda: all(one.poll() is not None for one in cluster.kubelet.processes.values()))
     assert _rows(warehouse, table) == []
 
 
@@ -228,10 +154,10 @@ def test_a_retry_finds_the_pod_of_a_lost_worker_and_its_kill_ends_it(
 def test_a_killed_task_leaves_no_pod(
     cluster: KubernetesCluster, warehouse: Warehouse, table: TableInfo, mode: str
 ) -> None:
-    task = _insert(cluster, table, mode, 1, source={"query": _napping(600)})
+    task = insert(cluster, table.ref, mode, 1, source={"query": napping(600)})
     context = context_of("insert", task_state_store=StateStore())
-    killed_when(task, context, lambda: _wait_for_lock(warehouse, table))
-    _until(lambda: cluster.pods() == [])
+    killed_when(task, context, lambda: wait_for_lock(warehouse.client, table.ref))
+    wait_until(lambda: cluster.pods() == [])
     assert _rows(warehouse, table) == []
 
 
@@ -259,12 +185,12 @@ def test_what_is_never_started_is_told_bounded_and_deleted(
             told = [one["status"] for one in cluster.pods()]
             return 0.0 if any(words in str(status) for status in told) else 3600.0
 
-    task = _insert(cluster, table, mode, 1, conf=conf)
+    task = insert(cluster, table.ref, mode, 1, conf=conf)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(HiveAcidInsertOperator, "_bounds", lambda _: UntilItWaits())
         with pytest.raises(ApplicationNotStartedError, match=words):
             run_task(task, context_of("insert", task_state_store=StateStore()))
-    _until(lambda: cluster.pods() == [])
+    wait_until(lambda: cluster.pods() == [])
     assert _rows(warehouse, table) == []
 
 
@@ -274,14 +200,14 @@ def test_a_driver_that_is_killed_by_its_node_says_so_and_the_retry_writes_once(
     """Out of memory in the middle of its transaction, with files already in place."""
     store = StateStore()
     stop = {"spark.kubernetes.driverEnv.HIVEACID_STOP_AT": "published"}
-    task = _insert(cluster, table, "cluster", 1, conf=stop)
+    task = insert(cluster, table.ref, "cluster", 1, conf=stop)
     with pytest.raises(JobFailedError) as caught:
         run_task(task, context_of("insert", task_state_store=store))
     assert "exit code" in str(caught.value.__cause__)
     (driver,) = cluster.pods("driver")  # it stays, for its log
     assert driver["status"]["phase"] == "Failed"
     again = run_task(
-        _insert(cluster, table, "cluster", 1),
+        insert(cluster, table.ref, "cluster", 1),
         context_of("insert", try_number=2, task_state_store=store),
     )
     assert again["status"] == "committed"
@@ -292,10 +218,10 @@ def test_executors_that_are_killed_are_made_anew(
     cluster: KubernetesCluster, warehouse: Warehouse, table: TableInfo
 ) -> None:
     """The one that runs the task goes in the middle of it; its rows are written once."""
-    task = _insert(cluster, table, "cluster", 1, 2, source={"query": _napping(4)})
+    task = insert(cluster, table.ref, "cluster", 1, 2, source={"query": napping(4)})
 
     def shoot() -> None:
-        _wait_for_lock(warehouse, table)
+        wait_for_lock(warehouse.client, table.ref)
         (pod, *_) = cluster.pods("executor")
         os.killpg(cluster.kubelet.processes[pod["metadata"]["uid"]].pid, signal.SIGKILL)
 
@@ -309,3 +235,74 @@ def test_executors_that_are_killed_are_made_anew(
     assert _rows(warehouse, table) == [1, 2]
     last = cluster.made()[-1]["metadata"]["labels"]
     assert (last["spark-role"], int(last["spark-exec-id"]) > 1) == ("executor", True)
+
+
+# ---- where tables lie ----------------------------------------------------------------------------
+
+
+def _lives(cluster: KubernetesCluster, warehouse: Warehouse, mode: str, **conf: str) -> None:
+    """Rows by an executor's Python, then a change of what is there, each a driver of its own."""
+    table = warehouse.table("t")
+    query = "SELECT id FROM source DISTRIBUTE BY id"
+    task = insert(cluster, table.ref, mode, 1, 2, 3, source={"query": query}, conf=conf)
+    delete = HiveAcidDeleteOperator(
+        task_id="delete", table=str(table.ref), where="id = 2", **small(cluster, mode, **conf)
+    )
+    try:
+        done = run_task(task, context_of("insert", task_state_store=StateStore()))
+        assert (done["status"], done["rows"]["inserted"]) == ("committed", 3)
+        done = run_task(delete, context_of("delete", task_state_store=StateStore()))
+    except JobFailedError as error:
+        error.add_note(cluster.said())
+        raise
+    assert (done["status"], done["rows"]["deleted"]) == ("committed", 1)
+    assert _rows(warehouse, table) == [1, 3]
+
+
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_a_table_on_hdfs_lives_by_pods(
+    cluster: KubernetesCluster,
+    warehouse: Warehouse,
+    connections: Connections,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: str,
+) -> None:
+    """Results and uploads lie there, too."""
+    monkeypatch.setenv("HADOOP_USER_NAME", "root")
+    monkeypatch.setitem(cluster.kubelet.environment, "HADOOP_USER_NAME", "root")
+    (tmp_path / "hdfs").mkdir()
+    with MiniHdfs.started(tmp_path / "hdfs") as hdfs:
+        extra = {"uris": warehouse.uri, "result_dir": f"{hdfs.uri}/results"}
+        connections.add("hive_acid_default", "hive_acid_metastore", extra=extra)
+        db = f"{warehouse.db}_hdfs"
+        warehouse.client.create_database(db, f"{hdfs.uri}/{db}.db")
+        _lives(cluster, Warehouse(client=warehouse.client, uri=warehouse.uri, db=db), mode)
+
+
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_a_table_on_s3_lives_by_pods(
+    cluster: KubernetesCluster,
+    warehouse: Warehouse,
+    connections: Connections,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: str,
+) -> None:
+    """So do results and uploads; the image has S3A's jars, and keys where AWS's tools look."""
+    for name, value in machine().items():
+        monkeypatch.setitem(cluster.kubelet.environment, name, value)
+    with (
+        MotoS3.beside(SPARK / "bin" / "python", tmp_path / "s3.log") as s3,
+        s3.metastore(tmp_path / "metastore") as metastore,
+        connect(MetastoreEndpoint(uris=(metastore.uri,))) as client,
+    ):
+        for name, value in {**s3.environment, **machine()}.items():
+            monkeypatch.setenv(name, value)
+        extra = {"uris": metastore.uri, "result_dir": f"s3a://{s3.bucket}/results"}
+        connections.add("hive_acid_default", "hive_acid_metastore", extra=extra)
+        client.create_database(warehouse.db, f"s3a://{s3.bucket}/{warehouse.db}.db")
+        lake = Warehouse(client=client, uri=metastore.uri, db=warehouse.db)
+        _lives(cluster, lake, mode, **s3.spark_settings)
+        assert client.show_locks() == ()
+        assert [key for key in s3.objects() if key.startswith("results/")] == []

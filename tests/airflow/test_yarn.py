@@ -16,7 +16,7 @@ import pytest
 from airflow_hiveacid.format.errors import ApplicationNotStartedError, JobFailedError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client import connect
-from airflow_hiveacid.operators.hive_acid import HiveAcidInsertOperator
+from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator, HiveAcidInsertOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.spark_environment import pack
 from airflow_hiveacid.storage.stores.filesystem import write_bytes
@@ -24,8 +24,10 @@ from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_support import StateStore, Warehouse, context_of, killed_when, run_task
 from contract.stores.mini_hdfs import MiniHdfs
 from mini_yarn import NARROW_QUEUE, MiniYarn
+from s3_lab import KEYS, MotoS3, machine
 from short_jvms import ENVIRONMENT
 from yarn_tasks import (
+    SPARK,
     environment_in,
     insert,
     kill_containers,
@@ -56,7 +58,8 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniHdfs]:
 
 @pytest.fixture(scope="module")
 def yarn(tmp_path_factory: pytest.TempPathFactory, hdfs: MiniHdfs) -> Iterator[MiniYarn]:
-    with MiniYarn.started(tmp_path_factory.mktemp("yarn"), hdfs.uri) as server:
+    folder = tmp_path_factory.mktemp("yarn")
+    with MiniYarn.started(folder, hdfs.uri, variables=KEYS) as server:
         yield server
 
 
@@ -321,3 +324,61 @@ def test_nodes_get_their_libraries_by_the_archive_of_one_command(
     )
     assert done["status"] == "committed"
     assert _rows(warehouse, table) == [1]
+
+
+# ---- where else tables lie -----------------------------------------------------------------------
+
+
+def _lives(warehouse: Warehouse, mode: str, **conf: str) -> None:
+    """Rows by an executor's Python, then a change of what is there, each a driver of its own."""
+    table = warehouse.table("t")
+    query = "SELECT id FROM source DISTRIBUTE BY id"
+    done = run_task(
+        insert(table.ref, mode, 1, 2, 3, source={"query": query}, conf=conf),
+        context_of("insert", task_state_store=StateStore()),
+    )
+    assert (done["status"], done["rows"]["inserted"]) == ("committed", 3)
+    delete = HiveAcidDeleteOperator(
+        task_id="delete", table=str(table.ref), where="id = 2", **small(mode, **conf)
+    )
+    done = run_task(delete, context_of("delete", task_state_store=StateStore()))
+    assert (done["status"], done["rows"]["deleted"]) == ("committed", 1)
+    assert _rows(warehouse, table) == [1, 3]
+
+
+@pytest.mark.clusters
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_a_table_on_a_disk_that_all_nodes_share_lives_on_yarn(
+    warehouse: Warehouse, connections: Connections, tmp_path: Path, mode: str
+) -> None:
+    """As the one node's own does; on several nodes it has to be one that is mounted on each."""
+    extra = {"uris": warehouse.uri, "result_dir": f"file:{tmp_path}/results"}
+    connections.add("hive_acid_default", "hive_acid_metastore", extra=extra)
+    db = f"{warehouse.db}_disk"
+    warehouse.client.create_database(db, f"file:{tmp_path}/{db}.db")
+    _lives(Warehouse(client=warehouse.client, uri=warehouse.uri, db=db), mode)
+
+
+@pytest.mark.clusters
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_a_table_on_s3_lives_on_yarn(
+    warehouse: Warehouse,
+    connections: Connections,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: str,
+) -> None:
+    """So do results; Spark has S3A's jars, and nodes have keys where AWS's tools look."""
+    with (
+        MotoS3.beside(SPARK / "bin" / "python", tmp_path / "s3.log") as s3,
+        s3.metastore(tmp_path / "metastore") as metastore,
+        connect(MetastoreEndpoint(uris=(metastore.uri,))) as client,
+    ):
+        for name, value in {**s3.environment, **machine()}.items():
+            monkeypatch.setenv(name, value)
+        extra = {"uris": metastore.uri, "result_dir": f"s3a://{s3.bucket}/results"}
+        connections.add("hive_acid_default", "hive_acid_metastore", extra=extra)
+        client.create_database(warehouse.db, f"s3a://{s3.bucket}/{warehouse.db}.db")
+        lake = Warehouse(client=client, uri=metastore.uri, db=warehouse.db)
+        _lives(lake, mode, **s3.spark_settings)
+        assert client.show_locks() == ()

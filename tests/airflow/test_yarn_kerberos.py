@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
-import uuid
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_hiveacid.format.errors import ClusterUnavailableError
-from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.hive_acid import (
     HiveAcidCleanOperator,
@@ -32,8 +29,8 @@ from airflow_hiveacid.operators.yarn import ResourceManager
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_support import StateStore, context_of, killed_when, run_task
 from kerberos_lab import FOLDERS, USER, KerberosLab
+from kerberos_tasks import ENCRYPTED, connect_metastore, login_of_spark, made_table, take_part
 from mini_yarn import MiniYarn, YarnLogin, outside
-from short_jvms import ENVIRONMENT
 from yarn_tasks import insert, napping, rows_of, small, wait_for_lock
 
 if TYPE_CHECKING:
@@ -44,12 +41,6 @@ if TYPE_CHECKING:
     from airflow_support import Connections
 
 _TOKEN_S = 90
-_ENCRYPTED = {
-    "spark.authenticate": "true",
-    "spark.network.crypto.enabled": "true",
-    "spark.io.encryption.enabled": "true",
-}
-
 pytestmark = [pytest.mark.server, pytest.mark.clusters]
 
 
@@ -71,24 +62,8 @@ def yarn(lab: KerberosLab) -> Iterator[MiniYarn]:
 
 @pytest.fixture
 def machine(lab: KerberosLab, yarn: MiniYarn, monkeypatch: pytest.MonkeyPatch) -> None:
-    """See `_take_part`."""
-    _take_part(lab, yarn, monkeypatch)
-
-
-def _take_part(lab: KerberosLab, yarn: MiniYarn, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This process becomes a worker of the realm, with a keytab and a place for its tickets."""
-    monkeypatch.delenv("HADOOP_USER_NAME", raising=False)
-    for name, value in {
-        **ENVIRONMENT,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "HADOOP_CONF_DIR": str(yarn.conf),
-        "KRB5_CONFIG": str(lab.kdc.configuration),
-        "KRB5_CLIENT_KTNAME": str(lab.kdc.keytab(USER)),
-        "KRB5CCNAME": f"FILE:{lab.folder / 'cache-worker'}",
-        # What a machine of a realm has in /etc/krb5.conf.
-        "JAVA_TOOL_OPTIONS": lab.hdfs.jvm_flag,
-    }.items():
-        monkeypatch.setenv(name, value)
+    """See `take_part`."""
+    take_part(lab, yarn.conf, monkeypatch)
 
 
 @pytest.fixture
@@ -107,22 +82,9 @@ def connected(
 def _connect(
     lab: KerberosLab, connections: Connections, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, Any]:
-    """The keytab is in the folder in which the worker runs: no container has it."""
-    shutil.copyfile(lab.kdc.keytab(USER), folder / "own.keytab")
-    monkeypatch.chdir(folder)
-    login = {
-        "uris": lab.metastore.uri,
-        "result_dir": f"{lab.hdfs.uri}/results",
-        "authentication": "kerberos",
-        "kerberos_service": f"hive/_HOST@{lab.kdc.config.realm}",
-        "kerberos_client": lab.kdc.principal(USER),
-        "kerberos_keytab": "/proc/self/cwd/own.keytab",
-        "protection": "privacy",
-    }
-    connections.add("hive_acid_default", "hive_acid_metastore", extra=login)
     for mode in ("client", "cluster"):
         connections.add(f"yarn_{mode}", "spark", host="yarn", extra={"deploy-mode": mode})
-    return login
+    return connect_metastore(lab, connections, folder, monkeypatch)
 
 
 @pytest.fixture
@@ -134,25 +96,12 @@ def client(connected: dict[str, Any]) -> Iterator[MetastoreClient]:
 
 @pytest.fixture
 def table(client: MetastoreClient) -> TableInfo:
-    return _made_table(client)
-
-
-def _made_table(client: MetastoreClient) -> TableInfo:
-    """On HDFS, where the metastore makes it."""
-    name = f"krb_{uuid.uuid4().hex[:8]}.t"
-    columns = {"id": "bigint", "name": "string"}
-    HiveAcidHook().create_table(name, columns, create_database=True)
-    return client.get_table(TableRef.parse(name))
+    return made_table(client)
 
 
 @pytest.fixture
 def keytab(lab: KerberosLab) -> dict[str, str]:
-    return _keytab(lab)
-
-
-def _keytab(lab: KerberosLab) -> dict[str, str]:
-    """What gives Spark its login."""
-    return {"principal": lab.kdc.principal(USER), "keytab": str(lab.kdc.keytab(USER))}
+    return login_of_spark(lab)
 
 
 def _rows(client: MetastoreClient, table: TableInfo) -> list[tuple[int, str | None]]:
@@ -292,10 +241,10 @@ def test_a_transaction_outlives_the_tokens_that_its_containers_were_started_with
         monkeypatch.setenv("KRB5_CONFIG", str(lab.kdc.configuration))
         login = YarnLogin(hdfs=lab.hdfs, user=USER)
         yarn = stack.enter_context(MiniYarn.started(tmp_path / "yarn", lab.hdfs.uri, login))
-        _take_part(lab, yarn, monkeypatch)
+        take_part(lab, yarn.conf, monkeypatch)
         _connect(lab, connections, tmp_path, monkeypatch)
         client = stack.enter_context(HiveAcidHook().metastore())
-        table = _made_table(client)
+        table = made_table(client)
         columns = {"columns": ["id", "name"], "values": [[1, "x"]]}
         slow = napping(_TOKEN_S + 20).replace("SELECT id", "SELECT id, name")
         quick = "SELECT id + 1 AS id, name FROM source DISTRIBUTE BY id"
@@ -305,8 +254,8 @@ def test_a_transaction_outlives_the_tokens_that_its_containers_were_started_with
                 {"insert": {"table": str(table.ref), "source": {**columns, "query": query}}}
                 for query in (slow, quick)
             ],
-            **small("cluster", **_ENCRYPTED),
-            **_keytab(lab),
+            **small("cluster", **ENCRYPTED),
+            **login_of_spark(lab),
         )
         done = run_task(task, _context("slow"))
         assert done["status"] == "committed"

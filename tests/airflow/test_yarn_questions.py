@@ -10,7 +10,7 @@ import pytest
 import requests
 from requests.auth import HTTPBasicAuth
 
-from airflow_hiveacid.format.errors import ClusterUnavailableError
+from airflow_hiveacid.format.errors import ClusterRefusedError, ClusterUnavailableError
 from airflow_hiveacid.operators.cluster_run import Bounds, ClusterRun
 from airflow_hiveacid.operators.yarn import ResourceManager
 from pretended_yarn import FAILED, RUNNING
@@ -22,12 +22,6 @@ if TYPE_CHECKING:
 
 _APP = "application_1_0001"
 _TAG = "hiveacid-1-a"
-
-
-@pytest.fixture
-def yarn() -> Iterator[Pretended]:
-    with Pretended.started() as server:
-        yield server
 
 
 @pytest.fixture
@@ -44,6 +38,40 @@ def _names(server: Pretended) -> list[str]:
 
 
 # ---- which answers are believed ------------------------------------------------------------------
+
+
+def test_the_second_is_asked_where_the_first_is_away(yarn: Pretended) -> None:
+    manager = ResourceManager(addresses=("http://127.0.0.1:1", yarn.web))
+    yarn.app = dict(RUNNING)
+    found = manager.report(_APP)
+    assert found is not None
+    assert (found.id, found.has_ended) == (_APP, False)
+
+
+@pytest.mark.parametrize("page", [(200, "standby"), (404, "no such page"), (503, "")])
+def test_a_page_is_no_answer_and_a_missing_page_no_missing_application(
+    yarn: Pretended, page: tuple[int, str]
+) -> None:
+    yarn.page = page
+    manager = ResourceManager(addresses=(yarn.web,))
+    for ask in (manager.report, manager.find, manager.end):
+        with pytest.raises(ClusterUnavailableError, match=f"HTTP {page[0]}"):
+            ask(_APP)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refusal_is_told_from_silence(yarn: Pretended, status: int) -> None:
+    yarn.page = (status, "you?")
+    manager = ResourceManager(addresses=("http://127.0.0.1:1", yarn.web))
+    for ask in (manager.report, manager.find, manager.end):
+        with pytest.raises(ClusterRefusedError, match=rf"HTTP {status} 'you\?'") as caught:
+            ask(_APP)
+        assert "yarn_rm_auth" in str(caught.value)
+
+
+def test_an_application_that_is_not_known_is_an_answer(yarn: Pretended) -> None:
+    yarn.app = None
+    assert ResourceManager(addresses=(yarn.web,)).report(_APP) is None
 
 
 def test_of_everybodys_applications_only_our_own_is_ours(
@@ -80,14 +108,53 @@ def test_a_single_application_may_come_without_a_list(yarn: Pretended) -> None:
     assert [app.id for app in ResourceManager(addresses=(yarn.web,)).find(_TAG)] == [_APP]
 
 
-@pytest.mark.parametrize("body", [b'{"apps": {}}', b"[]", b"{"])
-def test_an_answer_of_another_form_is_none(monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
+def _says(monkeypatch: pytest.MonkeyPatch, body: str) -> ResourceManager:
+    """A resource manager whose answer to everything this is."""
     answer = requests.Response()
-    answer.status_code, answer._content = 200, body
+    answer.status_code, answer._content = 200, body.encode()
     answer.headers["Content-Type"] = "application/json"
     monkeypatch.setattr("airflow_hiveacid.operators.yarn._send", lambda *_, **__: answer)
+    return ResourceManager(addresses=("http://rm",))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"apps": {}}',
+        "[]",
+        "{",
+        '{"app": null}',
+        '{"app": []}',
+        '{"app": {"id": "application_1_0001"}}',
+        '{"app": {"state": "FINISHED", "finalStatus": "SUCCEEDED"}}',
+    ],
+)
+def test_an_answer_of_another_form_is_none(monkeypatch: pytest.MonkeyPatch, body: str) -> None:
     with pytest.raises(ClusterUnavailableError, match="another form"):
-        ResourceManager(addresses=("http://rm",)).report(_APP)
+        _says(monkeypatch, body).report(_APP)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{}",
+        "[]",
+        '{"apps": ["application_1_0001"]}',
+        '{"apps": {"app": ["application_1_0001"]}}',
+        '{"apps": {"app": 1}}',
+        f'{{"apps": {{"app": [{{"applicationTags": "{_TAG}"}}]}}}}',
+    ],
+)
+def test_nor_is_a_list_of_another_form_an_empty_one(
+    monkeypatch: pytest.MonkeyPatch, body: str
+) -> None:
+    """After which something would be submitted beside what runs."""
+    with pytest.raises(ClusterUnavailableError, match="another form"):
+        _says(monkeypatch, body).find(_TAG)
+
+
+def test_no_application_is_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _says(monkeypatch, '{"apps": null}').find(_TAG) == ()
 
 
 # ---- in whose name -------------------------------------------------------------------------------

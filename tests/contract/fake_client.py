@@ -37,6 +37,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
     CompactionResponse,
     CompactionState,
     CompactionType,
+    fitting_job_id,
 )
 from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse
 from airflow_hiveacid.metastore.txn_values import OpenTxn, TxnState, TxnType
@@ -524,7 +525,7 @@ class FakeClient:
 
     @served
     def set_job_id(self, claim: ClaimedCompaction, job_id: str) -> None:
-        self._change(claim, "set_hadoop_jobid", job_id=job_id)
+        self._change(claim, "set_hadoop_jobid", job_id=fitting_job_id(job_id))
 
     @served
     def mark_compacted(self, claim: ClaimedCompaction) -> None:

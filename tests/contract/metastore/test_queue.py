@@ -158,6 +158,10 @@ def test_a_compaction_goes_from_claim_to_cleaned(client: MetastorePort, table: T
         assert (entry.state, entry.txn_id) == (CompactionState.WORKING, work.txn.txn_id)
         assert (entry.highest_write_id, entry.job_id) == (3, "application_1")
         assert entry.run_as
+        # As Spark calls its applications on Kubernetes.
+        client.set_job_id(work.claim, f"spark-{'0123456789abcdef' * 2}")
+        (entry,) = client.show_compactions(table.ref)
+        assert entry.job_id == "0123456789abcdef" * 2
     (entry,) = client.show_compactions(table.ref)
     assert entry.state is CompactionState.READY_FOR_CLEANING
     assert client.show_locks(table.ref) == ()

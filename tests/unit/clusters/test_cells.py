@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from clusters.cells import Cell, keep
+from clusters.cells import Cell, keep, read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,3 +26,11 @@ def test_what_was_run_replaces_what_it_was_before_and_nothing_else(tmp_path: Pat
         "| a | 1 | ran | - |",
     ]
     assert files[0].read_text().count('"area"') == 3
+
+
+def test_areas_side_by_side_lose_no_cell(tmp_path: Path) -> None:
+    files = tmp_path / "clusters.json", tmp_path / "clusters.md"
+    found = [cell(f"area {number}", "a") for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda one: keep([one], *files), found))
+    assert set(read(files[0])) == set(found)

@@ -57,6 +57,17 @@ def test_the_keytab_of_the_worker_is_replaced_by_the_one_that_spark_brings(
         )
 
 
+def test_a_driver_in_a_pod_is_in_a_container_and_one_whose_executors_are_is_not(
+    spark: dict[str, str], keytab: Path
+) -> None:
+    given = KerberosLogin(service=SERVICE, client="etl@R", keytab="/nowhere/k")
+    in_pod = {**spark, "spark.kubernetes.submitInDriver": "true"}
+    found = here(given, in_pod, {})
+    assert found == KerberosLogin(service=SERVICE, client="etl@R", keytab=str(keytab))
+    for other in (spark, {**spark, "spark.kubernetes.submitInDriver": "false"}):
+        assert here(given, other, {}) is given
+
+
 @pytest.mark.parametrize("cache", [None, "FILE:/nowhere/cache"])
 def test_so_are_tickets_that_are_not_there(
     spark: dict[str, str], keytab: Path, cache: str | None

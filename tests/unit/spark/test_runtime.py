@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import LocationPermissionError, StoreUnavailableError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
 from airflow_hiveacid.jobs.specs import DeleteSpec, JobSpec
@@ -18,6 +19,7 @@ from contract.fake_metastore import FakeMetastore
 from contract.manual_clock import ManualClock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from airflow_hiveacid.spark.writing.context import JobContext
@@ -76,3 +78,99 @@ def test_a_program_may_stop_the_session_when_it_is_done(
 
     assert runtime.run_spec(spark, stops, str(tmp_path / "spec.json")) is ExitCode.OK
     assert JobResult.parse((tmp_path / "result.json").read_text()).spark_app_id == "app"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ExitCode]:
+    """Run a story whose result goes to a URI."""
+    server = FakeMetastore(MetastoreGeneration.V4, ManualClock())
+    monkeypatch.setattr(runtime, "connect", lambda _: FakeClient(server))
+    monkeypatch.setattr(runtime, "SparkFiles", SimpleNamespace(get=lambda name: name))
+
+    def run(uri: str, told: Callable[[JobContext], JobResult] = story) -> ExitCode:
+        (tmp_path / "spec.json").write_text(dataclasses.replace(SPEC, result_uri=uri).dump())
+        return runtime.run_spec(a_session(), told, str(tmp_path / "spec.json"))
+
+    return run
+
+
+def begins_nothing(_: JobContext) -> JobResult:
+    raise AssertionError("it was begun")
+
+
+def test_a_driver_that_cannot_leave_its_result_begins_nothing(
+    tmp_path: Path,
+    run: Callable[..., ExitCode],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A file stands where the directory of results would have to be."""
+    monkeypatch.setenv("HADOOP_USER_NAME", "etl")
+    monkeypatch.setattr(runtime.os, "geteuid", lambda: 4_000_000_001)
+    (tmp_path / "results").touch()
+    place = f"file:{tmp_path}/results/1/result.json"
+    assert run(place, begins_nothing) is ExitCode.REFUSED
+    (said,) = [r.message for r in caplog.records if r.levelname == "ERROR"]
+    assert "the driver, whose user is number 4000000001 (etl to Hadoop), cannot write" in said
+    assert place in said
+    assert "result_dir" in said
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (LocationPermissionError, ExitCode.REFUSED),
+        (StoreUnavailableError, ExitCode.RETRYABLE),
+    ],
+)
+def test_who_may_come_again_is_told_from_who_may_not(
+    tmp_path: Path,
+    run: Callable[..., ExitCode],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: type[LocationPermissionError | StoreUnavailableError],
+    code: ExitCode,
+) -> None:
+    def fails(_: object, path: str, __: bytes) -> None:
+        raise error(location=path, action="write", reason="whatever it said")
+
+    monkeypatch.setattr(runtime, "write_bytes", fails)
+    place = f"file:{tmp_path}/results/1/result.json"
+    assert run(place, begins_nothing) is code
+    (said,) = [r.message for r in caplog.records if r.levelname == "ERROR"]
+    for words in (place, "whatever it said", "user is", "othing was begun"):
+        assert words in said
+
+
+def test_of_the_attempt_to_write_nothing_stays(
+    tmp_path: Path, run: Callable[..., ExitCode]
+) -> None:
+    shared = tmp_path / "results"
+    seen: list[list[str]] = []
+
+    def looks(job: JobContext) -> JobResult:
+        seen.append(sorted(p.name for p in shared.rglob("*")))
+        return story(job)
+
+    assert run(f"file:{shared}/1/result.json", looks) is ExitCode.OK
+    assert seen == [[]]
+    assert [p.name for p in (shared / "1").iterdir()] == ["result.json"]
+
+
+def test_what_lies_beside_a_result_stays(tmp_path: Path, run: Callable[..., ExitCode]) -> None:
+    """As on a worker, where a job's description lies there."""
+    assert run(f"file:{tmp_path}/result.json") is ExitCode.OK
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["result.json", "spec.json"]
+
+
+def test_who_may_write_and_not_remove_leaves_a_result(
+    tmp_path: Path, run: Callable[..., ExitCode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: object, path: str) -> None:
+        raise LocationPermissionError(location=path, action="delete", reason="no right to that")
+
+    for name in ("delete_file", "delete_directory"):
+        monkeypatch.setattr(runtime, name, refused)
+    assert run(f"file:{tmp_path}/results/1/result.json") is ExitCode.OK
+    names = sorted(p.name for p in (tmp_path / "results" / "1").iterdir())
+    assert names == ["result.json", "result.json.probe"]

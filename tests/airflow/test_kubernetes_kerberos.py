@@ -1,0 +1,96 @@
+"""Operators on a pretended Kubernetes with HDFS and a metastore behind Kerberos: whole jobs.
+
+Spark has principal and keytab, which it sends a driver's pod as a secret. For `make clusters`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import JobFailedError
+from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
+from airflow_support import StateStore, context_of, run_task
+from kerberos_lab import FOLDERS, KerberosLab, keys_of
+from kerberos_tasks import ENCRYPTED, connect_metastore, login_of_spark, made_table, take_part
+from kubernetes_cluster import SPACE, KubernetesCluster
+from kubernetes_tasks import connect as connect_kubernetes
+from kubernetes_tasks import insert, small, spark_home
+from yarn_tasks import SPARK, rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from airflow_support import Connections
+
+pytestmark = [pytest.mark.server, pytest.mark.clusters]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KerberosLab]:
+    with KerberosLab(tmp_path_factory.mktemp("lab")) as lab:
+        lab.as_superuser(FOLDERS)
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def cluster(lab: KerberosLab) -> Iterator[KubernetesCluster]:
+    """Its image has what a machine of the realm has, and nobody's login."""
+    python = SPARK / "bin" / "python"
+    with KubernetesCluster.started(lab.folder / "kubernetes", spark_home(), python) as found:
+        found.kubelet.environment |= lab.hdfs.environment
+        found.kubelet.environment["JAVA_TOOL_OPTIONS"] = lab.hdfs.jvm_flag
+        yield found
+
+
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_a_table_lives_by_pods_where_all_is_behind_kerberos(
+    lab: KerberosLab,
+    cluster: KubernetesCluster,
+    connections: Connections,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: str,
+) -> None:
+    """Rows by an executor's Python, then a change of what is there, each a driver of its own."""
+    take_part(lab, lab.hdfs.conf, monkeypatch)
+    connect_metastore(lab, connections, tmp_path, monkeypatch)
+    connect_kubernetes(connections, cluster, SPACE)
+    login = login_of_spark(lab)
+    with HiveAcidHook().metastore() as client:
+        table = made_table(client)
+        query = "SELECT id, 'x' AS name FROM source DISTRIBUTE BY id"
+        source = {"query": query}
+        task = insert(
+            cluster, table.ref, mode, 1, 2, 3, source=source, conf=dict(ENCRYPTED), **login
+        )
+        delete = HiveAcidDeleteOperator(
+            task_id="delete",
+            table=str(table.ref),
+            where="id = 2",
+            **small(cluster, mode, **ENCRYPTED),
+            **login,
+        )
+        try:
+            done = run_task(task, context_of("insert", task_state_store=StateStore()))
+            assert (done["status"], done["rows"]["inserted"]) == ("committed", 3)
+            done = run_task(delete, context_of("delete", task_state_store=StateStore()))
+        except JobFailedError as error:
+            error.add_note(cluster.said())
+            raise
+        assert (done["status"], done["rows"]["deleted"]) == ("committed", 1)
+        assert [(row["id"], row["name"]) for row in rows_of(client, table)] == [(1, "x"), (3, "x")]
+
+
+def test_no_secret_of_these_runs_is_found_where_it_must_not_be(
+    lab: KerberosLab, cluster: KubernetesCluster
+) -> None:
+    """The last. A pod's volumes have what it was sent; its log, and all else, has none of it."""
+    kept = [name for name in lab.leaks() if "/volumes/" not in name and "hdfs/data/" not in name]
+    assert kept == []
+    (key, *_) = keys_of(lab.kdc.keytab("etl").read_bytes())
+    (cluster.kubelet.folder / "some.log").write_bytes(b"x" + key)
+    assert any(name.endswith("some.log") for name in lab.leaks())

@@ -1,0 +1,286 @@
+"""What the API server of Kubernetes is asked, with whose login, and which answers are believed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    KubernetesRefusedError,
+    KubernetesUnavailableError,
+)
+from airflow_hiveacid.local.openssl import make_certificates
+from airflow_hiveacid.operators.kubernetes import EXECUTOR, ApiServer, Pod
+from airflow_hiveacid.operators.kubernetes_login import Login, login_of, server_of
+from cluster_tasks import POD, RUNNING, SPACE, SUCCEEDED, TAG, api_server, put_pod
+from pretended_kubernetes import KubernetesServer
+
+_CANARY: Final = "canary-of-a-token"
+
+
+def test_a_token_is_read_anew_at_each_question(api: KubernetesServer, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    settings = {"spark.kubernetes.authenticate.submission.oauthTokenFile": str(file)}
+    login = login_of(settings, {"KUBECONFIG": "/none", "HOME": str(tmp_path)}, is_cluster=True)
+    server = ApiServer(address=api.address, namespace=SPACE, login=login)
+    with pytest.raises(KubernetesUnavailableError, match="No such file"):
+        server.report(POD)
+    file.write_text(f"{_CANARY}-0")
+    for token in (f"{_CANARY}-1", f"{_CANARY}-2"):
+        api.token = token
+        with pytest.raises(KubernetesRefusedError, match="HTTP 401") as caught:
+            server.find(TAG)
+        assert _CANARY not in f"{caught.value!r} {login!r} {server!r}"
+        file.write_text(f"{token}\n")
+        assert server.find(TAG) == ()
+        assert api.requests[-1][2] == token
+
+
+def test_a_kubeconfig_is_read_as_kubectl_does(api: KubernetesServer, tmp_path: Path) -> None:
+    plugin = tmp_path / "plugin"
+    plugin.write_text(
+        "#!/bin/sh\n"
+        'echo "$WHO" >> "$0.asked"\n'
+        f'echo \'{{"status": {{"token": "{_CANARY}", "expirationTimestamp": "\'"$UNTIL"\'"}}}}\'\n'
+    )
+    plugin.chmod(0o755)
+    users: dict[str, dict[str, Any]] = {
+        "inline": {"token": "one"},
+        "file": {"tokenFile": "two.txt"},
+        "plugin": {
+            "exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin)}
+        },
+    }
+    env = [{"name": "WHO", "value": "me"}, {"name": "UNTIL", "value": "2999-01-01T00:00:00Z"}]
+    users["plugin"]["exec"]["env"] = env
+    (tmp_path / "two.txt").write_text("two")
+    (tmp_path / "first").write_text(yaml.safe_dump(_kubeconfig(users, current="inline")))
+    (tmp_path / "second").write_text(yaml.safe_dump(_kubeconfig({"inline": {"token": "no"}})))
+    environment = {"KUBECONFIG": f"{tmp_path}/first:{tmp_path}/second:{tmp_path}/none"}
+    for context, token in {None: "one", "file": "two", "plugin": _CANARY}.items():
+        given = {} if context is None else {"spark.kubernetes.context": context}
+        login = login_of(given, environment, is_cluster=True)
+        server = ApiServer(address=api.address, namespace=SPACE, login=login)
+        for _ in range(2):
+            server.find(TAG)
+            assert api.requests[-1][2] == token
+    assert Path(f"{plugin}.asked").read_text() == "me\n"  # a token that lasts is asked for once
+    env[1]["value"] = "2001-01-01T00:00:00Z"
+    (tmp_path / "first").write_text(yaml.safe_dump(_kubeconfig(users, current="plugin")))
+    login = login_of({}, environment, is_cluster=True)
+    assert [login.bearer(), login.bearer()] == [_CANARY] * 2
+    assert Path(f"{plugin}.asked").read_text() == "me\n" * 3
+    with pytest.raises(ConfigurationError, match="no context 'other'"):
+        login_of({"spark.kubernetes.context": "other"}, environment, is_cluster=True)
+
+
+def _kubeconfig(users: dict[str, Any], *, current: str | None = None) -> dict[str, Any]:
+    contexts = [{"name": n, "context": {"cluster": "c", "user": n}} for n in users]
+    known = [{"name": "c", "cluster": {"server": "https://elsewhere.example.com"}}]
+    named = {} if current is None else {"current-context": current}
+    return {
+        **named,
+        "contexts": contexts,
+        "clusters": known,
+        "users": [{"name": n, "user": user} for n, user in users.items()],
+    }
+
+
+def test_certificates_within_a_kubeconfig_lie_on_no_disk(tmp_path: Path) -> None:
+    user = {
+        "client-certificate-data": base64.b64encode(b"certificate").decode(),
+        "client-key-data": base64.b64encode(_CANARY.encode()).decode(),
+    }
+    content = _kubeconfig({"u": user}, current="u")
+    content["clusters"][0]["cluster"]["certificate-authority"] = "ca.crt"
+    (tmp_path / "config").write_text(yaml.safe_dump(content))
+    login = login_of({}, {"KUBECONFIG": str(tmp_path / "config")}, is_cluster=True)
+    assert login.certificate is not None
+    for name, text in zip(login.certificate, (b"certificate", _CANARY.encode()), strict=True):
+        assert Path(name).read_bytes() == text
+        assert Path(name).readlink().name.startswith("memfd:")
+    assert login.authority == str(tmp_path / "ca.crt")
+
+
+def test_a_plugin_that_fails_is_named_and_what_it_said_is_not(tmp_path: Path) -> None:
+    users = {"u": {"exec": {"command": "sh", "args": ["-c", f"echo {_CANARY}; exit 3"]}}}
+    (tmp_path / "config").write_text(yaml.safe_dump(_kubeconfig(users, current="u")))
+    login = login_of({}, {"KUBECONFIG": str(tmp_path / "config")}, is_cluster=True)
+    server = ApiServer(address="http://127.0.0.1:1", namespace=SPACE, login=login)
+    with pytest.raises(KubernetesUnavailableError, match="sh, which kubeconfig names") as caught:
+        server.report(POD)
+    assert _CANARY not in str(caught.value).replace(json.dumps(users), "")
+
+
+@pytest.mark.parametrize("way", ["file", "kubeconfig"])
+@pytest.mark.parametrize("text", [f"{_CANARY}\n{_CANARY}", f"\u201c{_CANARY}\u201d"])
+def test_a_token_that_cannot_be_sent_is_not_shown(
+    api: KubernetesServer, tmp_path: Path, text: str, way: str
+) -> None:
+    """What sends it would say it in its error."""
+    (tmp_path / "token").write_text(text, encoding="utf-8")
+    login = Login(token_file=tmp_path / "token") if way == "file" else Login(token=text)
+    server = ApiServer(address=api.address, namespace=SPACE, login=login)
+    with pytest.raises(KubernetesUnavailableError, match="several lines") as caught:
+        server.report(POD)
+    assert _CANARY not in str(caught.value)
+    assert server.last_words(POD) == ""
+    assert api.requests == []
+
+
+def test_a_token_is_sent_without_the_line_end_that_a_kubeconfig_has(api: KubernetesServer) -> None:
+    server = ApiServer(address=api.address, namespace=SPACE, login=Login(token=f"{_CANARY}\n"))
+    assert server.find(TAG) == ()
+    assert api.requests[-1][2] == _CANARY
+
+
+def test_a_plugin_is_asked_anew_when_what_it_gave_counts_no_more(
+    api: KubernetesServer, tmp_path: Path
+) -> None:
+    """It need not say until when that lasts."""
+    given = tmp_path / "given"
+    said = {"status": {"token": "first"}}
+    given.write_text(json.dumps(said))
+    users = {"u": {"exec": {"command": "cat", "args": [str(given)]}}}
+    (tmp_path / "config").write_text(yaml.safe_dump(_kubeconfig(users, current="u")))
+    login = login_of({}, {"KUBECONFIG": str(tmp_path / "config")}, is_cluster=True)
+    server = ApiServer(address=api.address, namespace=SPACE, login=login)
+    api.token = "first"
+    assert server.find(TAG) == ()
+    api.token = said["status"]["token"] = "second"
+    given.write_text(json.dumps(said))
+    with pytest.raises(KubernetesRefusedError):
+        server.find(TAG)
+    for _ in range(2):
+        assert server.find(TAG) == ()
+
+
+def test_a_command_lies_beside_its_kubeconfig(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As kubectl and Spark's own client have it; one without a slash is on PATH."""
+    (tmp_path / "bin").mkdir()
+    plugin = tmp_path / "bin" / "plugin"
+    plugin.write_text('#!/bin/sh\necho \'{"status": {"token": "one"}}\'\n')
+    plugin.chmod(0o755)
+    users = {"u": {"exec": {"command": "./bin/plugin"}}}
+    (tmp_path / "config").write_text(yaml.safe_dump(_kubeconfig(users, current="u")))
+    monkeypatch.chdir("/")
+    login = login_of({}, {"KUBECONFIG": str(tmp_path / "config")}, is_cluster=True)
+    assert login.bearer() == "one"
+
+
+@pytest.mark.parametrize("said", ['{"status": null}', '{"status": {"expirationTimestamp": "no"}}'])
+def test_what_a_plugin_says_in_another_form_is_silence(said: str) -> None:
+    login = Login(command={"command": "echo", "args": [said]})
+    server = ApiServer(address="http://127.0.0.1:1", namespace=SPACE, login=login)
+    with pytest.raises(KubernetesUnavailableError, match="echo, which kubeconfig names"):
+        server.report(POD)
+
+
+@pytest.mark.parametrize("user", [{"client-key-data": "a"}, {"exec": {"args": []}}])
+def test_a_kubeconfig_that_cannot_be_read_is_told(tmp_path: Path, user: dict[str, Any]) -> None:
+    (tmp_path / "config").write_text(yaml.safe_dump(_kubeconfig({"u": user}, current="u")))
+    with pytest.raises(ConfigurationError, match="no context 'u' that can be read"):
+        login_of({}, {"KUBECONFIG": str(tmp_path / "config")}, is_cluster=True)
+
+
+def test_whoever_lets_spark_trust_any_certificate_does_so_here(tmp_path: Path) -> None:
+    nobody = {"KUBECONFIG": "/none", "HOME": str(tmp_path)}
+    for given, authority in (("true", False), ("false", True)):
+        settings = {"spark.kubernetes.trust.certificates": given}
+        assert login_of(settings, nobody, is_cluster=True).authority is authority
+
+
+def test_masters_are_read_as_spark_does() -> None:
+    assert server_of("k8s://http://127.0.0.1:8001/") == "http://127.0.0.1:8001"
+
+
+@pytest.mark.parametrize("page", [(200, "a page"), (404, "no such page"), (503, "")])
+def test_a_page_is_no_answer(api: KubernetesServer, page: tuple[int, str]) -> None:
+    api.page = page
+    server = api_server(api)
+    for ask in (server.report, server.end):
+        with pytest.raises(KubernetesUnavailableError, match=f"HTTP {page[0]}"):
+            ask(POD)
+    with pytest.raises(KubernetesUnavailableError, match=f"HTTP {page[0]}"):
+        server.find(TAG)
+
+
+def test_what_we_may_not_ask_is_no_silence(api: KubernetesServer) -> None:
+    api.page = (403, "pods is forbidden")
+    server = api_server(api)
+    for ask in (server.report, server.end):
+        with pytest.raises(KubernetesRefusedError, match="get, list and delete pods"):
+            ask(POD)
+
+
+def test_a_token_goes_to_the_master_alone(api: KubernetesServer) -> None:
+    login = Login(token=_CANARY)
+    with KubernetesServer.started() as other:
+        api.moved_to = other.address
+        server = ApiServer(address=api.address, namespace=SPACE, login=login)
+        with pytest.raises(KubernetesUnavailableError, match="HTTP 307"):
+            server.report(POD)
+        assert api.requests[-1][2] == _CANARY
+        assert other.requests == []
+    assert _CANARY not in f"{login!r} {server!r}"
+
+
+def test_an_authority_is_asked_for_and_believed(tmp_path: Path) -> None:
+    made = make_certificates(tmp_path / "tls")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(made.file("server.pem"), made.file("server.key"))
+    nobody = {"KUBECONFIG": "/none", "HOME": str(tmp_path)}
+    for prefix, is_cluster in (("", False), ("submission.", True)):
+        name = f"spark.kubernetes.authenticate.{prefix}caCertFile"
+        with KubernetesServer.started(tls) as api:
+            for settings, is_known in (({}, False), ({name: str(made.authority)}, True)):
+                login = login_of(settings, nobody, is_cluster=is_cluster)
+                server = ApiServer(address=api.address, namespace=SPACE, login=login)
+                if is_known:
+                    assert server.report(POD) is None
+                    continue
+                with pytest.raises(KubernetesUnavailableError, match="CERTIFICATE_VERIFY_FAILED"):
+                    server.report(POD)
+                assert api.requests == []
+
+
+def test_nobody_elses_pods_are_found_or_ended(api: KubernetesServer) -> None:
+    put_pod(api, "somebody-elses", **RUNNING)
+    put_pod(api, TAG, role=EXECUTOR, **RUNNING)
+    put_pod(api, TAG, name="ended", **SUCCEEDED)
+    api.ignores_selectors = True  # whoever stands between may lose the terms of a question
+    assert api_server(api).find(TAG) == ()
+    meta = {"name": "web", "labels": {"app": "web"}}
+    api.objects.put("pods", SPACE, {"metadata": meta})
+    api_server(api).end(f"{SPACE}:web")
+    assert api.deleted == []
+    assert len(api.objects.list("pods", SPACE)) == 4
+
+
+def test_a_pod_that_took_the_name_of_another_is_left_alone(
+    api: KubernetesServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_pod(api)
+    seen = Pod.read
+
+    def renewed(answer: Any) -> Pod:  # noqa: ANN401 - as the server writes it
+        pod = seen(answer)
+        api.objects.delete("pods", SPACE, pod.name)
+        put_pod(api)
+        return pod
+
+    monkeypatch.setattr(Pod, "read", renewed)
+    api_server(api).end(POD)
+    assert len(api.objects.list("pods", SPACE)) == 1
+    monkeypatch.undo()
+    api_server(api).end(POD)
+    assert api.objects.list("pods", SPACE) == []

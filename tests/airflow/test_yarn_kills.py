@@ -1,0 +1,101 @@
+"""A task on YARN that is killed at exact borders."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import JobFailedError
+from airflow_hiveacid.operators.cluster_run import tag_of
+from airflow_hiveacid.operators.yarn import ResourceManager
+from airflow_support import StateStore, context_of, run_task
+from cluster_tasks import APP, connect_yarn, deletion, is_running, killed_once, until
+from pretended_yarn import ACCEPTED, RUNNING
+
+if TYPE_CHECKING:
+    from airflow_support import Connections, FakeSpark
+    from pretended_yarn import ResourceManager as Pretended
+
+
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_a_task_that_is_killed_while_it_makes_ready_submits_nothing(
+    spark: FakeSpark,
+    yarn: Pretended,
+    aborted: list[str],
+    on_yarn: Connections,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: str,
+) -> None:
+    """A signal's handler returns to where the task was, which is just before `spark-submit`."""
+    connect_yarn(on_yarn, yarn, mode)
+    task = deletion(spark)
+    monkeypatch.setattr(task, "watched", lambda: (task.on_kill(), nullcontext())[1])
+    with pytest.raises(JobFailedError, match="the task was killed"):
+        run_task(task, context_of(task_state_store=StateStore()))
+    assert spark.calls == []
+    assert len(aborted) == 1
+
+
+@pytest.mark.promise("A16")
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_what_stands_in_a_queue_is_ended_before_anybody_has_read_its_id(
+    spark: FakeSpark, yarn: Pretended, aborted: list[str], on_yarn: Connections, mode: str
+) -> None:
+    connect_yarn(on_yarn, yarn, mode)
+    yarn.app = dict(ACCEPTED)
+    spark.tell(says="no ID yet", hangs=True)
+
+    def submitted() -> bool:
+        if not (spark.directory / "hanging.json").exists():
+            return False
+        yarn.tagged = {APP: tag_of(spark.calls[-1]["spec"]["attempt"])}
+        return True
+
+    killed_once(deletion(spark), context_of(task_state_store=StateStore()), submitted)
+    assert yarn.killed == [APP]
+    assert [tag_of(attempt) for attempt in aborted] == list(yarn.tagged.values())
+    processes = json.loads((spark.directory / "hanging.json").read_text())
+    until(lambda: not any(map(is_running, processes.values())))
+
+
+@pytest.mark.usefixtures("on_yarn", "aborted")
+def test_a_resource_manager_that_is_silent_does_not_keep_a_killed_task(
+    spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yarn.app = dict(RUNNING)
+    silent = threading.Event()
+
+    def never(*_: object, **__: object) -> None:
+        silent.wait(120)
+
+    task = deletion(spark)
+    context = context_of(task_state_store=StateStore())
+
+    def followed() -> bool:
+        if not yarn.requests:
+            return False
+        monkeypatch.setattr(ResourceManager, "find", never)
+        return True
+
+    took_s = killed_once(task, context, followed)
+    silent.set()
+    assert took_s < 5  # Airflow sends SIGKILL then
+
+
+@pytest.mark.usefixtures("aborted")
+def test_a_missing_command_of_hadoops_is_no_error_of_a_killed_task(
+    spark: FakeSpark, on_yarn: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "HADOOP_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    on_yarn.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
+    monkeypatch.setattr("airflow_hiveacid.operators.cluster_operator.shutil.which", lambda _: None)
+    spark.tell(hangs=True)
+    hanging = spark.directory / "hanging.json"
+    killed_once(deletion(spark), context_of(), hanging.exists)
+    processes = json.loads(hanging.read_text())
+    until(lambda: not any(map(is_running, processes.values())))

@@ -1,0 +1,163 @@
+"""How long a task waits on YARN, and for what."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import (
+    ApplicationNotStartedError,
+    ClusterRefusedError,
+    ClusterUnavailableError,
+)
+from airflow_hiveacid.operators.cluster_run import Bounds, ClusterRun
+from airflow_hiveacid.operators.yarn import ResourceManager
+from airflow_support import StateStore, context_of, run_task
+from cluster_tasks import APP, Clock, deletion, is_running, run_on_yarn, until
+from pretended_yarn import ACCEPTED, RUNNING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_support import FakeSpark
+    from pretended_yarn import ResourceManager as Pretended
+
+
+def test_an_application_is_followed_to_its_end(yarn: Pretended) -> None:
+    clock = Clock()
+    yarn.states = [dict(ACCEPTED), *[dict(RUNNING)] * 30]
+    found = run_on_yarn(yarn, clock, start_s=5).follow(APP)
+    assert found is not None
+    assert found.has_succeeded
+    assert clock.time == 1 + 2 + 4 + 8 + 10 * 27
+
+
+def test_one_that_gets_no_container_is_ended_and_the_wait_is_told(yarn: Pretended) -> None:
+    yarn.app = dict(ACCEPTED)
+    with pytest.raises(ApplicationNotStartedError, match=r"root\.narrow.*no room") as caught:
+        run_on_yarn(yarn, Clock(), start_s=100).follow(APP)
+    assert 100 < caught.value.waited_s <= 110
+    assert yarn.killed == [APP]
+
+
+def test_a_silent_resource_manager_is_waited_for_and_then_given_up(yarn: Pretended) -> None:
+    clock = Clock()
+    yarn.page = (503, "")
+    for ask in (
+        lambda: run_on_yarn(yarn, clock, silence_s=60).follow(APP),
+        lambda: run_on_yarn(yarn, clock, silence_s=60).status(APP),
+        lambda: run_on_yarn(yarn, clock, silence_s=60).submitted("tag"),
+    ):
+        clock.time = 0
+        with pytest.raises(ClusterUnavailableError, match=r"for 6[0-9] s"):
+            ask()
+        assert 60 < clock.time <= 71
+    assert yarn.killed == []
+
+
+def test_a_resource_manager_that_refuses_us_is_asked_on_for_a_while(yarn: Pretended) -> None:
+    """Whoever renews a login, or gives a right, may be late."""
+    clock = Clock()
+    yarn.page = (403, "")
+    for ask in (
+        lambda: run_on_yarn(yarn, clock, refusal_s=30).follow(APP),
+        lambda: run_on_yarn(yarn, clock, refusal_s=30).submitted("tag"),
+        lambda: run_on_yarn(yarn, clock, refusal_s=30).end_earlier(APP, "tag"),
+    ):
+        clock.time = 0
+        with pytest.raises(ClusterRefusedError, match=r"for 3[0-9] s.*HTTP 403"):
+            ask()
+        assert 30 < clock.time <= 41
+
+
+def _answering(yarn: Pretended, pages: Callable[[float], tuple[int, str]]) -> Clock:
+    """A clock by which the resource manager's page changes."""
+
+    def turn(at: float) -> None:
+        yarn.page = pages(at)
+
+    turn(0)
+    return Clock(turn)
+
+
+def test_of_a_refusal_only_the_time_counts_in_which_we_were_refused(yarn: Pretended) -> None:
+    """A refusal is final: silence between two of them says nothing of our rights."""
+    clock = _answering(yarn, lambda at: (503, "") if 25 < at < 400 else (403, ""))
+    with pytest.raises(ClusterRefusedError, match=r"for 5[0-9] s"):
+        run_on_yarn(yarn, clock, silence_s=600, refusal_s=50).follow(APP)
+    assert clock.time > 425
+
+
+def test_refusals_and_silence_in_turns_have_an_end_that_a_retry_may_follow(
+    yarn: Pretended,
+) -> None:
+    pages = ((503, ""), (403, ""))
+    clock = _answering(yarn, lambda _: pages[len(yarn.requests) % 2])
+    with pytest.raises(ClusterUnavailableError, match=r"for 6[0-9] s"):
+        run_on_yarn(yarn, clock, silence_s=60, refusal_s=20, poll_s=3).follow(APP)
+    assert clock.time < 70
+
+
+def test_a_resource_manager_that_comes_back_is_asked_on(yarn: Pretended) -> None:
+    def back(at: float) -> None:
+        yarn.page = None if at > 50 else (503, "")
+
+    yarn.page = (503, "")
+    found = run_on_yarn(yarn, Clock(back), silence_s=60).follow(APP)
+    assert found is not None
+    assert found.has_succeeded
+
+
+def test_a_killed_task_waits_no_more(yarn: Pretended) -> None:
+    yarn.app = dict(RUNNING)
+    with pytest.raises(InterruptedError):
+        run_on_yarn(yarn, Clock(), killed=True).follow(APP)
+
+
+def test_a_submission_without_a_container_is_stopped_and_ended(yarn: Pretended) -> None:
+    yarn.app, yarn.tagged = dict(ACCEPTED), {APP: "hiveacid-1-a"}
+    stopped = threading.Event()
+    run = ClusterRun(
+        ResourceManager(addresses=(yarn.web,)),
+        "hiveacid-1-a",
+        Bounds(start_s=0.5, poll_s=1),
+        is_killed=lambda: False,
+    )
+    with run.watched(stopped.set):
+        assert stopped.wait(60)
+        until(lambda: yarn.killed == [APP])
+    assert run.overdue is not None
+    assert (run.overdue.application, run.overdue.queue) == (APP, "root.narrow")
+
+
+def test_a_submission_that_runs_is_left_alone(yarn: Pretended) -> None:
+    yarn.app, yarn.tagged = dict(RUNNING), {APP: "hiveacid-1-a"}
+    stopped = threading.Event()
+    run = ClusterRun(
+        ResourceManager(addresses=(yarn.web,)),
+        "hiveacid-1-a",
+        Bounds(start_s=0, poll_s=1),
+        is_killed=lambda: False,
+    )
+    with run.watched(stopped.set):
+        until(lambda: bool(yarn.requests))
+        assert not stopped.wait(1.5)
+    assert run.overdue is None
+
+
+@pytest.mark.usefixtures("on_yarn")
+def test_a_spark_submit_that_hangs_is_ended(
+    spark: FakeSpark, yarn: Pretended, aborted: list[str]
+) -> None:
+    yarn.app = None
+    spark.tell(hangs=True)
+    with pytest.raises(ApplicationNotStartedError, match="spark-submit has waited"):
+        run_task(
+            deletion(spark, start_timeout_s="{{ 0.5 }}"), context_of(task_state_store=StateStore())
+        )
+    assert len(aborted) == 1
+    process = json.loads((spark.directory / "hanging.json").read_text())["child"]
+    until(lambda: not is_running(process))
