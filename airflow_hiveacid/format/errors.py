@@ -539,8 +539,8 @@ class KeepingRefusedError(TransactionError, RetryableError):
     def __init__(self, *, table: object, waiting: str) -> None:
         self.table, self.waiting = str(table), waiting
         super().__init__(
-            f"table {table}: nothing is kept yet, since {waiting} and its cleaning may remove files;"
-            " try again when it is done"
+            f"table {table}: nothing is kept yet, since {waiting} and its cleaning may remove"
+            " files; try again when it is done"
         )
 
 

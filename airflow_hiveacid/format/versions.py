@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.acid_state import is_compacted, resolve
@@ -44,7 +45,6 @@ from airflow_hiveacid.format.table import TransactionalKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
-    from datetime import datetime
 
     from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.directories import Listing
@@ -68,13 +68,60 @@ class VersionSpec:
     def __post_init__(self) -> None:
         given = [one for one in (self.number, self.timestamp, self.tag) if one is not None]
         if len(given) > 1:
+            found = " and ".join(map(str, given))
             raise ConfigurationError(
-                f"version, timestamp and tag exclude each other; found {' and '.join(map(str, given))}"
+                f"version, timestamp and tag exclude each other; found {found}"
             )
         if self.timestamp is not None and self.timestamp.utcoffset() is None:
             raise ConfigurationError(
                 f"timestamp {self.timestamp} has no zone; write 2026-11-19T02:00:00Z or +01:00"
             )
+
+    @classmethod
+    def of(
+        cls,
+        version: int | str | None = None,
+        timestamp: datetime | str | None = None,
+        tag: str | None = None,
+    ) -> VersionSpec:
+        """What a user's arguments say; numbers and times may be texts, as templates give them.
+
+        Raises:
+            ConfigurationError: one has another form.
+        """
+        return cls(
+            number=None if version is None else _number(version),
+            timestamp=None if timestamp is None else _moment(timestamp),
+            tag=None if tag is None else _tag(tag),
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> VersionSpec:
+        """Read what `text` printed.
+
+        Raises:
+            ConfigurationError: it is another text.
+
+        Example:
+            >>> VersionSpec.parse("version 5").number
+            5
+        """
+        kind, _, value = text.partition(" ")
+        match kind:
+            case "version" | "timestamp" | "tag":
+                return cls.of(**{kind: value})
+            case "now":
+                return cls()
+            case _:
+                raise ConfigurationError(f"{text!r} is none of version N, timestamp T and tag NAME")
+
+    def text(self) -> str:
+        """The same as one text, for a job description."""
+        if self.number is not None:
+            return f"version {self.number}"
+        if self.timestamp is not None:
+            return f"timestamp {self.timestamp.isoformat()}"
+        return "now" if self.tag is None else f"tag {self.tag}"
 
     @property
     def is_now(self) -> bool:
@@ -99,6 +146,30 @@ class Kept:
 
     floor: WriteId
     witnesses: frozenset[str] = frozenset()
+
+
+def _number(value: int | str) -> WriteId:
+    text = str(value).strip()
+    if isinstance(value, bool) or not text.isascii() or not text.isdigit():
+        raise ConfigurationError(f"version {value!r} is no number of a version, such as 1234")
+    return WriteId(int(text))
+
+
+def _moment(value: datetime | str) -> datetime:
+    if isinstance(value, datetime):
+        return value
+    try:
+        return datetime.fromisoformat(value.strip())
+    except ValueError as error:
+        raise ConfigurationError(
+            f"timestamp {value!r} is no time, such as 2026-11-19T02:00:00Z"
+        ) from error
+
+
+def _tag(value: str) -> str:
+    if not value or value != value.strip() or not value.isprintable():
+        raise ConfigurationError(f"tag {value!r} is no name; write letters, digits, - and _")
+    return value
 
 
 # ---- lists ---------------------------------------------------------------------------------------
@@ -177,6 +248,7 @@ def _visible(write_ids: ValidWriteIdList, low: WriteId, high: WriteId) -> int:
 
 def state_as_of(  # noqa: PLR0913 - two lists, and all of a root
     listing: Listing,
+    *,
     now: ValidWriteIdList,
     then: ValidWriteIdList,
     txns: ValidTxnList | None,
@@ -217,21 +289,22 @@ def check_provable(  # noqa: PLR0913 - two lists, and what each sees
     Raises:
         VersionGoneError: nobody can prove it; with the root's oldest readable version.
     """
+    why = _not_live(state_now, state_then, kind, now, then)
+    if why is None:
+        return
     if kept is not None and not omits(now, then, WriteId(1), kept.floor):
         lost = lost_witness(state_now, kept, kind)
+        mixed = _batch_in_part(state_now, kind, now, then)
+        if lost is None and mixed is None:
+            return
+        why = f"{lost} was removed by somebody who asked nobody"
         if lost is None:
-            return
-        why = f"{state_now.location}/{lost} was removed by somebody who asked nobody"
-    else:
-        found = _not_live(state_now, state_then, kind, now, then)
-        if found is None:
-            return
-        why = f"{state_now.location}: {found}"
+            why = f"{mixed} has later rows among the version's, and nothing tells which"
     raise VersionGoneError(
         table=now.table,
         what=f"the state up to write ID {then.high_watermark}",
         oldest=oldest_readable(state_now, kept, kind),
-        why=why,
+        why=f"{state_now.location}: {why}",
     )
 
 
@@ -273,10 +346,25 @@ def lost_witness(state: AcidState, kept: Kept, kind: TransactionalKind) -> str |
         high = name.write_id if isinstance(name, BaseName) else name.high
         if high < kept.floor or (isinstance(name, DeltaName) and high == kept.floor and has_base):
             continue
-        if kind is TransactionalKind.FULL_ACID and any(_holds(n, name) for n in names.values()):
+        holding = [n for n in names.values() if isinstance(n, DeltaName) and _holds(n, name)]
+        if any(kind is TransactionalKind.FULL_ACID or n.high <= kept.floor for n in holding):
             continue
         return text
     return None
+
+
+def only_of(listing: Listing, names: Collection[str]) -> Listing:
+    """A listing of nothing but these directories and original files."""
+    wanted = frozenset(names)
+    return dataclasses.replace(
+        listing,
+        files=tuple(f for f in listing.files if _top(f.path) in wanted or f.path in wanted),
+        directories=tuple(d for d in listing.directories if _top(d) in wanted),
+    )
+
+
+def _top(path: str) -> str:
+    return path.partition("/")[0]
 
 
 def _readable(
@@ -287,15 +375,15 @@ def _readable(
     They are bases that hold more than the version, and, of insert-only tables, such deltas. With
     them gone, what they were made of is found where it is left.
     """
-    tops = {path.partition("/")[0] for path in listing.directories}
-    tops |= {f.path.partition("/")[0] for f in listing.files if "/" in f.path}
+    tops = {_top(path) for path in listing.directories}
+    tops |= {_top(f.path) for f in listing.files if "/" in f.path}
     dropped = {top for top in tops if _is_mixed(top, listing, now, then, kind)}
     if not dropped:
         return listing
     return dataclasses.replace(
         listing,
-        files=tuple(f for f in listing.files if f.path.partition("/")[0] not in dropped),
-        directories=tuple(d for d in listing.directories if d.partition("/")[0] not in dropped),
+        files=tuple(f for f in listing.files if _top(f.path) not in dropped),
+        directories=tuple(d for d in listing.directories if _top(d) not in dropped),
     )
 
 
@@ -342,12 +430,30 @@ def _not_live(
     return None
 
 
+def _batch_in_part(
+    state: AcidState, kind: TransactionalKind, now: ValidWriteIdList, then: ValidWriteIdList
+) -> str | None:
+    """A delta of an insert-only table that a version sees in part and that was made of no others.
+
+    Streams write several write IDs into one. What a compaction made begins where its first input
+    begins, which ends before it.
+    """
+    if kind is not TransactionalKind.INSERT_ONLY:
+        return None
+    deltas = [(d.text, d.name) for d in state.directories if isinstance(d.name, DeltaName)]
+    for text, name in deltas:
+        has_input = any(n.low == name.low and n.high < name.high for _, n in deltas)
+        if _is_merged(name) and _sees_part(name, now, then) and not has_input:
+            return text
+    return None
+
+
 def _oldest_live(state: AcidState, kind: TransactionalKind) -> WriteId:
     base = WriteId(0) if state.base is None else max(WriteId(0), state.base.name.write_id)
     if kind is not TransactionalKind.INSERT_ONLY:
         return base
     merged = [d.name for d in state.deltas if isinstance(d.name, DeltaName)]
-    ends = sorted({base, *(name.high for name in merged if name.high > base)})
+    ends = sorted({max(WriteId(1), base), *(n.high for n in merged if n.high > base)})
     return next((end for end in ends if not any(n.low <= end < n.high for n in merged)), ends[-1])
 
 
