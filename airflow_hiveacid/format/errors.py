@@ -657,13 +657,16 @@ class NotEnoughHistoryError(StorageError):
 class VersionGoneError(StorageError):
     """What is left of a table does not hold a version any more, or nobody can prove that it does.
 
-    `oldest` is the oldest version that can be read, 0 where no one is.
+    `oldest` is the oldest version that can be read, 0 where nobody knows.
     """
 
     def __init__(self, *, table: object, what: str, oldest: int, why: str) -> None:
         self.table, self.what, self.oldest, self.why = str(table), what, oldest, why
-        left = f"the oldest readable version is {oldest}" if oldest else "no version is readable"
-        super().__init__(f"table {table}: {what} is compacted away: {left} ({why})")
+        if oldest:
+            text = f"{what} is compacted away: the oldest readable version is {oldest}"
+        else:
+            text = f"{what} is not there any more"
+        super().__init__(f"table {table}: {text} ({why})")
 
 
 class UnsupportedFileError(StorageError):

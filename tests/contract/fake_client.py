@@ -431,6 +431,7 @@ class FakeClient:
                 user=lock.user,
                 host="fake",
                 agent_info=lock.request.agent_info,
+                acquired_s=lock.acquired_s,
                 blocked_by=lock.blocked_by,
             )
             for lock in self.server.locks.values()

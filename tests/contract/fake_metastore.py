@@ -67,6 +67,10 @@ class Txn:
     is_forgotten: bool = False
 
 
+EPOCH_S = 1_790_000_000.0
+"""What this server takes the time to have been when its clock was at 0."""
+
+
 @dataclass(slots=True)
 class Lock:
     """One lock request. Mutable: it waits, then it holds."""
@@ -76,6 +80,7 @@ class Lock:
     user: str
     state: LockState = LockState.WAITING
     blocked_by: LockId | None = None
+    acquired_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +120,10 @@ class FakeMetastore:
         self._tables_made = 0
         self.faults: list[Fault] = []
         self.beats: list[tuple[TxnId, float]] = []
+
+    def now_s(self) -> float:
+        """What time it is here, seconds since 1970: nobody else's clock."""
+        return EPOCH_S + self.clock.monotonic()
 
     # Faults for tests
 
@@ -246,6 +255,7 @@ class FakeMetastore:
                 lock.blocked_by = earlier
                 return
         lock.state, lock.blocked_by = LockState.ACQUIRED, None
+        lock.acquired_s = self.now_s()
 
     def _blocks(self, held: Lock, wanted: Lock) -> bool:
         if held.request.txn_id == wanted.request.txn_id:
