@@ -15,11 +15,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
+from airflow_hiveacid.metastore.txn_values import TxnType
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.metastore.locks import LockInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.plan.history import Between
 
 _RESOLUTION_S: Final = 0.001
@@ -60,6 +63,19 @@ class TransactionTimes:
     opened_s: float
     seen: Between
     committed: Between
+
+
+def server_now(client: MetastorePort) -> float | None:
+    """A moment by the server's clock that is over; None if it does not tell the time.
+
+    By a transaction that is opened for it, and reads nothing.
+    """
+    txn_id = client.open_txn(TxnType.READ_ONLY)
+    try:
+        found = [t.started_s for t in client.open_txns_info() if t.txn_id == txn_id]
+    finally:
+        client.commit_txn(txn_id)
+    return found[0] - _RESOLUTION_S if found and found[0] is not None else None
 
 
 def time_of_lock(

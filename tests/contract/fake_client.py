@@ -360,6 +360,7 @@ class FakeClient:
                 state=txn.state,
                 user=txn.user,
                 host="fake",
+                started_s=txn.started_s,
                 last_heartbeat_s=txn.heard_s,
             )
             for txn_id, txn in self._remembered().items()

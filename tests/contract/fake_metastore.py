@@ -62,6 +62,7 @@ class Txn:
     txn_type: TxnType
     user: str
     heard_s: float
+    started_s: float | None = None
     state: TxnState = TxnState.OPEN
     components: set[Written] = field(default_factory=set)
     is_forgotten: bool = False
@@ -170,7 +171,7 @@ class FakeMetastore:
 
     def open(self, user: str, txn_type: TxnType) -> TxnId:
         txn_id = TxnId(len(self.txns) + 1)
-        self.txns[txn_id] = Txn(txn_id, txn_type, user, self.clock.monotonic())
+        self.txns[txn_id] = Txn(txn_id, txn_type, user, self.clock.monotonic(), self.now_s())
         return txn_id
 
     def alive(self, txn_id: TxnId) -> Txn:

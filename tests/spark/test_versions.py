@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.errors import (
+    TagTakenError,
     VersionDoubtfulError,
     VersionGoneError,
     VersionNotSettledError,
     VersionUnknownError,
 )
 from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.specs import CompactionChoice
+from airflow_hiveacid.plan.keeping import READABLE_FOR
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
+from airflow_hiveacid.versions.keeping import make_tag
 
 if TYPE_CHECKING:
     from spark_lab import Lab
@@ -194,3 +199,57 @@ def test_insert_only_tables_have_versions_as_far_as_directories_tell(lab: Lab) -
     copies.check()
     lab.compact("t", CompactionChoice.MINOR)
     copies.check(oldest=4)
+
+
+def test_later_versions_of_a_table_with_a_dropped_partition_are_readable(lab: Lab) -> None:
+    lab.table("t", COLUMNS, partition={"p": "int"})
+    lab.insert("t", [(1, 1, 1), (2, 2, 2)], ["id", "v", "p"])
+    lab.script("ALTER TABLE t DROP PARTITION (p=2)")
+    lab.clean("t")  # which notes that later versions never had it
+    lab.insert("t", [(30, 30, 1)], ["id", "v", "p"])
+    assert as_of(lab, "t", version=2) == [(1, 1, 1), (30, 30, 1)]
+    with pytest.raises(VersionGoneError, match="partition p=2 was dropped"):
+        as_of(lab, "t", version=1)
+
+
+@pytest.mark.promise("V7")
+def test_a_kept_table_is_read_behind_compactions_overwrites_and_cleanings(lab: Lab) -> None:
+    lab.table("t", COLUMNS, parameters={READABLE_FOR: "1 hour"})
+    lab.insert("t", [(i, i) for i in range(6)], ["id", "v"])
+    lab.clean("t")  # the first run finds the parameter and keeps
+    copies = Copies(lab, "t")
+    lab.delete("t", "id = 1")
+    copies.save()
+    lab.compact("t", CompactionChoice.MAJOR)
+    lab.overwrite("t", [(7, 7)], ["id", "v"])
+    copies.save()
+    lab.insert("t", [(8, 8)], ["id", "v"])
+    lab.clean("t")
+    copies.check()
+    assert as_of(lab, "t", version=1) == [(i, i) for i in range(6)]
+    lab.client.set_table_parameters(lab.info("t").ref, {READABLE_FOR: "0 seconds"})
+    lab.clean("t")
+    copies.check(oldest=3)
+
+
+def test_a_tag_keeps_its_files_until_it_goes(lab: Lab) -> None:
+    lab.table("t", COLUMNS)
+    lab.insert("t", [(1, 1)], ["id", "v"])
+    lab.insert("t", [(2, 2)], ["id", "v"])
+    make_tag(lab.client, lab.info("t"), "closing", VersionSpec.of(version=1))
+    with pytest.raises(TagTakenError, match="for version 1"):
+        make_tag(lab.client, lab.info("t"), "closing", VersionSpec.of(version=2))
+    lab.overwrite("t", [(3, 3)], ["id", "v"])
+    for _ in range(2):
+        lab.clean("t")
+    assert as_of(lab, "t", tag="closing") == [(1, 1)]
+    with pytest.raises(VersionGoneError, match="oldest readable version is 3"):
+        as_of(lab, "t", version=2)
+    lab.table("copy", COLUMNS)
+    lab.script("INSERT INTO copy SELECT * FROM t FOR VERSION AS OF 'closing'")
+    assert lab.rows("copy") == [(1, 1)]
+    VersionNotes.of(lab.info("t")).forget_tag("closing")
+    lab.clean("t")
+    assert lab.directories("t") == ["base_0000003"]
+    with pytest.raises(VersionUnknownError, match="no tag 'closing'"):
+        as_of(lab, "t", tag="closing")
