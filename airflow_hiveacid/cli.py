@@ -129,6 +129,15 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     spark.set_defaults(command=spark_environment_lines)
 
 
+def _add_version(command: argparse.ArgumentParser) -> None:
+    which = command.add_mutually_exclusive_group()
+    which.add_argument("--version", metavar="N", help="with --table: as of this version's number")
+    which.add_argument(
+        "--timestamp", metavar="TIME", help="with --table: as of this time, as 2026-11-19T02:00Z"
+    )
+    which.add_argument("--tag", metavar="NAME", help="with --table: as of the version of this name")
+
+
 def _add_view(command: argparse.ArgumentParser) -> None:
     what = command.add_mutually_exclusive_group(required=True)
     what.add_argument("--table", metavar="DB.TABLE", help="a table of the metastore")
@@ -141,6 +150,7 @@ def _add_view(command: argparse.ArgumentParser) -> None:
         ),
     )
     cli_metastore.add_options(command)
+    _add_version(command)
     command.add_argument(
         "--partition", metavar="NAME", help="with --table: only this one, such as month=1/day=2"
     )
@@ -232,6 +242,7 @@ def inspect_lines(options: argparse.Namespace) -> Iterator[str]:
                 kind=view.kind,
                 with_originals=view.with_originals,
                 rows_of=rows_of(place.storage.format),
+                state=place.state,
             )
             if options.json:
                 body = {"location": place.location, "entries": [asdict(e) for e in entries]}
@@ -261,7 +272,7 @@ def spark_environment_lines(options: argparse.Namespace) -> Iterator[str]:
 
 # ---- options -------------------------------------------------------------------------------------
 
-_ONLY_WITH_TABLE: Final = (*cli_metastore.NAMES, "partition")
+_ONLY_WITH_TABLE: Final = (*cli_metastore.NAMES, "partition", "version", "timestamp", "tag")
 _ONLY_WITH_LOCATION: Final = ("write_ids", "txns", "schema")
 
 

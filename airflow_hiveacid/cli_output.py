@@ -81,6 +81,7 @@ def _rows(view: View, place: Place, *, with_identity: bool) -> Iterator[pa.Recor
             with_identity=with_identity,
             timestamps=TimestampForm.PAIR,
             matching=Matching.UNAMBIGUOUS,
+            state=place.state,
         )
     if with_identity:
         raise ConfigurationError("rows of an insert-only table have no identity; drop --row-ids")
@@ -102,6 +103,7 @@ def _rows(view: View, place: Place, *, with_identity: bool) -> Iterator[pa.Recor
         ),
         own=own_columns(view.title, view.columns, place.partition, place.columns, format_),
         timestamps=TimestampForm.PAIR,
+        state=place.state,
     )
 
 

@@ -12,6 +12,7 @@ Example:
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,19 +30,23 @@ from airflow_hiveacid.format.table import (
     AS_ORC,
     UNPARTITIONED,
     Column,
+    PartitionInfo,
     PartitionName,
     Storage,
     TableRef,
     TransactionalKind,
 )
 from airflow_hiveacid.format.types import StructType, parse_type
+from airflow_hiveacid.format.versions import VersionSpec
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping
 
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.format.acid_state import AcidState
+    from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.metastore.transaction import Transaction
 
 _LOCK_TIMEOUT_S: Final = 60.0
 
@@ -50,13 +55,14 @@ _LOCK_TIMEOUT_S: Final = 60.0
 class Place:
     """One directory: a table's own, or one partition's with its values as texts; its files.
 
-    `columns` are those of `PartitionInfo`.
+    `columns` are those of `PartitionInfo`. `state` are the files of a past version.
     """
 
     location: str
     partition: PartitionName = UNPARTITIONED
     storage: Storage = AS_ORC
     columns: tuple[Column, ...] | None = None
+    state: AcidState | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +108,11 @@ def looking(options: argparse.Namespace, *, holds_files: bool) -> Iterator[View]
         if table.kind is TransactionalKind.NONE:
             raise NotTransactionalError(table=table.ref)
         wanted = PartitionName.parse(options.partition) if options.partition else None
-        if holds_files:
-            with _read_transaction(client, table, wanted) as snapshot:
-                yield _view(client, table, wanted, snapshot)
+        version = VersionSpec.of(options.version, options.timestamp, options.tag)
+        if holds_files or not version.is_now:
+            with _read_transaction(client, table, wanted) as txn:
+                view = _view(client, table, wanted, txn.snapshot)
+                yield view if version.is_now else _as_of(client, table, view, txn, version)
             return
         txns = client.valid_txns()
         write_ids = client.valid_write_ids([table.ref], txns)
@@ -144,7 +152,7 @@ def _by_hand(options: argparse.Namespace) -> View:
 @contextmanager
 def _read_transaction(
     client: MetastoreClient, table: TableInfo, wanted: PartitionName | None
-) -> Iterator[Snapshot]:
+) -> Iterator[Transaction]:
     from airflow_hiveacid.format.conflicts import DataOperation  # noqa: PLC0415 - needs Thrift
     from airflow_hiveacid.metastore.locks import TableAccess  # noqa: PLC0415 - as above
     from airflow_hiveacid.metastore.transaction import begin  # noqa: PLC0415 - as above
@@ -155,7 +163,30 @@ def _read_transaction(
         partitions=None if wanted is None else (wanted,),
     )
     with begin(client, job_key=None, reads=[access], lock_timeout_s=_LOCK_TIMEOUT_S) as txn:
-        yield txn.snapshot
+        yield txn
+
+
+def _as_of(
+    client: MetastoreClient, table: TableInfo, view: View, txn: Transaction, version: VersionSpec
+) -> View:
+    """The same view, of an earlier version.
+
+    Raises:
+        HiveAcidError: see `past_of` and `Past.states`.
+    """
+    from airflow_hiveacid.storage.stores.listing import list_table  # noqa: PLC0415 - needs pyarrow
+    from airflow_hiveacid.versions.past import past_of  # noqa: PLC0415 - as above
+
+    past = past_of(client, table, version, txn.snapshot, taken_s=txn.seen_after_s)
+    if table.is_partitioned:
+        past.check_vanished(client.partition_names(table))
+    infos = [PartitionInfo(name=p.partition, location=p.location) for p in view.places]
+    states = past.states(infos, [list_table(p.location) for p in view.places])
+    places = tuple(
+        dataclasses.replace(place, state=state)
+        for place, state in zip(view.places, states, strict=True)
+    )
+    return dataclasses.replace(view, places=places, write_ids=past.then)
 
 
 def _view(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs import CleanSpec
-from airflow_hiveacid.spark.maintenance.clean import Cleaner, CleaningOutcome
-from airflow_hiveacid.spark.maintenance.overview import Overview
+from airflow_hiveacid.spark.maintenance.clean import Cleaner, CleaningOutcome, forget_unreadable
+from airflow_hiveacid.spark.maintenance.overview import with_past
 from airflow_hiveacid.spark.maintenance.side_by_side import each_partition
 from airflow_hiveacid.spark.reading.target import partitions_of
 from airflow_hiveacid.spark.runtime import main
@@ -28,7 +28,7 @@ def clean(job: JobContext) -> JobResult:
     table = job.transactional_table(spec.target)
 
     partitions = partitions_of(job.client, table, spec.partition)
-    overview = Overview.of(job.client, table)
+    table, overview = with_past(job.client, table, is_dry=spec.dry_run)
 
     def cleaner(client: MetastorePort) -> Cleaner:
         return Cleaner(
@@ -38,6 +38,8 @@ def clean(job: JobContext) -> JobResult:
     outcomes = each_partition(
         job.client, table, partitions, lambda c, p: cleaner(c).clean(p), at_once=len(partitions)
     )
+    if spec.partition is None and not spec.dry_run:
+        forget_unreadable(table, outcomes)
     if table.is_partitioned and spec.partition is None:
         outcomes.append(cleaner(job.client).clean_staging())
     places = {p.location for p in partitions}

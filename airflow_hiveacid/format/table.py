@@ -220,6 +220,12 @@ class TableInfo:
         return self.parameters.get(READS_ORIGINALS, "").lower() == "true"
 
     @property
+    def born_s(self) -> float | None:
+        """When the table was made, seconds since 1970; None if its ID does not tell."""
+        seconds = self.table_id.partition(".")[0]
+        return float(seconds) if seconds.isdigit() else None
+
+    @property
     def is_partitioned(self) -> bool:
         """Whether the table has partition columns."""
         return bool(self.partition_columns)

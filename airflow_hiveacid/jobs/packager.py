@@ -34,7 +34,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-ROOMS: Final = ("format", "plan", "jobs", "metastore", "storage", "spark")
+ROOMS: Final = ("format", "plan", "jobs", "metastore", "storage", "versions", "spark")
 """What the application imports of this package; no Airflow room is among them."""
 
 LIBRARIES: Final = ("thrift", "hmsclient")

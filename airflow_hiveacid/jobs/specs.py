@@ -38,6 +38,9 @@ from airflow_hiveacid.jobs.endpoint import (
 )
 from airflow_hiveacid.jobs.loading import LoadSpec
 
+SOURCE_VIEW: Final = "source"
+"""What a source is to its own query."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSpec:
@@ -46,6 +49,9 @@ class SourceSpec:
     `query` is a Spark SQL SELECT over the view `source`; without it the rows go on as they are.
     With `tables` it is the source itself: they say which ACID table (`db.table`) each view is that
     it reads, and there may be none.
+
+    `versions` says which of these are read as of an earlier version (`VersionSpec.text`), by view;
+    `table` is the view `source`.
     """
 
     format: str | None = None
@@ -56,6 +62,7 @@ class SourceSpec:
     values: tuple[tuple[str | int | float | bool | None, ...], ...] | None = None
     query: str | None = None
     tables: Mapping[str, str] | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
 
 
 class InsertMode(enum.Enum):
@@ -246,6 +253,11 @@ class MultiInsertSpec:
     def tables(self) -> dict[str, str]:
         """The tables that all of them read, by their views."""
         return {v: t for one in self.inserts for v, t in (one.source.tables or {}).items()}
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Which of these are read as of an earlier version, by their views."""
+        return {v: t for one in self.inserts for v, t in one.source.versions.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,23 +31,26 @@ _MOST_HOLDERS: Final = 5
 _log = logging.getLogger(__name__)
 
 
-def acquire(
+def acquire(  # noqa: PLR0913 - two bounds and two ears
     client: MetastorePort,
     request: LockRequest,
     *,
     timeout_s: float,
     clock: Clock,
     on_enqueued: Callable[[], None],
+    on_asking: Callable[[], None] = lambda: None,
 ) -> LockResponse:
     """Ask for locks and wait until all are granted.
 
-    `on_enqueued` is called once, when the request stands and before any waiting.
+    `on_enqueued` is called once, when the request stands and before any waiting; `on_asking` before
+    each request to the server.
 
     Raises:
         LockNotAcquiredError: not granted within `timeout_s`; the request is taken back.
         TransactionAbortedError: the transaction was aborted meanwhile.
     """
     began_s = clock.monotonic()
+    on_asking()
     answer = client.lock(request)
     on_enqueued()
     pause_s = _FIRST_PAUSE_S
@@ -57,6 +60,7 @@ def acquire(
             break
         clock.sleep(min(pause_s, left_s))
         pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+        on_asking()
         answer = client.check_lock(answer.lock_id, request.txn_id)
     waited_s = clock.monotonic() - began_s
     if answer.state is LockState.ABORT:

@@ -97,12 +97,23 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """What our clock said while a transaction began; the server did each thing within its two."""
+
+    opened_s: float
+    lock_asked_s: float
+    locked_s: float
+    seen_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
     """A transaction that has its locks and its snapshot.
 
     `seal` is None for a job without a key. `undo` ends patience and heartbeats, and aborts, when it
     is closed.
     `timeout_s` is the server's patience, known here also when the server can no longer be asked.
+    `readings` are of our own clock.
     """
 
     txn_id: TxnId
@@ -113,6 +124,7 @@ class Opened:
     snapshot: Snapshot
     heartbeat: Heartbeat
     timeout_s: float
+    readings: Readings
     undo: ExitStack
 
 
@@ -132,6 +144,7 @@ def open_and_lock(client: MetastorePort, plan: Plan) -> Opened:
     for reopening in range(_MOST_REOPENINGS + 1):
         is_last = reopening == _MOST_REOPENINGS or plan.clock.monotonic() >= deadline_s
         before = _write_ids_of(client, plan.changed)
+        opened_s = plan.clock.monotonic()
         txn_id = client.open_txn(plan.txn_type)
         first_txn_id = txn_id if first_txn_id is None else first_txn_id
         opening = _Opening(
@@ -141,6 +154,7 @@ def open_and_lock(client: MetastorePort, plan: Plan) -> Opened:
             first_txn_id=first_txn_id,
             timeout_s=timeout_s,
             interval_s=interval_s,
+            opened_s=opened_s,
         )
         try:
             opened = opening.run(deadline_s=deadline_s)
@@ -167,6 +181,7 @@ class _Opening:
     first_txn_id: TxnId
     timeout_s: float
     interval_s: float
+    opened_s: float
 
     def run(self, *, deadline_s: float) -> Opened:
         try:
@@ -195,18 +210,28 @@ class _Opening:
             self.client.be_patient(lambda: self.timeout_s - heartbeat.silent_s)
             self.plan.on_step("opened")
             write_ids = self._allocate()
-            lock_id = self._lock(timeout_s=max(0.0, deadline_s - self.plan.clock.monotonic()))
+            lock_id, asked_s, locked_s = self._lock(
+                timeout_s=max(0.0, deadline_s - self.plan.clock.monotonic())
+            )
             self._register(write_ids)
             self.plan.on_step("fenced")
+            snapshot = self._see(write_ids)
+            readings = Readings(
+                opened_s=self.opened_s,
+                lock_asked_s=asked_s,
+                locked_s=locked_s,
+                seen_s=self.plan.clock.monotonic(),
+            )
             return Opened(
                 txn_id=self.txn_id,
                 first_txn_id=self.first_txn_id,
                 seal=self._seal,
                 write_ids=write_ids,
                 lock_id=lock_id,
-                snapshot=self._see(write_ids),
+                snapshot=snapshot,
                 heartbeat=heartbeat,
                 timeout_s=self.timeout_s,
+                readings=readings,
                 undo=undo.pop_all(),
             )
 
@@ -233,7 +258,13 @@ class _Opening:
         self.plan.on_step("allocated")
         return write_ids
 
-    def _lock(self, *, timeout_s: float) -> LockId:
+    def _lock(self, *, timeout_s: float) -> tuple[LockId, float, float]:
+        """Get the locks; with our clock before the request that was granted, and after it."""
+        clock, asked_s = self.plan.clock, [0.0]
+
+        def note_time() -> None:
+            asked_s[0] = clock.monotonic()
+
         seal = self._seal
         agent_info = _ANONYMOUS if seal is None else seal.agent_info
         # Fencing comes before waiting: an older copy may hold what we would wait for. To look once
@@ -242,11 +273,13 @@ class _Opening:
             self.client,
             LockRequest(txn_id=self.txn_id, components=self._components, agent_info=agent_info),
             timeout_s=timeout_s,
-            clock=self.plan.clock,
+            clock=clock,
             on_enqueued=self._fence,
+            on_asking=note_time,
         )
+        locked_s = clock.monotonic()
         self.plan.on_step("locked")
-        return answer.lock_id
+        return answer.lock_id, asked_s[0], locked_s
 
     def _fence(self) -> None:
         if self._seal is not None:

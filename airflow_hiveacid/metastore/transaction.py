@@ -28,6 +28,7 @@ from airflow_hiveacid.format.conflicts import DataOperation, recorded_as
 from airflow_hiveacid.format.errors import (
     HiveAcidError,
     InsertOnlyTableError,
+    MetastoreError,
     NotTransactionalError,
     TransactionAbortedError,
     WriteConflictError,
@@ -37,7 +38,9 @@ from airflow_hiveacid.metastore.clock import SystemClock
 from airflow_hiveacid.metastore.commit import commit
 from airflow_hiveacid.metastore.fencing import raise_if_fenced
 from airflow_hiveacid.metastore.opening import Opened, Plan, open_and_lock, take_snapshot
+from airflow_hiveacid.metastore.server_time import ServerTime, TransactionTimes, time_of_lock
 from airflow_hiveacid.metastore.txn_values import TxnType
+from airflow_hiveacid.plan.history import Between
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -73,6 +76,8 @@ class Transaction:
         }
         self._is_ended = False
         self._unchanged: set[TableRef] = set()
+        self._server_time: ServerTime | None = None
+        self._commit_readings: tuple[float, float] | None = None
         self._take_backs: list[Callable[[], None]] = []
 
     @property
@@ -172,6 +177,43 @@ class Transaction:
         """Say that the table stays as it is, so that nobody loses a conflict against this."""
         self._unchanged.add(ref)
 
+    def server_time(self) -> ServerTime | None:
+        """What time it is at the server; None if it does not say. Asks once; locks must be held."""
+        if self._server_time is None and not self._is_ended:
+            readings = self._opened.readings
+            try:
+                locks = self._client.show_locks(txn_id=self.txn_id)
+            except MetastoreError as error:
+                _log.warning("the metastore does not say what time it is: %s", error)
+                return None
+            self._server_time = time_of_lock(
+                locks, self.txn_id, before_s=readings.lock_asked_s, after_s=readings.locked_s
+            )
+        return self._server_time
+
+    def seen_after_s(self) -> float | None:
+        """A moment, by the server's clock, before the snapshot was taken; None if it has none."""
+        time = self.server_time()
+        return None if time is None else time.earliest(self._opened.readings.locked_s)
+
+    @property
+    def times(self) -> TransactionTimes | None:
+        """When it did what, once it is committed; None if the server did not say what time it was.
+
+        `settle` has asked, for a transaction that writes.
+        """
+        if self._server_time is None or self._commit_readings is None:
+            return None
+        time, readings = self._server_time, self._opened.readings
+        asked_s, answered_s = self._commit_readings
+        return TransactionTimes(
+            opened_s=time.earliest(readings.opened_s),
+            seen=Between(
+                after_s=time.earliest(readings.locked_s), by_s=time.latest(readings.seen_s)
+            ),
+            committed=Between(after_s=time.earliest(asked_s), by_s=time.latest(answered_s)),
+        )
+
     def abandon(self) -> None:
         """Abort it and leave the body as if all were well: there turned out to be nothing to do."""
         self._is_ended = True
@@ -192,10 +234,13 @@ class Transaction:
                 )
             else:
                 self._forget_statistics(access.table)
+        if self._plan.writes:
+            self.server_time()
         self._plan.on_step("body_done")
 
     def commit(self) -> None:
         """Commit; called by `begin` alone."""
+        asked_s = self._plan.clock.monotonic()
         try:
             commit(
                 self._client,
@@ -215,6 +260,7 @@ class Transaction:
             self._is_ended = True
             self._client.be_patient(None)
             self._opened.heartbeat.stop()
+        self._commit_readings = asked_s, self._plan.clock.monotonic()
         _log.info("committed txn_id=%s", self.txn_id)
         self._plan.on_step("committed")
 

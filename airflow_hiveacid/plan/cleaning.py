@@ -19,10 +19,16 @@ Must not look at a file system or a metastore.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.names import STAGING_PREFIX, BaseName, parse_directory_name
+from airflow_hiveacid.format.names import (
+    STAGING_PREFIX,
+    BaseName,
+    DeltaName,
+    parse_directory_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,6 +36,10 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.directories import AcidDirectory
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+
+
+_NOTHING_HELD: Final[Mapping[str, str]] = MappingProxyType({})
+_NONE: Final = WriteId(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +62,15 @@ class StagingDirectory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """One path below the location, and why it goes or stays."""
+    """One path below the location, and why it goes or stays.
+
+    Versions below `ends` cannot be read without it; 0 if none needs it.
+    """
 
     path: str
     why: str
     size_bytes: int
+    ends: WriteId = _NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +95,8 @@ def plan_cleaning(  # noqa: PLR0913 - every input is one fact of the decision
     now_s: float,
     retention_s: float,
     orphan_age_s: float,
+    is_insert_only: bool = False,
+    held: Mapping[str, str] = _NOTHING_HELD,
 ) -> CleaningPlan:
     """Decide about one directory.
 
@@ -92,19 +108,26 @@ def plan_cleaning(  # noqa: PLR0913 - every input is one fact of the decision
         now_s: the time, seconds since 1970.
         retention_s: how long replaced directories are kept.
         orphan_age_s: how old left-over staging must be.
+        is_insert_only: whether rows carry no write IDs.
+        held: why paths stay that nobody reads now.
     """
     remove: list[Removal] = []
     keep: list[Removal] = []
     unseen: dict[str, None] = {}
     now_seen = FirstSeen(high_watermark=txns.high_watermark, at_s=now_s)
-    for path, size, replacement in _replaced(state):
+    for path, size, replacement in replaced(state):
         if replacement not in seen:
             unseen[replacement] = None
-        why_not = _waits_for(seen.get(replacement, now_seen), txns, now_s, retention_s)
-        if why_not is None:
-            remove.append(Removal(path=path, why=f"replaced by {replacement}", size_bytes=size))
-        else:
-            keep.append(Removal(path=path, why=why_not, size_bytes=size))
+        why_not = held.get(path) or waits_for(
+            seen.get(replacement, now_seen), txns, now_s, retention_s
+        )
+        item = Removal(
+            path=path,
+            why=why_not or f"replaced by {replacement}",
+            size_bytes=size,
+            ends=_ends(replacement, is_insert_only=is_insert_only),
+        )
+        (keep if why_not else remove).append(item)
     remove.extend(Removal(path=d.text, why=d.why, size_bytes=d.size_bytes) for d in state.aborted)
     left_over = plan_staging(staging, txns, now_s=now_s, orphan_age_s=orphan_age_s)
     return CleaningPlan(
@@ -191,14 +214,53 @@ def _owner_of(name: str) -> tuple[TxnId | None, WriteId | None] | None:
     return None, parsed.write_id if isinstance(parsed, BaseName) else parsed.high
 
 
-def _replaced(state: AcidState) -> list[tuple[str, int, str]]:
-    """(path, bytes, replacement) of everything that new readers pass over."""
-    base = state.base.text if state.base else ""
-    found = [(d.text, d.size_bytes, d.superseded_by or base) for d in state.obsolete_directories]
-    return [*found, *((f.path, f.size_bytes, base) for f in state.obsolete_originals)]
+def replaced(state: AcidState) -> list[tuple[str, int, str]]:
+    """(path, bytes, replacement) of everything that new readers pass over.
+
+    The replacement is the first base that made it superfluous, if that is still there: what an
+    early one replaced is not kept for as long as what the newest has.
+    """
+    bases = sorted(
+        (d for d in (*state.obsolete_directories, state.base) if d is not None and d.is_base),
+        key=lambda d: (d.high, d is not state.base),
+    )
+    newest = state.base.text if state.base else ""
+    found = [
+        (
+            d.text,
+            d.size_bytes,
+            next((b.text for b in bases if _covers(b, d)), d.superseded_by or newest),
+        )
+        for d in state.obsolete_directories
+    ]
+    first = bases[0].text if bases else ""
+    return [*found, *((f.path, f.size_bytes, first) for f in state.obsolete_originals)]
 
 
-def _waits_for(seen: FirstSeen, txns: ValidTxnList, now_s: float, retention_s: float) -> str | None:
+def _covers(base: AcidDirectory, other: AcidDirectory) -> bool:
+    return base.high > other.high or (base.high == other.high and not other.is_base)
+
+
+def _ends(replacement: str, *, is_insert_only: bool) -> WriteId:
+    """The oldest version that needs nothing of what a directory has replaced.
+
+    In a full ACID table a wider delta has all that the narrower had, by write ID.
+    """
+    name = parse_directory_name(replacement)
+    if isinstance(name, BaseName):
+        return max(WriteId(0), name.write_id)
+    return name.high if isinstance(name, DeltaName) and is_insert_only else WriteId(0)
+
+
+def waits_for(seen: FirstSeen, txns: ValidTxnList, now_s: float, retention_s: float) -> str | None:
+    """Why what was replaced has to stay for now; None if it need not.
+
+    Args:
+        seen: when its replacement was first seen.
+        txns: open transactions now.
+        now_s: the time.
+        retention_s: how long it is kept at least.
+    """
     oldest = txns.min_open
     if oldest is not None and oldest <= seen.high_watermark:
         return f"transaction {oldest} is open and may read it"

@@ -16,7 +16,14 @@ from functools import partial as bind
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.specs import MergeAction, MergeClause, MergeWhen, SourceSpec
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.specs import (
+    SOURCE_VIEW,
+    MergeAction,
+    MergeClause,
+    MergeWhen,
+    SourceSpec,
+)
 from airflow_hiveacid.plan.arguments import (
     LeftOut,
     assignments,
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.plan.arguments import EarlyChecks
 
+_AS_OF: Final = ("version", "timestamp", "tag")
 _SCALARS: Final = str | int | float | None  # truth values are whole numbers in Python
 _LATER_SOURCE: Final = {
     "format": "later",
@@ -81,12 +89,14 @@ def check_partition_early(early: EarlyChecks, value: object, nulls: Collection[s
 def source_spec(value: object, argument: str = "source") -> SourceSpec:
     """Where rows come from; the keys are those of `SourceSpec`.
 
+    Beside `table`, one of `version`, `timestamp` and `tag` says as of when it is read.
+
     Raises:
         ConfigurationError: a key is unknown, a value has the wrong shape, or there is not exactly
             one place that rows come from.
         InvalidNameError: the table is not `db.table`.
     """
-    given = known_keys(SourceSpec, value, argument)
+    given = known_keys(SourceSpec, _with_versions(value, argument), argument)
     for key in ("format", "location", "table", "query"):
         if given.get(key) is not None:
             text(given[key], f"{argument}[{key!r}]")
@@ -238,6 +248,34 @@ def _tables(value: object, argument: str) -> dict[str, str]:
     return {
         text(view, argument): table_name(name, f"{argument}[{view!r}]")
         for view, name in value.items()
+    }
+
+
+def _with_versions(value: object, argument: str) -> object:
+    """A source in which what is said beside `table` of its version has become `versions`."""
+    if not isinstance(value, Mapping):
+        return value
+    asked = {key: value[key] for key in _AS_OF if value.get(key) is not None}
+    rest = {key: one for key, one in value.items() if key not in _AS_OF}
+    if rest.get("versions") is not None:
+        rest["versions"] = _versions(rest["versions"], f"{argument}['versions']")
+    if asked:
+        if rest.get("table") is None or rest.get("versions"):
+            raise ConfigurationError(
+                f"{argument}: {' and '.join(asked)} say as of when 'table' is read; for 'tables'"
+                " write 'versions', by their views"
+            )
+        rest["versions"] = {SOURCE_VIEW: VersionSpec.of(**asked).text()}
+    return rest
+
+
+def _versions(value: object, argument: str) -> dict[str, str]:
+    """Versions (`VersionSpec.text`) by the names of the views that are read as of them."""
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{argument} must map views to versions, found {value!r}")
+    return {
+        text(view, argument): text(version, f"{argument}[{view!r}]")
+        for view, version in value.items()
     }
 
 

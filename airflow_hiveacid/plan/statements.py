@@ -28,7 +28,9 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.table import FileFormat, Storage, TableInfo, TransactionalKind
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.specs import (
+    SOURCE_VIEW,
     ColumnMatch,
     InsertSpec,
     MergeAction,
@@ -213,6 +215,11 @@ def check_source(source: SourceSpec) -> None:
         )
     if source.tables is not None and not source.query:
         raise ConfigurationError("a source of several tables needs a query over their views")
+    views = {SOURCE_VIEW} if source.table is not None else set(source.tables or {})
+    for view, version in source.versions.items():
+        if view not in views:
+            raise ConfigurationError(f"source versions name {view!r}, which is no table of it")
+        VersionSpec.parse(version)
     if source.location is not None and not source.format:
         raise ConfigurationError(f"source {source.location} needs a format, such as parquet")
     for number, row in enumerate(source.values or ()):

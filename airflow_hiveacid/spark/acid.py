@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.specs import (
     ColumnMatch,
     DeleteSpec,
@@ -61,6 +62,7 @@ from airflow_hiveacid.spark.writing.work import Work, naming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -131,23 +133,37 @@ class Transaction:
         self._lock = threading.Lock()
         self._is_over = False
 
-    def read(
-        self, table: str, *, columns: Sequence[str] | None = None, where: str | None = None
+    def read(  # noqa: PLR0913 - what is read, how much of it, and as of when
+        self,
+        table: str,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        version: int | None = None,
+        timestamp: datetime | str | None = None,
+        tag: str | None = None,
     ) -> DataFrame:
-        """A frame of a table's rows, as the transaction sees them now.
+        """A frame of a table's rows, as the transaction sees them now, or as of a version.
 
         Args:
             table: `db.table`, one of those that the task names.
             columns: which to read, in this order; all by default.
             where: a condition in Spark SQL; files in which it cannot hold are not read.
+            version: read the table as of this number; see `read_table`.
+            timestamp: or as of this moment.
+            tag: or the version of this name.
 
         Raises:
             InputError: the task does not name the table, or a column or the condition is wrong; or
                 the program has changed the session (`check_session`).
+            HiveAcidError: the version is not known or not there any more; see `read_table`.
         """
         with self._turn():
             check_session(self._job.spark)
-            target = self._work.target(self._declared(table, "reads", "reads").table)
+            target = self._work.target(
+                self._declared(table, "reads", "reads").table,
+                version=VersionSpec.of(version, timestamp, tag),
+            )
             if where is None:
                 return target.rows(columns)
             return target.rows_where(where, Moment.now(self._job.spark), columns)

@@ -70,7 +70,7 @@ def _names(table: NamedTable, database: str | None) -> Names:
     return Names(
         qualifiers=dict.fromkeys(table.qualifiers, TARGET),
         sides=frozenset({TARGET}),
-        views=Views(database),
+        views=Views(database, reads_past=False),
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sqlglot import exp
 
 from airflow_hiveacid.jobs.specs import (
+    SOURCE_VIEW,
     MergeAction,
     MergeClause,
     MergeSpec,
@@ -62,7 +63,7 @@ def merge_of(piece: Piece, database: str | None) -> MergeSpec:
     _expect(piece, target.end, "USING")
     source, using, at = _source(piece, target.end + 1, database)
     _expect(piece, at, "ON")
-    of_clauses = Views(database, before=len(source.tables or {}))
+    of_clauses = Views(database, before=len(source.tables or {}), reads_past=False)
     names = _names(piece, target, using)
     first = piece.find("WHEN", start=at)
     if first is None:
@@ -110,8 +111,14 @@ def _source(
         if alias is None:
             piece.fail("the query of USING has no name", "write one after it", piece.tokens[end])
         return source_of(query, Views(database)), alias, after
-    table = with_alias(piece, table_name(piece, database, at), stops=stops)
-    return SourceSpec(table=table.full), table, table.end
+    name = table_name(piece, database, at)
+    table = with_alias(piece, name, stops=stops)
+    as_of = piece.tokens[name.end - 1].as_of
+    versions = {}
+    if as_of is not None:
+        as_of.is_read = True
+        versions = {SOURCE_VIEW: as_of.version}
+    return SourceSpec(table=table.full, versions=versions), table, table.end
 
 
 def _names(piece: Piece, target: NamedTable, using: NamedTable | str) -> Names:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
-from airflow_hiveacid.jobs.specs import SourceSpec
+from airflow_hiveacid.jobs.specs import SOURCE_VIEW, SourceSpec
 from airflow_hiveacid.sql.differences import check_meaning
 from airflow_hiveacid.sql.nodes import check_query, position_of
 from airflow_hiveacid.sql.views import Views, table_changes
@@ -102,8 +102,10 @@ def source_of_tree(piece: Piece, tree: exp.Expr, views: Views) -> SourceSpec:
     changes = table_changes(piece, tree, views)
     tables = views.tables
     if len(tables) == 1 and not views.of_many and _is_whole_table(tree):
-        return SourceSpec(table=next(iter(tables.values())))
-    return SourceSpec(tables=tables, query=views.written(piece, changes))
+        versions = dict(zip([SOURCE_VIEW], views.versions.values(), strict=False))
+        return SourceSpec(table=next(iter(tables.values())), versions=versions)
+    query = views.written(piece, changes)
+    return SourceSpec(tables=tables, query=query, versions=views.versions)
 
 
 def _is_whole_table(tree: exp.Expr) -> bool:

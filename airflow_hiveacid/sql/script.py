@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.sql.alterations import alteration_of
+from airflow_hiveacid.sql.as_of import check_all_read, without_clauses
 from airflow_hiveacid.sql.changes import delete_of, update_of
 from airflow_hiveacid.sql.definitions import creation_of, drop_of
 from airflow_hiveacid.sql.inserts import insert_of
@@ -122,8 +123,10 @@ def _statement(piece: Piece, database: str | None) -> Statement:
             first,
         )
     line, column = piece.place()
+    piece = without_clauses(piece)
     try:
         job = reader(piece, database)
     except RecursionError:
         piece.fail("this is nested too deeply", "write it in smaller parts")
+    check_all_read(piece)
     return Statement(number=piece.number, line=line, column=column, job=job)

@@ -56,11 +56,23 @@ class Kind(enum.Enum):
     SYMBOL = "symbol"
 
 
+@dataclass(slots=True)
+class AsOf:
+    """An AS OF clause behind a name: the version (`VersionSpec.text`), and whether it was minded.
+
+    Mutable: who reads the table says so.
+    """
+
+    version: str
+    is_read: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
     """One token. `word` is its text in upper case if it is a word or symbol, else empty.
 
-    `parts` is what sqlglot made of it: a number with a suffix is several.
+    `parts` is what sqlglot made of it: a number with a suffix is several. `as_of` is of the last
+    token of a table's name behind which the user has put such a clause (`as_of`).
     """
 
     kind: Kind
@@ -68,6 +80,7 @@ class Token:
     raw: str
     start: int
     parts: tuple[SqlglotToken, ...]
+    as_of: AsOf | None = None
 
     @property
     def end(self) -> int:

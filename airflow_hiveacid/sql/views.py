@@ -19,6 +19,8 @@ from airflow_hiveacid.sql.text import Piece
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from airflow_hiveacid.sql.tokens import Token
+
 _VIEW: Final = "__hiveacid_{}"
 _SHARED: Final = "__hiveacid_shared_{}"
 
@@ -39,26 +41,32 @@ class Views:
     `database` is where tables are whose names have no database; None if that is an error. `of_many`
     says that the statement has several queries, each of which reads such views; `shared` are the
     queries that these have in common, by their views. `before` is how many views there are beside
-    these.
+    these. `reads_past` says that they may be of earlier versions.
     """
 
     database: str | None
     of_many: bool = False
     shared: dict[str, str] = field(default_factory=dict)
     before: int = 0
-    _names: dict[str, str] = field(default_factory=dict)
+    reads_past: bool = True
+    _names: dict[tuple[str, str], str] = field(default_factory=dict)
     _ctes: dict[int, str] = field(default_factory=dict)
     _runs: list[_Run] = field(default_factory=list)
 
-    def of(self, table: str) -> str:
-        """The view for a table, `db.table`."""
+    def of(self, table: str, version: str = "") -> str:
+        """The view for a table, `db.table`, as it is or as of a version."""
         number = self.before + len(self._names) + 1
-        return self._names.setdefault(table, _VIEW.format(number))
+        return self._names.setdefault((table, version), _VIEW.format(number))
 
     @property
     def tables(self) -> dict[str, str]:
         """The tables by their views."""
-        return {view: table for table, view in self._names.items()}
+        return {view: table for (table, _), view in self._names.items()}
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The versions by the views of tables that are read as of one."""
+        return {view: version for (_, version), view in self._names.items() if version}
 
     def share(self, query: str) -> str:
         """The view for a query that parts of the statement have in common."""
@@ -121,8 +129,17 @@ def table_changes(piece: Piece, tree: exp.Expr, views: Views) -> dict[int, str]:
         alias = "" if node.args.get("alias") else f" AS `{table.ref.name}`"
         for index in range(begin, table.end):
             changes[piece.tokens[index].start] = ""
-        changes[piece.tokens[table.end - 1].start] = f"`{views.of(table.full)}`{alias}"
+        last = piece.tokens[table.end - 1]
+        changes[last.start] = f"`{views.of(table.full, _version(last, views))}`{alias}"
     return changes
+
+
+def _version(last: Token, views: Views) -> str:
+    """The version that is asked for behind a table's name; empty if none is."""
+    if last.as_of is None or not views.reads_past:
+        return ""
+    last.as_of.is_read = True
+    return last.as_of.version
 
 
 def _of_cte(table: exp.Table, cte: exp.CTE, views: Views, changes: dict[int, str]) -> None:

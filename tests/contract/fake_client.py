@@ -361,6 +361,7 @@ class FakeClient:
                 state=txn.state,
                 user=txn.user,
                 host="fake",
+                started_s=txn.started_s,
                 last_heartbeat_s=txn.heard_s,
             )
             for txn_id, txn in self._remembered().items()
@@ -432,6 +433,7 @@ class FakeClient:
                 user=lock.user,
                 host="fake",
                 agent_info=lock.request.agent_info,
+                acquired_s=lock.acquired_s,
                 blocked_by=lock.blocked_by,
             )
             for lock in self.server.locks.values()

@@ -62,9 +62,14 @@ class Txn:
     txn_type: TxnType
     user: str
     heard_s: float
+    started_s: float | None = None
     state: TxnState = TxnState.OPEN
     components: set[Written] = field(default_factory=set)
     is_forgotten: bool = False
+
+
+EPOCH_S = 1_790_000_000.0
+"""What this server takes the time to have been when its clock was at 0."""
 
 
 @dataclass(slots=True)
@@ -76,6 +81,7 @@ class Lock:
     user: str
     state: LockState = LockState.WAITING
     blocked_by: LockId | None = None
+    acquired_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +121,10 @@ class FakeMetastore:
         self._tables_made = 0
         self.faults: list[Fault] = []
         self.beats: list[tuple[TxnId, float]] = []
+
+    def now_s(self) -> float:
+        """What time it is here, seconds since 1970: nobody else's clock."""
+        return EPOCH_S + self.clock.monotonic()
 
     # Faults for tests
 
@@ -161,7 +171,7 @@ class FakeMetastore:
 
     def open(self, user: str, txn_type: TxnType) -> TxnId:
         txn_id = TxnId(len(self.txns) + 1)
-        self.txns[txn_id] = Txn(txn_id, txn_type, user, self.clock.monotonic())
+        self.txns[txn_id] = Txn(txn_id, txn_type, user, self.clock.monotonic(), self.now_s())
         return txn_id
 
     def alive(self, txn_id: TxnId) -> Txn:
@@ -246,6 +256,7 @@ class FakeMetastore:
                 lock.blocked_by = earlier
                 return
         lock.state, lock.blocked_by = LockState.ACQUIRED, None
+        lock.acquired_s = self.now_s()
 
     def _blocks(self, held: Lock, wanted: Lock) -> bool:
         if held.request.txn_id == wanted.request.txn_id:

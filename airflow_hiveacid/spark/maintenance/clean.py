@@ -22,9 +22,10 @@ from airflow_hiveacid.format.errors import (
     NotEnoughHistoryError,
     TableChangedError,
 )
-from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import STAGING_PREFIX, BaseName, parse_directory_name
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TransactionalKind
+from airflow_hiveacid.format.versions import oldest_readable
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
     CompactionEntry,
@@ -39,7 +40,10 @@ from airflow_hiveacid.plan.cleaning import (
     plan_cleaning,
     plan_staging,
     plan_uploads,
+    replaced,
+    waits_for,
 )
+from airflow_hiveacid.plan.keeping import Horizon, readable_for
 from airflow_hiveacid.storage.stores.filesystem import delete_directory, delete_file
 from airflow_hiveacid.storage.stores.listing import (
     files_below,
@@ -50,6 +54,8 @@ from airflow_hiveacid.storage.stores.listing import (
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.open_uploads import give_up, open_uploads
 from airflow_hiveacid.storage.stores.table_notes import TableNotes, note_of
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
+from airflow_hiveacid.versions.keeping import note_lost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -59,21 +65,29 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.specs import CleanSpec
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.plan.keeping import Tag
     from airflow_hiveacid.spark.maintenance.overview import Overview
 
 log = logging.getLogger("hiveacid")
 
 _PARALLEL: Final = 16
+_COMMITS_REMEMBERED_S: Final = 30 * 86400.0
+_HORIZON: Final = "horizon "
+"""Beside replacements, the notes of a partition say when each horizon was written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningOutcome:
-    """What went (or, in a dry run, would go) and what stays, of one partition."""
+    """What went (or, in a dry run, would go) and what stays, of one partition.
+
+    `oldest` is the oldest version that it held before; None if nobody asked.
+    """
 
     partition: str
     removed: tuple[Removal, ...]
     kept: tuple[Removal, ...]
     marked_entries: tuple[int, ...] = ()
+    oldest: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,42 +112,119 @@ class Cleaner:
         """
         notes = TableNotes(location=self.table.location)
         state, listing = self._first_look(partition)
+        oldest = self._look_back(partition, state)
         names = [path for path in listing.directories if "/" not in path]
         if self._is_untouched(partition) and is_clean(state) and not any(map(_is_staging, names)):
-            return CleaningOutcome(partition=str(partition.name), removed=(), kept=())
+            return CleaningOutcome(
+                partition=str(partition.name), removed=(), kept=(), oldest=oldest
+            )
         # Asked after listing: whoever listed the directory before us is among these, so nobody can
         # have seen what we are about to replace and be taken for younger than the replacement.
         txns = self.client.valid_txns()
         seen = notes.first_seen(partition.name)
         self._check_table()
+        past = VersionNotes.of(self.table)
         plan = plan_cleaning(
             state,
             _staging(partition, names),
             seen,
             txns,
-            now_s=self.now_s(),
-            retention_s=self.spec.retention_s,
+            now_s=self._time_s(),
+            retention_s=max(self.spec.retention_s, readable_for(self.table.parameters) or 0.0),
             orphan_age_s=self.spec.orphan_age_s,
+            is_insert_only=self.table.kind is TransactionalKind.INSERT_ONLY,
+            held=_held(past.tags(), partition, self._time_s()),
         )
         if self.spec.dry_run:
             return _outcome(partition, plan)
-        note = FirstSeen(high_watermark=txns.high_watermark, at_s=self.now_s())
+        note = FirstSeen(high_watermark=txns.high_watermark, at_s=self._time_s())
         seen |= dict.fromkeys(plan.unseen, note)
+        plan, horizon = self._with_horizon(partition, plan, seen, past)
         notes.note_first_seen(partition.name, seen)
         self.on_step("noted")
         plan = _remove(partition, plan, listing)
+        if horizon is not None:
+            past.forget_horizons_below(horizon)
         self.on_step("removed")
         # Before the directory is looked at: what becomes ready later may have left something there.
         ready = self._ready(partition)
         left, _ = self._state(partition, self.client.valid_txns())
-        still = {d.superseded_by for d in left.obsolete_directories}
-        if left.obsolete_originals and left.base:
-            still.add(left.base.text)
+        still = {replacement for _, _, replacement in replaced(left)}
         notes.note_first_seen(
-            partition.name, {name: s for name, s in seen.items() if name in still}
+            partition.name,
+            {n: s for n, s in seen.items() if n in still or (still and n.startswith(_HORIZON))},
         )
         marked = self._mark_cleaned(ready, notes) if is_clean(left) else ()
-        return dataclasses.replace(_outcome(partition, plan), marked_entries=marked)
+        return dataclasses.replace(_outcome(partition, plan), marked_entries=marked, oldest=oldest)
+
+    def _look_back(self, partition: PartitionInfo, state: AcidState) -> WriteId | None:
+        """Note what was removed without a version; gives the oldest version that is there."""
+        if self.overview is None or self.overview.past is None:
+            return None
+        past, now = self.overview.past, self.overview.write_ids
+        if not self.spec.dry_run:
+            note_lost(self.table, past.commits, partition, state, now)
+        return oldest_readable(state, past.promises.of(partition.name), self.table.kind)
+
+    def _with_horizon(
+        self,
+        partition: PartitionInfo,
+        plan: CleaningPlan,
+        seen: dict[str, FirstSeen],
+        past: VersionNotes,
+    ) -> tuple[CleaningPlan, Horizon | None]:
+        """Say which versions end before anything of theirs goes, and wait for who reads them.
+
+        Who reads an earlier version has read our notes in his transaction: those that may have done
+        so before the horizon was written are waited for. Tags are looked for behind it: who made
+        one has looked for horizons behind that (`versions.keeping.make_tag`).
+
+        Args:
+            partition: what is cleaned.
+            plan: what would go.
+            seen: the notes of the partition; the horizon's is added.
+            past: the notes of the table's past.
+        """
+        ends = max((r.ends for r in plan.remove), default=WriteId(0))
+        if not ends or not past.is_kept():
+            return plan, None
+        name = f"{_HORIZON}{ends}"
+        if name not in seen:
+            past.note_horizon(
+                Horizon(
+                    partition=partition.name,
+                    write_id=ends,
+                    high_watermark=TxnId(0),
+                    at_s=self._time_s(),
+                )
+            )
+            self.on_step("horizon")
+            after = self.client.valid_txns()
+            seen[name] = FirstSeen(high_watermark=after.high_watermark, at_s=self._time_s())
+        horizon = Horizon(
+            partition=partition.name,
+            write_id=ends,
+            high_watermark=seen[name].high_watermark,
+            at_s=seen[name].at_s,
+        )
+        txns = self.client.valid_txns()
+        held = _held(past.tags(), partition, self._time_s())
+        remove: list[Removal] = []
+        keep = [*plan.keep]
+        for removal in plan.remove:
+            why_not = held.get(removal.path)
+            if removal.ends:
+                why_not = why_not or waits_for(seen[name], txns, self._time_s(), 0.0)
+            if why_not is None:
+                remove.append(removal)
+            else:
+                keep.append(dataclasses.replace(removal, why=why_not))
+        return dataclasses.replace(plan, remove=tuple(remove), keep=tuple(keep)), horizon
+
+    def _time_s(self) -> float:
+        """The time by the metastore's clock if something depends on it, else by our own."""
+        asked = None if self.overview is None else self.overview.now_s
+        return self.now_s() if asked is None else asked
 
     def clean_staging(self) -> CleaningOutcome:
         """Remove what was staged at the location of a partitioned table."""
@@ -261,6 +352,30 @@ class Cleaner:
             notes.forget_compaction(entry.entry_id)
             marked.append(entry.entry_id)
         return tuple(marked)
+
+
+def forget_unreadable(table: TableInfo, outcomes: Iterable[CleaningOutcome]) -> None:
+    """Forget commits of versions that nobody can read any more, once they are a month old.
+
+    Args:
+        table: all of it was cleaned.
+        outcomes: of its partitions.
+    """
+    oldest = [o.oldest for o in outcomes if o.oldest is not None]
+    if oldest:
+        VersionNotes.of(table).forget_commits_below(
+            WriteId(max(oldest)), time.time() - _COMMITS_REMEMBERED_S
+        )
+
+
+def _held(tags: Iterable[Tag], partition: PartitionInfo, now_s: float) -> dict[str, str]:
+    """Why paths of a partition stay that nobody reads now: a tag has them."""
+    found: dict[str, str] = {}
+    for tag in tags:
+        root = tag.root(partition.name)
+        if root is not None and not tag.has_expired(now_s):
+            found |= dict.fromkeys(root.names, f"tag {tag.name!r} has it")
+    return found
 
 
 def _in_queue(partition: PartitionInfo) -> PartitionName | None:

@@ -38,6 +38,7 @@ from airflow_hiveacid.plan.compaction import (
     read_beside,
     seen_by_halves,
 )
+from airflow_hiveacid.plan.keeping import OwnCompaction
 from airflow_hiveacid.plan.statements import check_alike, check_format
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 from airflow_hiveacid.spark.maintenance.replacement import Replacement, live_names
@@ -60,6 +61,7 @@ from airflow_hiveacid.storage.stores.locations import scheme_of
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.traits import publishes_files
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -207,6 +209,10 @@ class Compactor:
         if claim is not None:
             notes = TableNotes(location=self.table.location)
             notes.note_highest_write_id(claim.entry_id, plan.high)
+            past = VersionNotes.of(self.table)
+            if past.is_kept():
+                aborted = work.snapshot.write_ids(self.table.ref).aborted
+                past.note_own_compaction(OwnCompaction(entry_id=claim.entry_id, aborted=aborted))
         return dataclasses.replace(
             _outcome(partition, plan),
             done=True,

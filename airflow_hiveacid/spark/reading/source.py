@@ -16,6 +16,7 @@ from airflow_hiveacid.format.errors import (
     SourceUnreadableError,
     StorageError,
 )
+from airflow_hiveacid.jobs.specs import SOURCE_VIEW
 from airflow_hiveacid.plan.statements import quoted
 from airflow_hiveacid.spark.failures import SPARK_ERRORS, condition_of, reason_of
 from airflow_hiveacid.spark.reading.nanoseconds import load_parquet
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_hiveacid.jobs.specs import SourceSpec
-
-SOURCE_VIEW: Final = "source"
-"""What a source is to its own query."""
 
 # What Spark says of files that may come later: no path, or an empty one.
 _MISSING: Final = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.transaction import begin
 from airflow_hiveacid.plan.statements import check_readable
@@ -26,9 +27,11 @@ from airflow_hiveacid.spark.reading.pruning import partitions_where
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.store_settings import give_store_settings
 from airflow_hiveacid.spark.store_tokens import give_store_tokens
+from airflow_hiveacid.versions.past import past_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -37,13 +40,22 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
 
 
+def _untimed() -> float | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSnapshot:
-    """A frozen view of some tables; valid inside the `with` block that gave it."""
+    """A frozen view of some tables; valid inside the `with` block that gave it.
+
+    `taken_s` answers a moment, by the metastore's clock, before it was taken; None if the metastore
+    does not tell the time.
+    """
 
     client: MetastorePort
     snapshot: Snapshot
     tables: dict[TableRef, TableInfo]
+    taken_s: Callable[[], float | None] = _untimed
 
 
 _MOST_BEGINNINGS: Final = 4
@@ -95,19 +107,27 @@ def read_snapshot(
                     )
                 )
                 if all(is_still_all(client, access) for access in reads):
-                    yield ReadSnapshot(client=client, snapshot=txn.snapshot, tables=infos)
+                    yield ReadSnapshot(
+                        client=client,
+                        snapshot=txn.snapshot,
+                        tables=infos,
+                        taken_s=txn.seen_after_s,
+                    )
                     return
                 txn.abandon()
                 reader.close()
 
 
-def read_table(
+def read_table(  # noqa: PLR0913 - what is read, how much of it, and as of when
     spark: SparkSession,
     name: str,
     snapshot: ReadSnapshot,
     *,
     columns: Sequence[str] | None = None,
     where: str | None = None,
+    version: int | None = None,
+    timestamp: datetime | str | None = None,
+    tag: str | None = None,
 ) -> DataFrame:
     """A frame of a table's rows.
 
@@ -119,6 +139,10 @@ def read_table(
         where: a condition in Spark SQL over the table's columns. Partitions in which it cannot hold
             are not even listed, and files and parts of them without such rows not read; the same
             condition on the frame comes too late for that.
+        version: read the table as it was when this write ID was its newest: every committed one up
+            to it.
+        timestamp: or as it was at this moment, by the metastore's clock; aware, or an ISO text.
+        tag: or the version of this name.
 
     Returns:
         Data columns, then partition columns. Timestamps are TIMESTAMP_NTZ, in microseconds. A char
@@ -130,18 +154,28 @@ def read_table(
         KeyError: the snapshot was not taken of this table.
         UnknownColumnError: it has no such column.
         ExpressionError: the condition is no condition.
+        VersionUnknownError, VersionDoubtfulError, VersionNotSettledError: the table has no such
+            version, nobody knows which one it is, or it could still become another.
+        VersionGoneError: what is left of the table does not provably hold all of it.
         StorageError: what is there cannot be read.
     """
     give_store_settings(spark)
     give_store_tokens(spark)
     table, client = snapshot.tables[TableRef.parse(name)], snapshot.client
+    spec = VersionSpec.of(version, timestamp, tag)
+    past = None
+    if not spec.is_now:
+        past = past_of(client, table, spec, snapshot.snapshot, taken_s=snapshot.taken_s)
     if where is None:
-        return resolve_target(spark, client, table, snapshot.snapshot).rows(columns)
+        return resolve_target(spark, client, table, snapshot.snapshot, past=past).rows(columns)
     moment = Moment.now(spark)
     touched = Touched()
     if table.is_partitioned:
         seen = client.partition_names(table)
-        left = partitions_where(spark, table, seen, where, moment)
+        lost = () if past is None else past.vanished(seen)
+        left = partitions_where(spark, table, (*seen, *lost), where, moment)
+        if past is not None and left is not None:
+            past.check_vanished([name for name in (*seen, *lost) if name not in {*left} & {*lost}])
         touched = Touched(names=left, seen=seen)
-    target = resolve_target(spark, client, table, snapshot.snapshot, touched)
+    target = resolve_target(spark, client, table, snapshot.snapshot, touched, past=past)
     return target.rows_where(where, moment, columns)

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.reading.key_ranges import KeyRange
     from airflow_hiveacid.spark.reading.staged import Staged
     from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
+    from airflow_hiveacid.versions.past import Past
 
 PLACE: Final = "__place"
 """The one column of a scan that is not the table's: where a row is, and its identity."""
@@ -120,15 +121,24 @@ def resolve_target(  # noqa: PLR0913 - each is a part of what is seen
     touched: Touched | None = None,
     *,
     staged: Staged | None = None,
+    past: Past | None = None,
 ) -> Target:
     """A table (or some of its partitions) under a snapshot. Directories are listed when needed.
 
     A table without transactions has no write IDs: all its files count, as they are. What the
-    reader's own transaction has staged counts as if it were published and committed.
+    reader's own transaction has staged counts as if it were published and committed; `past` is the
+    table as of an earlier version, which has nothing of that.
+
+    Raises:
+        VersionGoneError: a partition that the version had is not there any more.
     """
     touched = touched or Touched()
     partitions = touched.places(client, table)
-    if table.kind is TransactionalKind.NONE:
+    if past is not None:
+        if table.is_partitioned and touched.names is None:
+            past.check_vanished([p.name for p in partitions])
+        write_ids = past.then
+    elif table.kind is TransactionalKind.NONE:
         write_ids = ValidWriteIdList(table=table.ref, high_watermark=WriteId(0))
     else:
         write_ids = snapshot.write_ids(table.ref)
@@ -146,6 +156,7 @@ def resolve_target(  # noqa: PLR0913 - each is a part of what is seen
         partitions=partitions,
         is_narrow=touched.names is not None,
         staged=staged,
+        past=past,
     )
 
 
@@ -157,7 +168,7 @@ class Target:
     again.
 
     What lists directories raises NotEnoughHistoryError, DanglingDeleteError or StorageError if what
-    is there cannot be read.
+    is there cannot be read; VersionGoneError, if it is not all that a `past` had.
     """
 
     spark: SparkSession
@@ -168,10 +179,14 @@ class Target:
     ranges: Mapping[str, KeyRange] = dataclasses.field(default_factory=dict)
     is_narrow: bool = False
     staged: Staged | None = None
+    past: Past | None = None
 
     @cached_property
     def states(self) -> tuple[AcidState, ...]:
         """What the snapshot reads of each partition."""
+        if self.past is not None:
+            listings = each_in_threads(self._listing, self.partitions)
+            return self.past.states(self.partitions, listings)
 
         def state_of(info: PartitionInfo) -> AcidState:
             if self.table.kind is TransactionalKind.NONE:

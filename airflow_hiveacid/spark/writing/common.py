@@ -7,7 +7,7 @@ Tables are read by each of them anew, since the files of a snapshot are what the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.jobs.specs import SourceSpec
@@ -28,13 +28,15 @@ if TYPE_CHECKING:
 class Common:
     """What some statements have in common: tables and queries by their views, and their one time.
 
-    `place` is the place of all of them in their transaction.
+    `place` is the place of all of them in their transaction; `versions` are those of the tables
+    that are read as of an earlier one.
     """
 
     tables: Mapping[str, str]
     queries: Mapping[str, str]
     moment: Moment
     place: int
+    versions: Mapping[str, str] = field(default_factory=dict)
 
 
 def common_of(job: JobContext, spec: MultiInsertSpec, place: int) -> Common:
@@ -44,7 +46,11 @@ def common_of(job: JobContext, spec: MultiInsertSpec, place: int) -> Common:
         InputError: a table is missing or of a kind that is not read; a query is wrong.
     """
     common = Common(
-        tables=spec.tables, queries=spec.shared, moment=Moment.now(job.spark), place=place
+        tables=spec.tables,
+        queries=spec.shared,
+        moment=Moment.now(job.spark),
+        place=place,
+        versions=spec.versions,
     )
     shapes = {view: empty_target(job.spark, t) for view, t in job.tables(common.tables).items()}
     for view, query in common.queries.items():

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.directories import FileEntry
 from airflow_hiveacid.format.errors import OvertakenError, TableChangedError
-from airflow_hiveacid.format.names import BaseName, data_file, parse_directory_name
+from airflow_hiveacid.format.names import BaseName, DeltaName, data_file, parse_directory_name
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
+from airflow_hiveacid.plan.history import Between, CommitNote
 from airflow_hiveacid.plan.reruns import LedgerEntry, earlier_run
 from airflow_hiveacid.spark.reading.staged import Staged
 from airflow_hiveacid.spark.writing.burial import bury
@@ -30,6 +31,7 @@ from airflow_hiveacid.spark.writing.publish import (
 )
 from airflow_hiveacid.storage.stores.job_ledger import Ledger, abandoned, committed
 from airflow_hiveacid.storage.stores.staging import Staging, check_publishable
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -303,8 +305,43 @@ class TableWrite:
         """Note the commit, which has happened, and tidy up."""
         if self._entry is not None:
             self._ledger.write(dataclasses.replace(self._entry, is_confirmed=True))
+            VersionNotes.of(self.table).note_commit(self._commit_note(self._entry))
         self._discard()
         self._ledger.prune(self._order.now_s(), self._order.ledger_retention_s)
+
+    def _commit_note(self, entry: LedgerEntry) -> CommitNote:
+        files = [(d, file) for d in self._directories for file in d.files]
+        written = sum(f.rows for d, f in files if not _is_delete(d))
+        removed = sum(f.rows for d, f in files if _is_delete(d))
+        updated = sum(f.updated for _, f in files)
+        times = self._txn.times
+        seen = None if times is None else times.seen
+        return CommitNote(
+            table_id=entry.table_id,
+            write_id=entry.write_id,
+            txn_id=entry.txn_id,
+            job_key=entry.job_key,
+            attempt=str(entry.attempt),
+            kind="+".join(self._kinds),
+            inserted=written - updated,
+            updated=updated,
+            deleted=removed - updated,
+            partitions=tuple(map(str, self._partitions)) if self.table.is_partitioned else (),
+            files=len(files),
+            size_bytes=sum(f.size_bytes for _, f in files),
+            directories=entry.directories,
+            opened_s=None if times is None else times.opened_s,
+            seen="" if seen is None else self._txn.snapshot.write_ids(self.table.ref).text(),
+            seen_after_s=(seen and seen.after_s) or 0.0,
+            seen_by_s=(seen and seen.by_s) or 0.0,
+            committed=Between() if times is None else times.committed,
+        )
+
+    @property
+    def _kinds(self) -> list[str]:
+        """What was done to the table, for people."""
+        done = {one for each in self._operations.values() for one in each}
+        return sorted(operation.name.lower() for operation in done)
 
     @property
     def _partitions(self) -> tuple[PartitionName, ...]:
@@ -325,6 +362,11 @@ class TableWrite:
 
 def _is_base(directory: StagedDirectory) -> bool:
     return isinstance(parse_directory_name(directory.directory), BaseName)
+
+
+def _is_delete(directory: StagedDirectory) -> bool:
+    name = parse_directory_name(directory.directory)
+    return isinstance(name, DeltaName) and name.is_delete
 
 
 def _files(directories: Iterable[StagedDirectory], partition: PartitionName) -> list[FileEntry]:

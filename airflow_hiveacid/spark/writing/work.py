@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import DataFrame
 
@@ -25,6 +25,7 @@ from airflow_hiveacid.format.errors import HiveAcidError, UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.table import PartitionName, TableInfo
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.plan.statements import check_alike
@@ -52,6 +53,7 @@ from airflow_hiveacid.spark.writing.writers import (
 )
 from airflow_hiveacid.storage.plain.avro_schema import check_avro_alike
 from airflow_hiveacid.storage.plain.text_form import check_text_writable
+from airflow_hiveacid.versions.past import past_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,6 +64,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.writing.write import Write
 
 log = logging.getLogger("hiveacid")
+
+_NOW: Final[Mapping[str, str]] = {}
 
 MakeEvents = Callable[[Target, Callable[[], DataFrame]], Events]
 """Turns a target and a way to read the source into events."""
@@ -120,8 +124,21 @@ class Work:
         self._results: list[StatementResult] = []
         self._common: tuple[Common, dict[str, DataFrame]] | None = None
 
-    def target(self, table: TableInfo, touched: Touched | None = None) -> Target:
-        """A table as the next statement sees it."""
+    def target(
+        self,
+        table: TableInfo,
+        touched: Touched | None = None,
+        version: VersionSpec | None = None,
+    ) -> Target:
+        """A table as the next statement sees it, or as of a version.
+
+        Raises:
+            HiveAcidError: as `past_of`.
+        """
+        if version is not None and not version.is_now:
+            job, txn = self._job, self._write.txn
+            past = past_of(job.client, table, version, txn.snapshot, taken_s=txn.seen_after_s)
+            return resolve_target(job.spark, job.client, table, txn.snapshot, touched, past=past)
         part = self._write.tables.get(table.ref)
         return resolve_target(
             self._job.spark,
@@ -207,7 +224,8 @@ class Work:
             return change.shape
         if change.source is None:
             raise TypeError("this statement has no source")
-        return load_source(self._job.spark, change.source, self._frames(tables))
+        frames = self._frames(tables, change.source.versions)
+        return load_source(self._job.spark, change.source, frames)
 
     def _common_frames(self, common: Common) -> dict[str, DataFrame]:
         """What statements with something in common read: made for the first, kept for the others.
@@ -215,13 +233,25 @@ class Work:
         Whatever earlier ones of them stage, files are looked up once.
         """
         if self._common is None or self._common[0] is not common:
-            tables = self._frames(self._job.tables(common.tables))
+            tables = self._frames(self._job.tables(common.tables), common.versions)
             self._common = (common, common_frames(self._job.spark, common, tables))
         return self._common[1]
 
-    def _frames(self, tables: Mapping[str, TableInfo]) -> dict[str, DataFrame]:
-        """Tables beside the target, by their views, as the next statement sees them."""
-        return {view: self.target(table).rows() for view, table in tables.items()}
+    def _frames(
+        self, tables: Mapping[str, TableInfo], versions: Mapping[str, str] = _NOW
+    ) -> dict[str, DataFrame]:
+        """Tables beside the target, by their views, as the next statement sees them.
+
+        Args:
+            tables: they.
+            versions: what of them is read as of an earlier version (`SourceSpec.versions`).
+        """
+        return {
+            view: self.target(
+                table, version=VersionSpec.parse(versions[view]) if view in versions else None
+            ).rows()
+            for view, table in tables.items()
+        }
 
     def _result(self) -> JobResult:
         job, txn = self._job, self._write.txn

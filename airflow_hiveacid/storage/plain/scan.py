@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.format.table import Column, FileFormat
 
@@ -38,6 +39,7 @@ def scan_plain(  # noqa: PLR0913 - a snapshot is two lists, and everything after
     own: tuple[Column, ...] | None = None,
     timestamps: TimestampForm = TimestampForm.NANOSECONDS,
     matching: Matching = Matching.UNAMBIGUOUS,
+    state: AcidState | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read the live rows of one directory.
 
@@ -52,11 +54,13 @@ def scan_plain(  # noqa: PLR0913 - a snapshot is two lists, and everything after
         own: see `PlainFile.columns`.
         timestamps: the form of timestamp columns.
         matching: how columns are found in ORC files.
+        state: the files of a past version; by default those that the lists choose.
 
     Raises:
         HiveAcidError: as `files.plain_files` and `rows.read_rows`, or listing failed.
     """
-    state = resolve(list_table(location), write_ids, txns, TransactionalKind.INSERT_ONLY)
+    if state is None:
+        state = resolve(list_table(location), write_ids, txns, TransactionalKind.INSERT_ONLY)
     files = plain_files(state, format_, with_originals=with_originals, text=text, columns=own)
     for file in files:
         yield from read_rows(file, columns, timestamps=timestamps, matching=matching)

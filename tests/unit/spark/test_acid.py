@@ -86,7 +86,7 @@ class Work:
         self.done += 1
         return "done"
 
-    def target(self, *_: object) -> object:
+    def target(self, *_: object, **__: object) -> object:
         return SimpleNamespace(rows=lambda _: self.run())
 
 

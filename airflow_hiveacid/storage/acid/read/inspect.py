@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from pyarrow import fs as pafs
 
+    from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.directories import AcidDirectory, FileEntry
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 
@@ -91,6 +92,7 @@ def inspect(  # noqa: PLR0913 - a snapshot is two lists, a table its kind and it
     kind: TransactionalKind = TransactionalKind.FULL_ACID,
     with_originals: bool = False,
     rows_of: RowsOf = orc_rows,
+    state: AcidState | None = None,
 ) -> tuple[InspectedEntry, ...]:
     """Look at everything below one root as a reader with these lists sees it.
 
@@ -101,6 +103,7 @@ def inspect(  # noqa: PLR0913 - a snapshot is two lists, a table its kind and it
         kind: of the table.
         with_originals: whether files outside of base and delta count in an insert-only table.
         rows_of: how many rows are in a file of this path that counts up to this length.
+        state: the files of a past version; by default those that the lists choose.
 
     Raises:
         LocationNotFoundError: the location does not exist.
@@ -110,7 +113,8 @@ def inspect(  # noqa: PLR0913 - a snapshot is two lists, a table its kind and it
         LocationPermissionError: the location may not be read.
         StorageError: reading it failed otherwise.
     """
-    state = resolve(list_table(location), write_ids, txns, kind)
+    if state is None:
+        state = resolve(list_table(location), write_ids, txns, kind)
     store, root = locate(location)
     live = {file.path for file in state.originals}
     originals = (*state.originals, *state.obsolete_originals)

@@ -34,6 +34,7 @@ from airflow_hiveacid.storage.values.timestamps import TimestampForm
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.ids import BucketId
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.format.table import Column
@@ -59,6 +60,7 @@ def scan(  # noqa: PLR0913 - a snapshot is two lists, and everything after them 
     batch_rows: int = DEFAULT_BATCH_ROWS,
     timestamps: TimestampForm = TimestampForm.NANOSECONDS,
     matching: Matching = Matching.NAME,
+    state: AcidState | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read the live rows of one directory.
 
@@ -73,6 +75,7 @@ def scan(  # noqa: PLR0913 - a snapshot is two lists, and everything after them 
         batch_rows: the most rows of a batch that a file gives.
         timestamps: the form of timestamp columns.
         matching: how columns are found in files.
+        state: the files of a past version; by default those that the lists choose.
 
     Returns:
         Batches of at least one row, sorted ascending by identity, also from one to the next.
@@ -85,7 +88,8 @@ def scan(  # noqa: PLR0913 - a snapshot is two lists, and everything after them 
         LocationPermissionError: a file may not be read.
         StorageError: a file is gone, or reading failed otherwise.
     """
-    state = resolve(list_table(location), write_ids, txns)
+    if state is None:
+        state = resolve(list_table(location), write_ids, txns)
     wanted = chosen_columns(columns, data_columns)
     schema = scan_schema(wanted, with_identity=with_identity, timestamps=timestamps)
     chosen = [

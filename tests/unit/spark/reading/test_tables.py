@@ -18,7 +18,7 @@ def test_python_may_go_where_the_sessions_jvm_may_before_files_are_listed(
 ) -> None:
     done: list[tuple[str, object]] = []
 
-    def resolve(spark: object, *_: object) -> SimpleNamespace:
+    def resolve(spark: object, *_: object, **__: object) -> SimpleNamespace:
         done.append(("list", spark))
         return SimpleNamespace(rows=lambda columns: ("rows", columns))
 

@@ -1,0 +1,276 @@
+"""When the writes of a table were committed, as far as anybody knows: bounds, never guesses.
+
+Commits are not in the order of write IDs, so the state at a moment is a set of them. Takes what is
+known, all by the metastore's clock; gives that set, or which writes are in doubt. What is known:
+
+* of a commit of ours, between which two moments it happened;
+* of a snapshot that somebody took between two moments, which write IDs were committed in it and
+  which open (`Sighting`);
+* that a write ID is given out after every lower one, and committed later still (`Given`).
+
+Must not know where it is written down.
+
+Example:
+    >>> now = ValidWriteIdList.parse("db.t:3:9223372036854775807::")
+    >>> known = Knowledge(
+    ...     commits={WriteId(1): Between(after_s=10.0, by_s=11.0)},
+    ...     sightings=(Sighting(write_ids=now, after_s=50.0, by_s=51.0),),
+    ...     given=(Given(write_id=WriteId(2), after_s=20.0),),
+    ... )
+    >>> found = known.at(15.0, now)
+    >>> sorted(found.inside), sorted(found.outside), sorted(found.doubtful)
+    ([1], [3], [2])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.errors import VersionDoubtfulError, VersionUnknownError
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.versions import as_of_set
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Between:
+    """Something happened after one moment and by another, seconds since 1970; None: not known."""
+
+    after_s: float | None = None
+    by_s: float | None = None
+
+    def within(self, other: Between) -> Between:
+        """What both know."""
+        after = [s for s in (self.after_s, other.after_s) if s is not None]
+        by = [s for s in (self.by_s, other.by_s) if s is not None]
+        return Between(after_s=max(after, default=None), by_s=min(by, default=None))
+
+    def __str__(self) -> str:
+        parts = []
+        if self.after_s is not None:
+            parts.append(f"after {time_text(self.after_s)}")
+        if self.by_s is not None:
+            parts.append(f"by {time_text(self.by_s)}")
+        return " and ".join(parts) or "at a time that nobody knows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """What was committed at some moment between two."""
+
+    write_ids: ValidWriteIdList
+    after_s: float
+    by_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """A write ID that was given out after a moment, and so was every higher one."""
+
+    write_id: WriteId
+    after_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitNote:
+    """What a committed write of ours has done to one table.
+
+    `table_id` tells a table from another that had its name and place before. `kind` is the job's.
+    `directories` are URIs. `committed` are bounds of the commit's time, `opened_s` a moment before
+    its write ID was given out, `seen` Hive's text of what it saw of the table at some moment
+    between `seen_after_s` and `seen_by_s`; empty if the metastore did not say what time it was.
+    """
+
+    table_id: str
+    write_id: WriteId
+    txn_id: TxnId
+    job_key: str
+    attempt: str
+    kind: str
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    partitions: tuple[str, ...] = ()
+    files: int = 0
+    size_bytes: int = 0
+    directories: tuple[str, ...] = ()
+    opened_s: float | None = None
+    seen: str = ""
+    seen_after_s: float = 0.0
+    seen_by_s: float = 0.0
+    committed: Between = field(default_factory=Between)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Members:
+    """Which of the writes that are committed now were so at a moment, which not, and which maybe.
+
+    `inside` may leave out write IDs below all others that are named here.
+    """
+
+    inside: frozenset[WriteId]
+    outside: frozenset[WriteId]
+    doubtful: frozenset[WriteId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knowledge:
+    """All that is known of the commits of one table."""
+
+    commits: Mapping[WriteId, Between] = field(default_factory=dict)
+    sightings: tuple[Sighting, ...] = ()
+    given: tuple[Given, ...] = ()
+    born_s: float | None = None
+
+    @classmethod
+    def of(cls, notes: Iterable[CommitNote], born_s: float | None = None) -> Knowledge:
+        """What notes of our commits tell."""
+        notes = tuple(notes)
+        return cls(
+            commits={note.write_id: note.committed for note in notes},
+            sightings=tuple(
+                Sighting(
+                    write_ids=ValidWriteIdList.parse(note.seen),
+                    after_s=note.seen_after_s,
+                    by_s=note.seen_by_s,
+                )
+                for note in notes
+                if note.seen
+            ),
+            given=tuple(
+                Given(write_id=note.write_id, after_s=note.opened_s)
+                for note in notes
+                if note.opened_s is not None
+            ),
+            born_s=born_s,
+        )
+
+    @property
+    def aborted(self) -> frozenset[WriteId]:
+        """Write IDs that somebody has seen aborted, which the metastore may have forgotten."""
+        return frozenset(w for s in self.sightings for w in s.write_ids.aborted)
+
+    def of_commit(self, write_id: WriteId) -> Between:
+        """When a write that is committed was so."""
+        found = Between(after_s=self.born_s)
+        found = found.within(self.commits.get(write_id, Between()))
+        for sighting in self.sightings:
+            if sighting.write_ids.is_visible(write_id):
+                found = found.within(Between(by_s=sighting.by_s))
+            elif write_id in sighting.write_ids.open:
+                found = found.within(Between(after_s=sighting.after_s))
+        for given in self.given:
+            if given.write_id <= write_id:
+                found = found.within(Between(after_s=given.after_s))
+        return found
+
+    def at(self, at_s: float, now: ValidWriteIdList) -> Members:
+        """Which of the writes that are committed now were committed at a moment.
+
+        Args:
+            at_s: the moment, seconds since 1970.
+            now: what is committed now; taken at that moment or later.
+        """
+        earlier = [s for s in self.sightings if s.by_s <= at_s]
+        later = [s for s in self.sightings if s.after_s > at_s]
+        # Nothing that was given out later can have been committed.
+        too_late = min((g.write_id for g in self.given if g.after_s > at_s), default=None)
+        is_before_birth = self.born_s is not None and at_s < self.born_s
+        last = max(earlier, key=lambda s: s.write_ids.high_watermark, default=None)
+        inside, outside, doubtful = set[WriteId](), set[WriteId](), set[WriteId]()
+        for write_id in _undecided(now, None if last is None else last.write_ids):
+            known = self.commits.get(write_id, Between())
+            if (known.by_s is not None and known.by_s <= at_s) or any(
+                s.write_ids.is_visible(write_id) for s in earlier
+            ):
+                inside.add(write_id)
+            elif (
+                is_before_birth
+                or (known.after_s is not None and known.after_s > at_s)
+                or (too_late is not None and write_id >= too_late)
+                or any(write_id in s.write_ids.open for s in later)
+            ):
+                outside.add(write_id)
+            else:
+                doubtful.add(write_id)
+        return Members(
+            inside=frozenset(inside), outside=frozenset(outside), doubtful=frozenset(doubtful)
+        )
+
+
+def as_of_time(
+    now: ValidWriteIdList, at: datetime, known: Knowledge, *, taken_s: float | None
+) -> ValidWriteIdList:
+    """What a reader of the state at a moment sees.
+
+    Args:
+        now: what is committed now.
+        at: the moment.
+        known: of the commits.
+        taken_s: a moment, by the metastore's clock, at or before which `now` was taken; None if
+            the metastore does not tell the time.
+
+    Raises:
+        VersionUnknownError: the moment is not over, or before the table's birth.
+        VersionDoubtfulError: nobody knows of some commits whether they were before it.
+    """
+    at_s, table = at.timestamp(), now.table
+    if taken_s is None:
+        raise VersionUnknownError(
+            table=table,
+            detail="cannot be read as of a time, since the metastore does not say what time it is;"
+            " ask for a version by its number",
+        )
+    if at_s > taken_s:
+        raise VersionUnknownError(
+            table=table,
+            detail=f"has no state at {at.isoformat()} yet; by the metastore's clock it is"
+            f" {time_text(taken_s)}",
+        )
+    if known.born_s is not None and at_s < known.born_s:
+        raise VersionUnknownError(
+            table=table,
+            detail=f"has no state at {at.isoformat()}; it was made at {time_text(known.born_s)}",
+        )
+    found = known.at(at_s, now)
+    if found.doubtful:
+        first = min(found.doubtful | found.outside)
+        raise VersionDoubtfulError(
+            table=table,
+            when=at.isoformat(),
+            doubtful=tuple(
+                f"write ID {w} was committed {known.of_commit(w)}" for w in sorted(found.doubtful)
+            ),
+            before=first - 1,
+            after=max(found.doubtful | found.inside),
+        )
+    return as_of_set(now, found.outside)
+
+
+def time_text(seconds: float) -> str:
+    """A moment for people, in UTC, to the millisecond.
+
+    Example:
+        >>> time_text(1.5)
+        '1970-01-01T00:00:01.500Z'
+    """
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{moment.strftime('%Y-%m-%dT%H:%M:%S')}.{moment.microsecond // 1000:03d}Z"
+
+
+def _undecided(now: ValidWriteIdList, seen: ValidWriteIdList | None) -> Iterator[WriteId]:
+    """The committed write IDs of a list that an earlier one of the same table does not show."""
+    if seen is None:
+        candidates: Iterable[int] = range(1, now.high_watermark + 1)
+    else:
+        above = range(seen.high_watermark + 1, now.high_watermark + 1)
+        candidates = (*seen.open, *seen.aborted, *above)
+    for number in candidates:
+        write_id = WriteId(number)
+        if now.is_visible(write_id):
+            yield write_id

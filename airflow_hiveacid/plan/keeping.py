@@ -1,0 +1,189 @@
+"""What is promised of a table's past: from which version on nothing that it needs was removed.
+
+Files that nobody reads any more are removed by cleaners, ours and the server's, in any order, and a
+cleaner may die half-way. A table is kept from the moment on at which the server's was told to leave
+it alone and nothing was in its hands; from then on only ours removes anything, and says beforehand
+which versions end with it (a horizon). Takes notes of all this, and the compactions that the
+metastore knows of; gives a promise for each root, or none. Must not know files.
+
+Example:
+    >>> readable_for({READABLE_FOR: "7 days"})
+    604800.0
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.versions import Kept
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from airflow_hiveacid.format.table import PartitionName
+
+READABLE_FOR: Final = "hiveacid.readable.for"
+"""The table parameter that says how long what was replaced stays readable: `7 days`, `36 hours`."""
+
+NO_AUTO_COMPACTION: Final = "no_auto_compaction"
+NO_CLEANUP: Final = "no_cleanup"
+
+_UNITS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 7 * 86400}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(second|minute|hour|day|week)s?", re.IGNORECASE)
+
+
+def readable_for(parameters: Mapping[str, str]) -> float | None:
+    """How many seconds a table's past stays readable, by its parameter; None without one.
+
+    Raises:
+        ConfigurationError: it says no time.
+    """
+    text = parameters.get(READABLE_FOR)
+    if text is None:
+        return None
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise ConfigurationError(
+            f"table parameter {READABLE_FOR}={text!r} says no time; write 7 days or 36 hours"
+        )
+    return float(found[1]) * _UNITS[found[2].lower()]
+
+
+def kept_parameters(generation: MetastoreGeneration) -> dict[str, str]:
+    """The table parameters by which the server is told to leave a table's files alone.
+
+    3.1 has no word for its cleaner; what nobody compacts it does not clean.
+    """
+    found = {NO_AUTO_COMPACTION: "true"}
+    if generation is not MetastoreGeneration.V3:
+        found[NO_CLEANUP] = "true"
+    return found
+
+
+def leaves_alone(parameters: Mapping[str, str], generation: MetastoreGeneration) -> bool:
+    """Whether a table's parameters still say so."""
+    return all(
+        (parameters.get(name) or parameters.get(name.upper()) or "").lower() == value
+        for name, value in kept_parameters(generation).items()
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Horizon:
+    """Versions of a partition below `write_id` end here: what only they need may be gone.
+
+    `high_watermark` is of transactions, `at_s` seconds since 1970, when it was written.
+    """
+
+    partition: PartitionName
+    write_id: WriteId
+    high_watermark: TxnId
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reset:
+    """What a partition held of versions up to `write_id` was found removed without a version.
+
+    Later versions never had it. By DROP PARTITION, TRUNCATE of Hive 3.1, or by hand.
+    """
+
+    partition: PartitionName
+    write_id: WriteId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """Since when a table is kept, and what was live then, by partition.
+
+    A partition that is not named was made later, so that all its files are of that time.
+    `last_entry_id` is the newest that the compaction queue had then; -1 without any.
+    """
+
+    table_id: str
+    roots: Mapping[PartitionName, Kept]
+    last_entry_id: int
+    since_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnCompaction:
+    """A queue entry that a compaction of ours took, and the aborted write IDs known just before.
+
+    Once it is marked as cleaned, the server may forget that these were aborted.
+    """
+
+    entry_id: int
+    aborted: tuple[WriteId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promises:
+    """All notes of keeping that a table has."""
+
+    keeping: Keeping | None = None
+    horizons: tuple[Horizon, ...] = ()
+    own: tuple[OwnCompaction, ...] = ()
+    has_ended: bool = False
+
+    @property
+    def aborted(self) -> frozenset[WriteId]:
+        """Write IDs that were aborted, whatever the metastore remembers."""
+        return frozenset(w for one in self.own for w in one.aborted)
+
+    def is_broken(self, entry_ids: Collection[int]) -> bool:
+        """Whether somebody else has compacted, whose files the server cleans after.
+
+        Args:
+            entry_ids: of the compactions of the table that the metastore knows of.
+        """
+        if self.keeping is None or self.has_ended:
+            return True
+        ours = {one.entry_id for one in self.own}
+        return any(i > self.keeping.last_entry_id and i not in ours for i in entry_ids)
+
+    def of(self, partition: PartitionName) -> Kept | None:
+        """What is promised of one partition; None if nothing is."""
+        if self.keeping is None or self.has_ended:
+            return None
+        found = self.keeping.roots.get(partition, Kept(floor=WriteId(0)))
+        ends = [h.write_id for h in self.horizons if h.partition == partition]
+        return Kept(floor=max([found.floor, *ends]), witnesses=found.witnesses)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaggedRoot:
+    """What a tagged version reads of one partition: names of directories, paths of originals."""
+
+    partition: PartitionName
+    location: str
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag:
+    """A version with a name, whose files stay until it is removed or has expired.
+
+    `write_ids` is Hive's text of what it sees. `expires_s` None is never.
+    """
+
+    name: str
+    table_id: str
+    write_ids: str
+    made_s: float
+    made_by: str = ""
+    expires_s: float | None = None
+    roots: tuple[TaggedRoot, ...] = field(default=())
+
+    def has_expired(self, now_s: float) -> bool:
+        """Whether nothing is kept for it any more."""
+        return self.expires_s is not None and self.expires_s <= now_s
+
+    def root(self, partition: PartitionName) -> TaggedRoot | None:
+        """What it reads of a partition; None if it reads nothing there."""
+        return next((r for r in self.roots if r.partition == partition), None)
