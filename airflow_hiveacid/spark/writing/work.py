@@ -24,7 +24,7 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import HiveAcidError, UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
-from airflow_hiveacid.format.table import PartitionName, TableInfo
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.plan.statements import check_alike
@@ -164,15 +164,34 @@ class Work:
         self._results.append(result)
         return result
 
-    def finish(self) -> JobResult:
+    @property
+    def results(self) -> tuple[StatementResult, ...]:
+        """What each statement has done so far."""
+        return tuple(self._results)
+
+    def take_over(
+        self,
+        ref: TableRef,
+        directories: tuple[StagedDirectory, ...],
+        operations: frozenset[DataOperation],
+        results: tuple[StatementResult, ...],
+    ) -> None:
+        """Count as done what an earlier beginning of this job has done."""
+        self._write.stage(ref, directories, operations)
+        self._results += results
+
+    def finish(self, retried: Mapping[str, JsonValue] | None = None) -> JobResult:
         """Publish what all statements have staged; what is left is to leave the write's block.
+
+        Args:
+            retried: what the result says of an earlier beginning that was lost.
 
         Raises:
             HiveAcidError: see the steps of `Write`.
         """
         self._write.register()
         self._write.verify()
-        result = self._result()
+        result = self._result(retried or {})
         self._write.note(result.dump())
         self._write.publish()
         return result
@@ -223,10 +242,18 @@ class Work:
         """Tables beside the target, by their views, as the next statement sees them."""
         return {view: self.target(table).rows() for view, table in tables.items()}
 
-    def _result(self) -> JobResult:
+    def _result(self, retried: Mapping[str, JsonValue]) -> JobResult:
         job, txn = self._job, self._write.txn
         results, directories = self._results, self._write.directories
-        details: dict[str, JsonValue] = {"directories": [d.final_path for d in directories]}
+        details: dict[str, JsonValue] = {
+            "directories": [d.final_path for d in directories],
+            "conflict_policy": {
+                str(ref): job.policy_of(part.table).value
+                for ref, part in self._write.tables.items()
+            },
+        }
+        if retried:
+            details["retried"] = dict(retried)
         one = results[0] if len(results) == 1 else None
         if job.spec.has_statements:
             details["statements"] = [to_json(result) for result in results]
