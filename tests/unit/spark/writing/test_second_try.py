@@ -26,10 +26,11 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs import InsertSpec, JobSpec, SourceSpec
 from airflow_hiveacid.metastore import transaction
+from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.spark.events import Events
 from airflow_hiveacid.spark.writing import second_try
 from airflow_hiveacid.spark.writing.context import JobContext
-from airflow_hiveacid.spark.writing.job import run_changes
+from airflow_hiveacid.spark.writing.job import Rank, begun, run_changes
 from airflow_hiveacid.spark.writing.work import Change
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
@@ -62,14 +63,10 @@ class Statement:
     at: dict[str, Callable[[], object]] = field(default_factory=dict)
     made: int = 0
 
-    def run(self) -> JobResult:
+    @property
+    def job(self) -> JobContext:
         def on_step(name: str) -> None:
             self.at.pop(name, lambda: None)()
-
-        def make(_target: object, _source: object) -> Events:
-            self.made += 1
-            rows: Any = OneRow()
-            return Events(frame=lambda: rows)
 
         spec = JobSpec(
             job_key="dag/run/task/-1",
@@ -79,15 +76,23 @@ class Statement:
             lock_timeout_s=5.0,
             conflict_policy=self.policy,
         )
-        client, spark = FakeClient(self.server), SimpleNamespace(sparkContext=CONTEXT)
+        spark: Any = SimpleNamespace(sparkContext=CONTEXT)
+        return JobContext(spark=spark, spec=spec, client=FakeClient(self.server), on_step=on_step)
+
+    def run(self) -> JobResult:
+        def make(_target: object, _source: object) -> Events:
+            self.made += 1
+            rows: Any = OneRow()
+            return Events(frame=lambda: rows)
+
+        job = self.job
         change = Change(
             kind="insert",
-            table=client.get_table(self.table.ref),
+            table=job.client.get_table(self.table.ref),
             operations=frozenset({self.operation}),
             make_events=make,
             source=self.source,
         )
-        job = JobContext(spark=spark, spec=spec, client=client, on_step=on_step)  # type: ignore[arg-type]
         return run_changes(job, [change])
 
 
@@ -285,15 +290,36 @@ def test_what_was_taken_over_may_be_lost_and_taken_over_again(
     assert directories(table) == {"delta_0000004_0000004_0000"}
 
 
+@pytest.mark.parametrize("name", ["base_{}", "delta_{0}_{0}_0000"])
 def test_who_has_lost_to_a_rival_by_the_strict_policy_does_not_try_again_by_itself(
+    statement: Statement, server: FakeMetastore, table: TableInfo, name: str
+) -> None:
+    """Also where the rival has nothing recorded, as an insert of Hive's."""
+    statement.policy = ConflictPolicy.STRICT
+    statement.at["registered"] = foreign(server, table, name)
+    with pytest.raises(WriteConflictError, match=r"_?0000002(_0000)? was committed") as lost:
+        statement.run()
+    assert (lost.value.winner.write_id, lost.value.winner.job_key) == (2, None)
+    assert "no ledger here knows" in "".join(lost.value.__notes__)
+    assert statement.made == 1
+    assert directories(table) == {name.format("0000002")}
+
+
+def test_who_begins_anew_has_begun_when_it_did_so_first(
     statement: Statement, server: FakeMetastore, table: TableInfo
 ) -> None:
     statement.policy = ConflictPolicy.STRICT
-    statement.at["registered"] = foreign(server, table, "base_{}")
-    with pytest.raises(WriteConflictError, match="base_0000002 was committed"):
-        statement.run()
-    assert statement.made == 1
-    assert directories(table) == {"base_0000002"}
+    access = TableAccess(table=table, operations=frozenset({UPDATE}))
+    rank, job = Rank(), statement.job
+    with begun(job, [access], [], rank) as write:
+        first = write.txn.began[table.ref]
+        write.txn.abandon()
+    foreign(server, table, "delta_{0}_{0}_0000")()
+    with begun(job, [access], [], rank) as write:
+        assert write.txn.began[table.ref] == first
+        with pytest.raises(WriteConflictError):
+            write.look_ahead()
+        write.txn.abandon()
 
 
 def test_a_store_that_cannot_put_back_what_was_published_leaves_nothing(
