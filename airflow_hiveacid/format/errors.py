@@ -436,11 +436,12 @@ class TransactionAbortedError(TransactionError, RetryableError):
 class WriteConflictError(TransactionError, RetryableError):
     """Another transaction changed the same partition and committed first.
 
-    `winner` is whose it was, as far as anybody knows.
+    `winner` is whose it was, as far as anybody knows; `policies` are those of the tables.
     """
 
     def __init__(self, *, txn_id: int, reason: str, winner: Winner | None = None) -> None:
         self.txn_id, self.reason, self.winner = txn_id, reason, winner or Winner()
+        self.policies: dict[str, str] = {}
         super().__init__(
             f"transaction {txn_id} lost against another writer: {reason}. None of its changes are"
             " visible"

@@ -117,7 +117,7 @@ def _told_of(error: Exception) -> dict[str, JsonValue]:
     """What a result says of a conflict that was lost, beside the error's text."""
     if not isinstance(error, WriteConflictError):
         return {}
-    return {"lost_against": to_json(error.winner)}
+    return {"lost_against": to_json(error.winner), "conflict_policy": dict(error.policies)}
 
 
 def read_spec(name: str) -> JobSpec:

@@ -23,7 +23,7 @@ from airflow_hiveacid.format.winner import Winner
 from airflow_hiveacid.plan.reruns import LedgerEntry, earlier_run
 from airflow_hiveacid.spark.reading.staged import Staged
 from airflow_hiveacid.spark.writing.burial import bury
-from airflow_hiveacid.spark.writing.overtaking import hiding_directory, is_overtaken
+from airflow_hiveacid.spark.writing.overtaking import found_in, hiding_directory, is_overtaken
 from airflow_hiveacid.spark.writing.publish import (
     Publication,
     StagedDirectory,
@@ -33,14 +33,13 @@ from airflow_hiveacid.spark.writing.publish import (
     token_of,
 )
 from airflow_hiveacid.storage.stores.job_ledger import Ledger, abandoned, committed
-from airflow_hiveacid.storage.stores.listing import list_directories
-from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import Staging, check_publishable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from airflow_hiveacid.format.ids import StatementId
+    from airflow_hiveacid.format.rivals import Deed
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.locks import TableAccess
@@ -183,27 +182,30 @@ class TableWrite:
         if began is None:
             return
         now = self._txn.newest(ref).write_ids(ref)
-        for partition in partitions:
-            names = list_directories(*open_location(partition.location))
+        if not self._has_news(now):
+            return
+
+        def rival_among(partition: PartitionInfo, names: Sequence[str]) -> Deed | None:
             operations = self._operations.get(partition.name) or self._access.operations
-            rival = first_rival(
+            return first_rival(
                 committed_since(names, began, now),
                 self._access.policy,
                 self._client.generation,
                 doing_of(operations),
             )
-            if rival is not None:
-                raise WriteConflictError(
-                    txn_id=self._txn.txn_id,
-                    reason=f"{partition.location.rstrip('/')}/{rival.directory} was committed while"
-                    f" this job was at work, and the policy {self._access.policy.value} lets only"
-                    " the first of the two",
-                    winner=Winner(
-                        write_id=rival.write_id,
-                        did=rival.doing.value,
-                        directory=rival.directory,
-                    ),
-                )
+
+        found = found_in(partitions, rival_among)
+        if found is not None:
+            place, rival = found
+            raise WriteConflictError(
+                txn_id=self._txn.txn_id,
+                reason=f"{place.location.rstrip('/')}/{rival.directory} was committed while this"
+                f" job was at work, and the policy {self._access.policy.value} lets only the first"
+                " of the two",
+                winner=Winner(
+                    write_id=rival.write_id, did=rival.doing.value, directory=rival.directory
+                ),
+            )
 
     def check_not_overtaken(self, partitions: Sequence[PartitionInfo]) -> None:
         """See that nothing committed since the write ID was given hides what is to be written.

@@ -238,7 +238,8 @@ class Write:
         )
 
     def name_winner(self, error: WriteConflictError) -> None:
-        """Say of a conflict who has won it: which job, if the ledgers know one."""
+        """Say of a conflict who has won it, which job, if the ledgers know one, and by what."""
+        error.policies = {str(a.ref): a.policy.value for a in self._order.accesses}
         for table in self._tables.values():
             try:
                 error.winner = table.named(error.winner)
