@@ -226,7 +226,7 @@ class _QueueWorker:
         """
         began_s, pause_s = self.clock.monotonic(), _FIRST_PAUSE_S
         while not self._is_alone(txn_id, kind):
-            rival = self._at_work_here(txn_id)
+            rival = self._at_work_here()
             told = _AGENT.fullmatch(rival)
             earlier = Doing(told[1]) if told else Doing.MAJOR
             meeting = Meeting(earlier=earlier, later=Doing(kind.value))
@@ -257,15 +257,14 @@ class _QueueWorker:
     def _place(self) -> str:
         return f"{self.ref}/{self.partition}" if self.partition else str(self.ref)
 
-    def _at_work_here(self, txn_id: TxnId) -> str:
+    def _at_work_here(self) -> str:
         """What the lock of the compactor that is at work says of it; empty if it is gone."""
         locks = self.client.show_locks(self._lock_of_compactors)
         partition = None if self.partition is None else str(self.partition)
         here = (
             lock.agent_info
             for lock in locks
-            if lock.txn_id != txn_id
-            and lock.state is LockState.ACQUIRED
+            if lock.state is LockState.ACQUIRED
             and (lock.partition or "").lower() == (partition or "").lower()
         )
         return next(here, "")

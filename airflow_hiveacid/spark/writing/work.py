@@ -176,9 +176,10 @@ class Work:
         operations: frozenset[DataOperation],
         results: tuple[StatementResult, ...],
     ) -> None:
-        """Count as done what an earlier beginning of this job has done."""
+        """Count as done what an earlier beginning of this job has done, a single statement."""
         self._write.stage(ref, directories, operations)
-        self._results += results
+        size = sum(file.size_bytes for directory in directories for file in directory.files)
+        self._results += (dataclasses.replace(result, size_bytes=size) for result in results)
 
     def finish(self, retried: Mapping[str, JsonValue] | None = None) -> JobResult:
         """Publish what all statements have staged; what is left is to leave the write's block.
