@@ -17,7 +17,7 @@ PIP := -m pip --disable-pip-version-check
 # The environments are made side by side: each waits for the network half of its time.
 MAKEFLAGS += --jobs=2
 
-.PHONY: help base-packages setup demo demo-shell demo-stop test check judge long bench promises stubs constraints clean campaign histories tpcds clusters
+.PHONY: help base-packages setup demo demo-shell demo-stop test check judge long bench promises stubs constraints clean campaign histories tpcds clusters conflicts
 
 help: ## these lines
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -60,6 +60,10 @@ bench: setup ## measure, and write build/bench.json; BENCH="--small" for a look,
 campaign: setup ## real processes killed at random times for 90 minutes: nothing lost, doubled or half seen
 	@tools/system_packages.sh test
 	PYTHONPATH=tests $(SPARK) -m campaign $(CAMPAIGN)
+
+conflicts: setup ## every pair of jobs, in both policies, on both metastores; writes docs/conflicts.md
+	@tools/system_packages.sh test
+	PYTHONPATH=tests $(SPARK) -m conflicts $(CONFLICTS)
 
 histories: setup ## 10,000 random histories against a model, every hundredth before Hive's readers and Spark's
 	@tools/system_packages.sh test

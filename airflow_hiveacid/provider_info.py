@@ -220,7 +220,7 @@ def _bound_fields() -> dict[str, Any]:
         },
         "lock_timeout_s": {
             "label": "Lock time-out (s)",
-            "description": "Longest wait for a table's locks before a job gives up",
+            "description": "Longest wait for a table's locks; with 0 a job never waits",
             "schema": {"type": ["number", "null"], "minimum": 0, "default": 300},
         },
     }
@@ -228,6 +228,14 @@ def _bound_fields() -> dict[str, Any]:
 
 def _job_fields() -> dict[str, Any]:
     return {
+        "conflict_policy": {
+            "label": "Conflict policy",
+            "description": (
+                "Who may commit beside whom: as Hive (hive), or of two writers of a partition only"
+                " the first (strict); tables and tasks may say another"
+            ),
+            "schema": {"type": "string", "enum": ["hive", "strict"], "default": "hive"},
+        },
         "result_dir": {
             "label": "Result directory",
             "description": (

@@ -30,6 +30,7 @@ def compact(job: JobContext) -> JobResult:
     """Compact what is due."""
     spec = job.job_of(CompactSpec)
     table = job.insertable_table(spec.target)
+    policy = job.policy_of(table)
     partitions = partitions_of(job.client, table, spec.partition)
     txns = job.client.valid_txns()
     write_ids = job.client.valid_write_ids([table.ref], txns)
@@ -48,6 +49,7 @@ def compact(job: JobContext) -> JobResult:
             heartbeat_s=job.spec.heartbeat_s,
             on_step=job.on_step,
             known=known,
+            policy=policy,
         ).compact(partition)
 
     at_once = job.spark.sparkContext.defaultParallelism
@@ -75,7 +77,10 @@ def _result(
         partitions=tuple(o.partition for o in done if o.partition),
         files=sum(o.files for o in done),
         size_bytes=sum(o.bytes_out for o in done),
-        details={"compactions": [to_json(o) for o in outcomes]},
+        details={
+            "compactions": [to_json(o) for o in outcomes],
+            "conflict_policy": job.policy_of(table).value,
+        },
     )
 
 

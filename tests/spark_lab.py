@@ -67,6 +67,7 @@ from spark_apps.update import update
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from airflow_hiveacid.format.policies import ConflictPolicy
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.local.metastore import LocalMetastore
 
@@ -189,6 +190,7 @@ class Lab:
         on_step: Callable[[str], None] = lambda _step: None,
         lock_timeout_s: float = 20.0,
         heartbeat_s: float | None = None,
+        conflict_policy: ConflictPolicy | None = None,
     ) -> JobResult:
         """Run a job in this process, as its application would."""
         spec = JobSpec(
@@ -197,6 +199,7 @@ class Lab:
             job=job,
             lock_timeout_s=lock_timeout_s,
             heartbeat_s=heartbeat_s,
+            conflict_policy=conflict_policy,
         )
         with connect(self.endpoint) as client, typed_failures():
             context = JobContext(spark=self.spark, spec=spec, client=client, on_step=on_step)

@@ -68,6 +68,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid.format.winner import Winner
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -476,10 +478,14 @@ class TransactionAbortedError(TransactionError, RetryableError):
 
 
 class WriteConflictError(TransactionError, RetryableError):
-    """Another transaction changed the same partition and committed first."""
+    """Another transaction changed the same partition and committed first.
 
-    def __init__(self, *, txn_id: int, reason: str) -> None:
-        self.txn_id, self.reason = txn_id, reason
+    `winner` is whose it was, as far as anybody knows; `policies` are those of the tables.
+    """
+
+    def __init__(self, *, txn_id: int, reason: str, winner: Winner | None = None) -> None:
+        self.txn_id, self.reason, self.winner = txn_id, reason, winner or Winner()
+        self.policies: dict[str, str] = {}
         super().__init__(
             f"transaction {txn_id} lost against another writer: {reason}. None of its changes are"
             " visible"

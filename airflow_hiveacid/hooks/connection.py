@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.hooks.extras import Extras
 from airflow_hiveacid.hooks.logins import parse_login
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport, login_problem
@@ -61,12 +62,14 @@ class MetastoreSettings:
     """What a connection says: how to reach the metastore, how long to wait, where results go.
 
     `result_dir` is a URI, or None when jobs run with the driver on the Airflow worker.
+    `conflict_policy` holds where neither a job nor its table says another.
     """
 
     conn_id: str
     endpoint: MetastoreEndpoint
     lock_timeout_s: float = DEFAULT_LOCK_TIMEOUT_S
     result_dir: str | None = None
+    conflict_policy: ConflictPolicy = ConflictPolicy.HIVE
 
 
 def parse_settings(connection: ConnectionFields) -> MetastoreSettings:
@@ -107,8 +110,11 @@ def parse_settings(connection: ConnectionFields) -> MetastoreSettings:
             connect_timeout_s=extras.seconds("connect_timeout_s", default=10.0),
             call_timeout_s=extras.seconds("call_timeout_s", default=120.0),
         ),
-        lock_timeout_s=extras.seconds("lock_timeout_s", default=DEFAULT_LOCK_TIMEOUT_S),
+        lock_timeout_s=extras.seconds(
+            "lock_timeout_s", default=DEFAULT_LOCK_TIMEOUT_S, may_be_zero=True
+        ),
         result_dir=extras.text("result_dir"),
+        conflict_policy=extras.choice("conflict_policy", ConflictPolicy.HIVE),
     )
 
 

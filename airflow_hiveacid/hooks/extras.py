@@ -62,8 +62,8 @@ class Extras:
             case _:
                 raise self.wrong(name, f"expected true or false, found {value!r}")
 
-    def seconds(self, name: str, *, default: float) -> float:
-        """Seconds above 0."""
+    def seconds(self, name: str, *, default: float, may_be_zero: bool = False) -> float:
+        """Seconds above 0, or from 0 on."""
         value = self.values.get(name)
         if value is None or value == "":
             return default
@@ -71,6 +71,9 @@ class Extras:
             seconds = float(str(value))
         except ValueError:
             seconds = float("nan")
+        if may_be_zero and seconds == 0:
+            return seconds
         if not 0 < seconds < float("inf"):
-            raise self.wrong(name, f"expected seconds above 0, found {value!r}")
+            least = "of 0 or more" if may_be_zero else "above 0"
+            raise self.wrong(name, f"expected seconds {least}, found {value!r}")
         return seconds

@@ -24,6 +24,7 @@ from typing import Final, Self
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import ContractVersionError
+from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.jobs.codec import (
     CONTRACT_VERSION,
     JsonValue,
@@ -392,6 +393,8 @@ class JobSpec:
     submission's own name (`format.attempts`). `ledger_retention_s` is how long it is remembered
     that the job was done. `result_uri` is where the application writes its `JobResult`; None writes
     none. `start_timeout_s` is the longest wait for a first executor; None waits as long as Spark.
+    `conflict_policy` is the job's own; None lets the table say, and where that does not either,
+    `default_conflict_policy` holds.
     """
 
     job_key: str
@@ -405,6 +408,8 @@ class JobSpec:
     heartbeat_s: float | None = None
     result_uri: str | None = None
     start_timeout_s: float | None = None
+    conflict_policy: ConflictPolicy | None = None
+    default_conflict_policy: ConflictPolicy = ConflictPolicy.HIVE
 
     @property
     def statement(self) -> dict[str, str]:
@@ -486,6 +491,8 @@ class JobSpec:
             heartbeat_s=envelope.heartbeat_s,
             result_uri=envelope.result_uri,
             start_timeout_s=envelope.start_timeout_s,
+            conflict_policy=envelope.conflict_policy,
+            default_conflict_policy=envelope.default_conflict_policy,
         )
 
 
@@ -503,6 +510,8 @@ class _Envelope:
     heartbeat_s: float | None
     result_uri: str | None
     start_timeout_s: float | None
+    conflict_policy: ConflictPolicy | None
+    default_conflict_policy: ConflictPolicy
 
 
 def _digests(job: Job) -> dict[str, str]:

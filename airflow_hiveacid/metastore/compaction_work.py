@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import re
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,9 +29,16 @@ from airflow_hiveacid.format.conflicts import (
     LockType,
     MetastoreGeneration,
 )
-from airflow_hiveacid.format.errors import CommitStateUnknownError, MetastoreError
+from airflow_hiveacid.format.errors import (
+    CommitStateUnknownError,
+    LockNotAcquiredError,
+    MetastoreError,
+    WriteConflictError,
+)
+from airflow_hiveacid.format.policies import ConflictPolicy, Doing, Meeting, Outcome, outcome
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.metastore.clock import SystemClock
 from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction, CompactionState
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
 from airflow_hiveacid.metastore.transaction import begin
@@ -52,6 +60,9 @@ _LONGEST_MESSAGE: Final = 2000
 # COMPACTION_QUEUE.CQ_WORKER_ID and CQ_POOL_NAME of Hive's schema.
 _LONGEST_WORKER_ID: Final = 128
 _OURS: Final = "hiveacid-"
+_AGENT: Final = re.compile(r"hiveacid (minor|major) compaction")
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 2.0
 _AT_WORK: Final = frozenset({CompactionState.INITIATED, CompactionState.WORKING})
 
 _log = logging.getLogger(__name__)
@@ -79,12 +90,15 @@ class CompactionWork:
         """The write IDs that may be compacted."""
         return CompactorWriteIdList.of(self.snapshot.write_ids(self._ref))
 
-    def begin(self, worker: _QueueWorker, kind: CompactionType) -> None:
+    def begin(
+        self, worker: _QueueWorker, kind: CompactionType, on_alone: Callable[[Transaction], None]
+    ) -> None:
         """Claim the work; called by `compacting` alone."""
         self._worker = worker
-        if not worker.is_alone(self.txn.txn_id):
+        if not worker.await_turn(self.txn.txn_id, kind):
             self.refuse("another compactor is at work here")
             return
+        on_alone(self.txn)
         self.snapshot = self.txn.newest(self._ref).for_compactor()
         claim = worker.claim(kind)
         if isinstance(claim, _Taken):
@@ -124,14 +138,22 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     attempt: AttemptId | None = None,
     lock_timeout_s: float,
     heartbeat_s: float | None = None,
+    policy: ConflictPolicy = ConflictPolicy.HIVE,
     clock: Clock | None = None,
     on_step: Callable[[str], None] = lambda _: None,
     on_lost: Callable[[], None] = lambda: None,
+    on_alone: Callable[[Transaction], None] = lambda _: None,
 ) -> Iterator[CompactionWork]:
     """Run a body as one compaction; when it raises, the entry is marked as failed.
 
     Arguments and errors are those of `transaction.begin`; `partition` is None for an unpartitioned
-    table, and the part of the job.
+    table, and the part of the job. `policy` says what becomes of a compaction that finds another
+    one at work: it steps back, waits, or fails. `on_alone` is called once no other one can come
+    between, before anything is claimed; what it raises ends the compaction.
+
+    Raises:
+        WriteConflictError: another one is at work, and the policy lets only the first.
+        LockNotAcquiredError: it was not through within `lock_timeout_s`.
     """
     access = TableAccess(
         table=table,
@@ -155,7 +177,16 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     try:
         with transaction as txn:
             work = CompactionWork(client, txn, table.ref)
-            work.begin(_QueueWorker(client, table.ref, partition, job_key), compaction_type)
+            worker = _QueueWorker(
+                client=client,
+                ref=table.ref,
+                partition=partition,
+                job_key=job_key,
+                policy=policy,
+                timeout_s=lock_timeout_s,
+                clock=SystemClock() if clock is None else clock,
+            )
+            work.begin(worker, compaction_type, on_alone)
             yield work
             if work.refusal is None and work.claim is not None:
                 client.mark_compacted(work.claim)
@@ -175,7 +206,7 @@ class _Taken:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _QueueWorker:
     """Puts an entry for one partition into the queue and claims it."""
 
@@ -183,22 +214,80 @@ class _QueueWorker:
     ref: TableRef
     partition: PartitionName | None
     job_key: str
+    policy: ConflictPolicy
+    timeout_s: float
+    clock: Clock
 
-    def is_alone(self, txn_id: TxnId) -> bool:
+    def await_turn(self, txn_id: TxnId, kind: CompactionType) -> bool:
+        """Be the only compactor of this partition; false if the policy lets us step back.
+
+        Raises:
+            WriteConflictError, LockNotAcquiredError: see `compacting`.
+        """
+        began_s, pause_s = self.clock.monotonic(), _FIRST_PAUSE_S
+        while not self._is_alone(txn_id, kind):
+            rival = self._at_work_here()
+            told = _AGENT.fullmatch(rival)
+            earlier = Doing(told[1]) if told else Doing.MAJOR
+            meeting = Meeting(earlier=earlier, later=Doing(kind.value))
+            match outcome(self.policy, self.client.generation, meeting):
+                case Outcome.FAILS:
+                    raise WriteConflictError(
+                        txn_id=txn_id,
+                        reason=f"a {meeting.earlier.value} compaction is at work at {self._place},"
+                        f" and the policy {self.policy.value} lets only the first of the two",
+                    )
+                case Outcome.COMPACTS:
+                    waited_s = self.clock.monotonic() - began_s
+                    if waited_s >= self.timeout_s:
+                        raise LockNotAcquiredError(
+                            tables=(str(self.ref),), lock_id=0, waited_s=waited_s, holders=rival
+                        )
+                    self.clock.sleep(min(pause_s, self.timeout_s - waited_s))
+                    pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                case _:
+                    return False
+        return True
+
+    @property
+    def _lock_of_compactors(self) -> TableRef:
+        return TableRef(self.ref.db, f"hiveacid_compaction_of_{self.ref.name}")
+
+    @property
+    def _place(self) -> str:
+        return f"{self.ref}/{self.partition}" if self.partition else str(self.ref)
+
+    def _at_work_here(self) -> str:
+        """What the lock of the compactor that is at work says of it; empty if it is gone."""
+        locks = self.client.show_locks(self._lock_of_compactors)
+        partition = None if self.partition is None else str(self.partition)
+        here = (
+            lock.agent_info
+            for lock in locks
+            if lock.state is LockState.ACQUIRED
+            and (lock.partition or "").lower() == (partition or "").lower()
+        )
+        return next(here, "")
+
+    def _is_alone(self, txn_id: TxnId, kind: CompactionType) -> bool:
         """Try to take the lock that only compactors of this partition ask for.
 
         It is on a name that no table has, so no reader or writer ever waits for it; it ends with
         the transaction.
         """
         component = LockComponent(
-            table=TableRef(self.ref.db, f"hiveacid_compaction_of_{self.ref.name}"),
+            table=self._lock_of_compactors,
             lock_type=LockType.EXCLUSIVE,
             operation=DataOperation.SELECT,
             partition=self.partition,
             is_transactional=False,
         )
         answer = self.client.lock(
-            LockRequest(txn_id=txn_id, components=(component,), agent_info="hiveacid compaction")
+            LockRequest(
+                txn_id=txn_id,
+                components=(component,),
+                agent_info=f"hiveacid {kind.value} compaction",
+            )
         )
         if answer.state is LockState.ACQUIRED:
             return True

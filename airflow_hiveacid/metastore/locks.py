@@ -22,8 +22,8 @@ from airflow_hiveacid.format.conflicts import (
     LockType,
     MetastoreGeneration,
     lock_type_for,
-    recorded_as,
 )
+from airflow_hiveacid.format.policies import ConflictPolicy, lock_under, recorded_under
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, TransactionalKind
 
 if TYPE_CHECKING:
@@ -37,12 +37,14 @@ class TableAccess:
     """What a job does to one table.
 
     `partitions` are the ones it touches, when that is known before the work; None when the rows
-    decide. An unpartitioned table has None.
+    decide. An unpartitioned table has None. `policy` is about writing: which locks it asks for, and
+    what is recorded.
     """
 
     table: TableInfo
     operations: frozenset[DataOperation]
     partitions: tuple[PartitionName, ...] | None = None
+    policy: ConflictPolicy = ConflictPolicy.HIVE
 
     @property
     def ref(self) -> TableRef:
@@ -186,8 +188,8 @@ def _write_components(
         for operation in access.operations:
             yield LockComponent(
                 table=access.ref,
-                lock_type=lock_type_for(operation),
-                operation=recorded_as(operation),
+                lock_type=lock_under(access.policy, generation, operation),
+                operation=recorded_under(access.policy, operation),
                 partition=partition,
                 is_dynamic_partition_write=access.table.is_partitioned and partition is None,
             )

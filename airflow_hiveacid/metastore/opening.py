@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import DataOperation
@@ -23,6 +23,7 @@ from airflow_hiveacid.format.errors import (
     TransactionAbortedError,
 )
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
+from airflow_hiveacid.format.policies import doing_of, looks_for_rivals, recorded_under
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.metastore.commit import abort_quietly
@@ -69,6 +70,7 @@ class Plan:
     heartbeat_s: float | None
     txn_type: TxnType
     first_txn_id: TxnId | None
+    began: Mapping[TableRef, ValidWriteIdList]
     clock: Clock
     on_step: Callable[[str], None]
     on_lost: Callable[[], None]
@@ -91,6 +93,14 @@ class Plan:
         return tuple(sorted({a.ref for a in self.writes if a.operations != {DataOperation.INSERT}}))
 
     @property
+    def watched(self) -> tuple[TableRef, ...]:
+        """Tables of which has to be known what was committed when the job began."""
+        watching = (
+            a.ref for a in self.writes if looks_for_rivals(a.policy, doing_of(a.operations))
+        )
+        return tuple(sorted(set(watching)))
+
+    @property
     def fenced(self) -> tuple[TableRef, ...]:
         """Tables on whose locks another copy of the job is looked for."""
         return self.written or tuple(sorted({access.ref for access in self.reads}))
@@ -111,7 +121,8 @@ class Opened:
     """A transaction that has its locks and its snapshot.
 
     `seal` is None for a job without a key. `undo` ends patience and heartbeats, and aborts, when it
-    is closed.
+    is closed. `began` is what was committed of the tables `watched` when the job first had a write
+    ID.
     `timeout_s` is the server's patience, known here also when the server can no longer be asked.
     `readings` are of our own clock.
     """
@@ -122,6 +133,7 @@ class Opened:
     write_ids: Mapping[TableRef, WriteId]
     lock_id: LockId
     snapshot: Snapshot
+    began: Mapping[TableRef, ValidWriteIdList]
     heartbeat: Heartbeat
     timeout_s: float
     readings: Readings
@@ -140,9 +152,12 @@ def open_and_lock(client: MetastorePort, plan: Plan) -> Opened:
     timeout_s = client.txn_timeout_s
     interval_s = _interval_s(plan, timeout_s)
     deadline_s = plan.clock.monotonic() + plan.lock_timeout_s
+    # Who does not wait for locks may begin anew all the same: that takes no time of anybody else's.
+    never_waits = plan.lock_timeout_s == 0
     first_txn_id = plan.first_txn_id
     for reopening in range(_MOST_REOPENINGS + 1):
-        is_last = reopening == _MOST_REOPENINGS or plan.clock.monotonic() >= deadline_s
+        is_late = plan.clock.monotonic() >= deadline_s and not never_waits
+        is_last = reopening == _MOST_REOPENINGS or is_late
         before = _write_ids_of(client, plan.changed)
         opened_s = plan.clock.monotonic()
         txn_id = client.open_txn(plan.txn_type)
@@ -168,6 +183,7 @@ def open_and_lock(client: MetastorePort, plan: Plan) -> Opened:
             return opened
         _log.info("overtaken before the snapshot, beginning anew txn_id=%s", txn_id)
         opened.undo.close()
+        plan = replace(plan, began=opened.began)
     raise AssertionError(_MOST_REOPENINGS)  # the last round has returned
 
 
@@ -210,6 +226,7 @@ class _Opening:
             self.client.be_patient(lambda: self.timeout_s - heartbeat.silent_s)
             self.plan.on_step("opened")
             write_ids = self._allocate()
+            began = self._began(write_ids)
             lock_id, asked_s, locked_s = self._lock(
                 timeout_s=max(0.0, deadline_s - self.plan.clock.monotonic())
             )
@@ -229,6 +246,7 @@ class _Opening:
                 write_ids=write_ids,
                 lock_id=lock_id,
                 snapshot=snapshot,
+                began=began,
                 heartbeat=heartbeat,
                 timeout_s=self.timeout_s,
                 readings=readings,
@@ -257,6 +275,12 @@ class _Opening:
             _log.info("allocated table=%s txn_id=%s write_id=%s", ref, self.txn_id, write_id)
         self.plan.on_step("allocated")
         return write_ids
+
+    def _began(self, own: Mapping[TableRef, WriteId]) -> Mapping[TableRef, ValidWriteIdList]:
+        """What was committed when the job began; with a write ID in hand, so that it is whole."""
+        if self.plan.began or not self.plan.watched:
+            return self.plan.began
+        return take_snapshot(self.client, self.txn_id, self.plan.watched, own).tables
 
     def _lock(self, *, timeout_s: float) -> tuple[LockId, float, float]:
         """Get the locks; with our clock before the request that was granted, and after it."""
@@ -287,7 +311,8 @@ class _Opening:
 
     def _register(self, write_ids: Mapping[TableRef, WriteId]) -> None:
         for access in named_behind_table_lock(self.plan.writes, self._components):
-            for operation in sorted(access.operations, key=lambda o: o.value):
+            recorded = {recorded_under(access.policy, o) for o in access.operations}
+            for operation in sorted(recorded, key=lambda o: o.value):
                 self.client.add_dynamic_partitions(
                     self.txn_id,
                     write_ids[access.ref],

@@ -24,7 +24,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.conflicts import DataOperation, recorded_as
+from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import (
     HiveAcidError,
     InsertOnlyTableError,
@@ -33,6 +33,7 @@ from airflow_hiveacid.format.errors import (
     TransactionAbortedError,
     WriteConflictError,
 )
+from airflow_hiveacid.format.policies import recorded_under
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.metastore.clock import SystemClock
 from airflow_hiveacid.metastore.commit import commit
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from airflow_hiveacid.format.ids import TxnId, WriteId
-    from airflow_hiveacid.format.snapshot import Snapshot
+    from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
     from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
     from airflow_hiveacid.metastore.clock import Clock
     from airflow_hiveacid.metastore.locks import TableAccess
@@ -96,6 +97,11 @@ class Transaction:
         return self._opened.snapshot
 
     @property
+    def began(self) -> Mapping[TableRef, ValidWriteIdList]:
+        """What was committed when the job began, of tables where somebody's commit may end it."""
+        return self._opened.began
+
+    @property
     def write_ids(self) -> Mapping[TableRef, WriteId]:
         """The write ID for each table written."""
         return MappingProxyType(dict(self._opened.write_ids))
@@ -109,6 +115,11 @@ class Transaction:
     def lost(self) -> TransactionAbortedError | None:
         """What the server said when it had given the transaction up, if a heartbeat heard it."""
         return self._opened.heartbeat.lost
+
+    @property
+    def was_out_of_touch(self) -> bool:
+        """Whether the server has heard nothing of it for as long as it bears: it gave it up."""
+        return self._opened.heartbeat.silent_s >= self._opened.timeout_s
 
     def on_abort(self, take_back: Callable[[], None]) -> None:
         """Have this called once the transaction is known to be aborted; the last one first.
@@ -164,7 +175,9 @@ class Transaction:
         """
         self._check_locked(ref, names)
         ordered = sorted(set(names), key=str)
-        for operation in sorted({recorded_as(o) for o in operations}, key=lambda o: o.value):
+        policy = next(access.policy for access in self._plan.writes if access.ref == ref)
+        recorded = {recorded_under(policy, operation) for operation in operations}
+        for operation in sorted(recorded, key=lambda o: o.value):
             try:
                 self._client.add_dynamic_partitions(
                     self.txn_id, self.write_ids[ref], ref, ordered, operation
@@ -322,6 +335,7 @@ def begin(  # noqa: PLR0913 -- one keyword for each thing a transaction is made 
     heartbeat_s: float | None = None,
     txn_type: TxnType = TxnType.DEFAULT,
     first_txn_id: TxnId | None = None,
+    began: Mapping[TableRef, ValidWriteIdList] | None = None,
     clock: Clock | None = None,
     on_step: Callable[[str], None] = lambda _: None,
     on_lost: Callable[[], None] = lambda: None,
@@ -343,6 +357,7 @@ def begin(  # noqa: PLR0913 -- one keyword for each thing a transaction is made 
         heartbeat_s: Seconds between heartbeats; None is half of the server's time-out.
         txn_type: What a 4.x server is told that the transaction is for.
         first_txn_id: The rank of an earlier transaction of this same process, if it tries again.
+        began: What was committed when that one began (`Transaction.began`).
         clock: Time; None is this machine's.
         on_step: Told the name of each step in `STEPS` as soon as it is done, `body_done` right
             before the commit. What it raises aborts the transaction.
@@ -371,6 +386,7 @@ def begin(  # noqa: PLR0913 -- one keyword for each thing a transaction is made 
         heartbeat_s=heartbeat_s,
         txn_type=txn_type,
         first_txn_id=first_txn_id,
+        began=began or {},
         clock=SystemClock() if clock is None else clock,
         on_step=on_step,
         on_lost=on_lost,

@@ -7,6 +7,7 @@ marks on the methods of Hive's TxnStore.
 from __future__ import annotations
 
 import logging
+import re
 import socket
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.winner import Winner
 from airflow_hiveacid.metastore.connection import Connection, Faults, Repeat
 from airflow_hiveacid.metastore.gen.faults.ttypes import (
     NoSuchLockException,
@@ -50,6 +52,8 @@ _STATES: Final = {
     ttypes.TxnState.COMMITTED: TxnState.COMMITTED,
 }
 _CONFLICT: Final = "write conflict"
+# "... committed by [txnid:9,11] u/u" (CommitTxnFunction, TxnHandler.commitTxn).
+_WINNER: Final = re.compile(r"committed by \[txnid:(\d+),")
 
 _log = logging.getLogger(__name__)
 
@@ -226,7 +230,9 @@ def _aborted_or_conflict(txn_id: TxnId, text: str) -> HiveAcidError:
     # raises the same class without a code (TxnHandler.commitTxn, "due to a write conflict"). Both
     # mean that nothing was committed, so a changed wording can only blur the advice.
     if _CONFLICT in text:
-        return WriteConflictError(txn_id=txn_id, reason=text)
+        found = _WINNER.search(text)
+        winner = Winner(txn_id=int(found[1])) if found else None
+        return WriteConflictError(txn_id=txn_id, reason=text, winner=winner)
     return _aborted(txn_id, text)
 
 

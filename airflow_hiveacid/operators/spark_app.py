@@ -84,7 +84,10 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
         conn_id: the same under the name that `SparkSubmitOperator` has for it.
         spark_bin_dir: directory of `spark-submit`; by default option `spark_bin_dir` of section
             `[hiveacid]`, then PATH.
-        lock_timeout_s: longest wait for locks; by default the connection's.
+        lock_timeout_s: longest wait for locks; by default the connection's. With 0 none is waited
+            for.
+        conflict_policy: who may commit beside this task, `hive` or `strict`; by default what the
+            table's property `hiveacid.conflict.policy` says, else the connection.
         heartbeat_s: seconds between heartbeats; by default half the metastore's own time-out.
         result_dir: URI of a directory for results in cluster deploy mode; by default the
             connection's.
@@ -103,6 +106,7 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
         "hive_acid_conn_id",
         "spark_bin_dir",
         "lock_timeout_s",
+        "conflict_policy",
         "heartbeat_s",
         "result_dir",
         "start_timeout_s",
@@ -116,6 +120,7 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
         conn_id: str | None = None,
         spark_bin_dir: str | None = None,
         lock_timeout_s: float | str | None = None,
+        conflict_policy: str | None = None,
         heartbeat_s: float | str | None = None,
         result_dir: str | None = None,
         start_timeout_s: float | str | None = None,
@@ -146,6 +151,7 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
         self.hive_acid_conn_id = hive_acid_conn_id
         self.spark_bin_dir = spark_bin_dir
         self.lock_timeout_s = lock_timeout_s
+        self.conflict_policy = conflict_policy
         self.heartbeat_s = heartbeat_s
         self.result_dir = result_dir
         self.total_executor_cores = total_executor_cores
@@ -166,6 +172,7 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
             heartbeat_s=heartbeat_s,
             start_timeout_s=start_timeout_s,
         )
+        early.check(arguments.optional_policy, conflict_policy=conflict_policy)
 
     def build_job(self) -> Job:
         """The job that the rendered arguments describe, of an operator that has one.
@@ -362,6 +369,8 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
             metastore=settings.endpoint,
             job=job,
             lock_timeout_s=self.lock_timeout(settings),
+            conflict_policy=arguments.optional_policy(self.conflict_policy, "conflict_policy"),
+            default_conflict_policy=settings.conflict_policy,
             heartbeat_s=arguments.optional_number(self.heartbeat_s, "heartbeat_s"),
             result_uri=result_file.uri,
             start_timeout_s=self._bounds().start_s,

@@ -22,6 +22,7 @@ from decimal import Decimal
 from typing import Any, Final, TypeVar
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError, InvalidNameError
+from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
@@ -293,6 +294,15 @@ def optional_number(value: float | str | None, argument: str) -> float | None:
         ConfigurationError: it is neither.
     """
     return None if value is None else number(value, argument)
+
+
+def optional_policy(value: str | None, argument: str) -> ConflictPolicy | None:
+    """A conflict policy by its name, or None.
+
+    Raises:
+        ConfigurationError: there is none of that name.
+    """
+    return choice(ConflictPolicy, value, argument) if value else None
 
 
 def retention(value: float | str, argument: str) -> float:

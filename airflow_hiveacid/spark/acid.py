@@ -429,4 +429,4 @@ def story(job: JobContext, program: Program) -> JobResult:
             )
         return metastore.result
 
-    return until_not_overtaken(once)
+    return until_not_overtaken(once, rank)

@@ -31,7 +31,9 @@ from airflow_hiveacid.format.errors import (
     ResultUnwritableError,
     StorageError,
     StoreUnavailableError,
+    WriteConflictError,
 )
+from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import ExitCode, JobError, JobResult, JobStatus, exit_code
 from airflow_hiveacid.jobs.specs import JobSpec
 from airflow_hiveacid.metastore.client import connect
@@ -52,6 +54,8 @@ from airflow_hiveacid.storage.stores.traits import traits_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from airflow_hiveacid.jobs.codec import JsonValue
 
 log = logging.getLogger("hiveacid")
 
@@ -120,8 +124,16 @@ def _failed(spec: JobSpec, error: Exception) -> JobResult:
         job_key=spec.job_key,
         status=JobStatus.FAILED,
         table=spec.job.target,
+        details=_told_of(error),
         error=JobError.of(error),
     )
+
+
+def _told_of(error: Exception) -> dict[str, JsonValue]:
+    """What a result says of a conflict that was lost, beside the error's text."""
+    if not isinstance(error, WriteConflictError):
+        return {}
+    return {"lost_against": to_json(error.winner), "conflict_policy": dict(error.policies)}
 
 
 def read_spec(name: str) -> JobSpec:

@@ -6,6 +6,7 @@ import pytest
 from airflow.sdk import Connection
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.hooks.connection import ConnectionFields, MetastoreSettings, parse_settings
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
@@ -101,6 +102,7 @@ def test_every_field_of_the_form_arrives() -> None:
                 "call_timeout_s": 30,
                 "lock_timeout_s": 60.0,
                 "result_dir": "hdfs://nn/results",
+                "conflict_policy": "Strict",
             },
         )
     )
@@ -118,8 +120,14 @@ def test_every_field_of_the_form_arrives() -> None:
             call_timeout_s=30.0,
         ),
         lock_timeout_s=60.0,
+        conflict_policy=ConflictPolicy.STRICT,
         result_dir="hdfs://nn/results",
     )
+
+
+@pytest.mark.promise("O2")
+def test_a_connection_may_say_that_nothing_waits_for_a_lock() -> None:
+    assert _parse(lock_timeout_s=0).lock_timeout_s == 0
 
 
 def test_fields_that_a_form_leaves_blank_are_not_given() -> None:
@@ -137,6 +145,7 @@ def test_fields_that_a_form_leaves_blank_are_not_given() -> None:
         ("call_timeout_s", {"call_timeout_s": "soon"}),
         ("call_timeout_s", {"call_timeout_s": 0}),
         ("lock_timeout_s", {"lock_timeout_s": -1}),
+        ("conflict_policy", {"conflict_policy": "lax"}),
         ("connect_timeout_s", {"connect_timeout_s": "nan"}),
         ("result_dir", {"result_dir": 7}),
         ("uris", {"uris": "http://hms:9083"}),

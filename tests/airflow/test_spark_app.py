@@ -28,6 +28,7 @@ from airflow_hiveacid.format.errors import (
     TableNotFoundError,
     WriteConflictError,
 )
+from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.jobs.codec import CONTRACT_VERSION
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs import JobSpec
@@ -97,6 +98,25 @@ def test_the_spec_says_where_the_metastore_is_and_whose_job_it_is(
 def test_the_operators_lock_timeout_wins_over_the_connections(spark: FakeSpark) -> None:
     run_task(_delete(spark, lock_timeout_s="{{ 3 * 5 }}"))
     assert _spec(spark).lock_timeout_s == 15.0
+
+
+def test_the_operators_conflict_policy_is_the_jobs_own_and_the_connections_a_default(
+    spark: FakeSpark, connections: Connections
+) -> None:
+    connections.add(
+        "hive_acid_default",
+        "hive_acid_metastore",
+        extra={"uris": METASTORE_URI, "conflict_policy": "strict"},
+    )
+    run_task(_delete(spark, conflict_policy="{{ 'hi' ~ 've' }}"))
+    spec = _spec(spark)
+    assert spec.conflict_policy is ConflictPolicy.HIVE
+    assert spec.default_conflict_policy is ConflictPolicy.STRICT
+
+
+def test_a_conflict_policy_that_is_none_is_an_error_of_the_dag(spark: FakeSpark) -> None:
+    with pytest.raises(ConfigurationError, match="conflict_policy must be one of hive, strict"):
+        _delete(spark, conflict_policy="lax")
 
 
 def test_nothing_secret_is_in_arguments_or_spec(spark: FakeSpark, connections: Connections) -> None:

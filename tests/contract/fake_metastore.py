@@ -27,6 +27,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.winner import Winner
 from airflow_hiveacid.metastore.catalog import transactional_kind
 from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
 
@@ -206,7 +207,9 @@ class FakeMetastore:
             if rival is not None:
                 self.end(txn, TxnState.ABORTED)
                 raise WriteConflictError(
-                    txn_id=txn_id, reason=f"write conflict, committed by {rival.txn_id}"
+                    txn_id=txn_id,
+                    reason=f"write conflict, committed by {rival.txn_id}",
+                    winner=Winner(txn_id=rival.txn_id),
                 )
         self.write_set += [Committed(txn_id, commit_id, written) for written in txn.components]
         self.end(txn, TxnState.COMMITTED)

@@ -99,12 +99,14 @@ class Acting(Ground):
             generation=job.generation,
             attempt=str(job.attempt),
             lock_timeout_s=30.0,
+            conflict_policy=self.scene.policy,
         )
         table = client.get_table(REF)
         speaker = self.world.speaker
         assert speaker is not None
 
         def on_step(name: str) -> None:
+            speaker.step = name
             if name == "snapshot":
                 speaker.snapshot = speaker.saw
 
@@ -129,7 +131,8 @@ class Acting(Ground):
         return self._compact(number, CompactionChoice.MAJOR)
 
     def _compact(self, number: int, choice: CompactionChoice) -> object:
-        client = self.world.client()
+        client, actor = self.world.client(), self.world.speaker
+        assert actor is not None
         table = client.get_table(REF)
         partitions = client.list_partitions(table)
         txns = client.valid_txns()
@@ -145,8 +148,9 @@ class Acting(Ground):
                 attempt=AttemptId(1, f"{number:012x}"),
                 lock_timeout_s=30.0,
                 heartbeat_s=None,
-                on_step=lambda _: None,
+                on_step=actor.reach,
                 known=known,
+                policy=self.scene.policy,
             )
             outcomes.append(compactor.compact(partition))
         return outcomes

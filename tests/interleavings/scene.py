@@ -9,6 +9,7 @@ from airflow_hiveacid.format.conflicts import (
     DataOperation,
     MetastoreGeneration,
 )
+from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import (
     PartitionName,
     TableRef,
@@ -43,7 +44,8 @@ class Scene:
     Each of `cast` is a job's or a service's name; `insert@a` is about one partition only. `x/2` is
     the second try of the x before it, `x/1` a second copy of the same try, `x/1/1` the task cleared
     after it, and `kill` a late order to kill the first try of the first job. The disk is HDFS as
-    libhdfs shows it; `is_native`, as hdfs-native does; or a local one.
+    libhdfs shows it; `is_native`, as hdfs-native does; or a local one. With `is_strict` jobs go by
+    the policy of that name.
     """
 
     generation: MetastoreGeneration
@@ -55,9 +57,17 @@ class Scene:
     has_strangers: bool = False
     is_hdfs: bool = True
     is_native: bool = False
+    is_strict: bool = False
 
     def __str__(self) -> str:
-        named = ("is_partitioned", "only_hive_4", "has_base", "has_deletes", "has_strangers")
+        named = (
+            "is_partitioned",
+            "only_hive_4",
+            "has_base",
+            "has_deletes",
+            "has_strangers",
+            "is_strict",
+        )
         flags = [f"v{self.generation.value}", *(n for n in named if getattr(self, n))]
         if self.is_native:
             flags.append("native")
@@ -80,7 +90,13 @@ class Scene:
             has_strangers="has_strangers" in words,
             is_hdfs="local" not in words,
             is_native="native" in words,
+            is_strict="is_strict" in words,
         )
+
+    @property
+    def policy(self) -> ConflictPolicy:
+        """The policy of every job."""
+        return ConflictPolicy.STRICT if self.is_strict else ConflictPolicy.HIVE
 
     @property
     def partitions(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ threads of heartbeats (the world beats), the clock, and the disk.
 from __future__ import annotations
 
 import contextlib
+import json
 import types
 import uuid
 from dataclasses import dataclass
@@ -16,13 +17,14 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import pytest
 
 from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import DeltaName
-from airflow_hiveacid.metastore import heartbeat, transaction
+from airflow_hiveacid.metastore import compaction_work, heartbeat, transaction
 from airflow_hiveacid.spark.events import Events, partition_text
 from airflow_hiveacid.spark.maintenance import clean, compact
 from airflow_hiveacid.spark.reading.access import Touched
-from airflow_hiveacid.spark.writing import job, overtaking, publish, work
+from airflow_hiveacid.spark.writing import job, overtaking, publish, second_try, work
 from airflow_hiveacid.spark.writing.publish import StagedFile
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.filesystem import file_errors, write_bytes
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.spark.writing.writers import WritePlan
     from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction
+    from airflow_hiveacid.storage.acid.write.reissue import Reissue
     from airflow_hiveacid.storage.stores.staging import Staging
     from interleavings.rows import Change, Event, Identity, Row
 
@@ -236,6 +239,20 @@ def make_events(change: Change) -> Callable[[Any, object], Events]:
     return make
 
 
+def _reissue(work: Reissue) -> int:
+    """Stands for `storage.acid.write.reissue`: the same events under another write ID."""
+    old, new = int(work.old), int(work.new)
+    found = _read_file(work.source)
+    if any(e[3] != old or (e[0] == old) is work.is_delete for e in found):
+        raise UnsupportedFileError(path=work.source, reason="its events are not all of one write")
+    content = json.dumps(
+        [[e[0] if work.is_delete else new, *e[1:3], new, *e[4:]] for e in found]
+    ).encode()
+    fs, path = open_location(work.target)
+    write_bytes(fs, path, content)
+    return len(content)
+
+
 # ---- compacting ----------------------------------------------------------------------------------
 
 
@@ -386,7 +403,8 @@ def installed() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(locations, "_local", lambda: world().disk)
         patch.setattr(heartbeat, "threading", threading)
-        patch.setattr(transaction, "SystemClock", lambda: world().clock)
+        for module in (transaction, compaction_work):
+            patch.setattr(module, "SystemClock", lambda: world().clock)
         for module in (publish, overtaking, clean):
             patch.setattr(module, "ThreadPoolExecutor", Pool)
         for module in (job, compact):
@@ -394,6 +412,7 @@ def installed() -> Iterator[None]:
         for module in (work, compact):
             patch.setattr(module, "empty_file", _empty_file)
         patch.setattr(work, "resolve_target", _resolve_target)
+        patch.setattr(second_try, "reissue", _reissue)
         patch.setattr(compact, "bucket_files", _bucket_files)
         patch.setattr(compact, "run_tasks", _run_tasks)
         yield

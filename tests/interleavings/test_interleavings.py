@@ -69,7 +69,15 @@ _CASTS: Final = (
     "v4 is_partitioned local : merge delete@a overwrite@b clean",
     "v4 is_partitioned only_hive_4 local : update minor clean read",
 )
+_STRICT: Final = (
+    "v3 is_strict : insert insert/2 update major",
+    "v4 native is_strict : update delete overwrite clean",
+    "v4 is_strict : minor major insert forget",
+    "v3 is_partitioned native is_strict : update@a insert merge@b",
+    "v4 has_deletes is_strict : truncate insert minor read",
+)
 _SEEDS: Final = 270
+_SEEDS_OF_STRICT: Final = 30
 _AT_ONCE: Final = 90
 _SEEDS_OF_PAIRS: Final = 270  # whose plays cost a quarter
 
@@ -126,6 +134,13 @@ def test_every_pair_bears_every_single_mishap_at_every_border() -> None:
 
 def test_larger_casts_bear_mishaps_by_chance() -> None:
     assert _wander_through(_CASTS, seeds=_SEEDS) >= 7_200
+
+
+def test_the_strict_policy_bears_mishaps_by_chance() -> None:
+    times = int(os.environ.get("HIVEACID_INTERLEAVINGS", "1"))
+    first = int(os.environ.get("HIVEACID_SEED", "0"))
+    seeds = range(first, first + _SEEDS_OF_STRICT * times)
+    assert _count(_wander(scene, seeds) for scene in _STRICT) >= 150
 
 
 def test_pairs_bear_several_mishaps_by_chance() -> None:

@@ -88,6 +88,7 @@ class Actor:
     wakes_s: float = 0.0
     saw: int = 0
     snapshot: int = 0
+    step: str = ""
     outcome: object = None
     error: BaseException | None = None
     foreign_txn: TxnId | None = None
@@ -95,6 +96,10 @@ class Actor:
 
     def __str__(self) -> str:
         return f"{self.number}:{self.name}"
+
+    def reach(self, step: str) -> None:
+        """Note the step of the product's story that is behind it."""
+        self.step = step
 
 
 def _closed_lock() -> threading.Lock:
@@ -328,7 +333,10 @@ class World:
         actor = self.current
         if actor is not None:
             is_staging = "/_tmp_hiveacid_" in effect.path
-            is_publishing = effect.verb == "move" and is_staging and _is_seen(effect.path)
+            source = effect.path.partition(" ")[0]
+            is_publishing = (
+                effect.verb == "move" and "/_tmp_hiveacid_" in source and _is_seen(effect.path)
+            )
             is_local = is_staging and not is_publishing
             self._border(effect, is_call=False, is_change=effect.is_change, is_local=is_local)
             if is_local and effect.is_change:

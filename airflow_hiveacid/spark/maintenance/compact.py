@@ -24,6 +24,7 @@ from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import DirectoryExistsError, NotEnoughHistoryError
 from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.policies import ConflictPolicy, Doing, looks_for_rivals
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs import CompactionChoice, CompactSpec
@@ -41,6 +42,7 @@ from airflow_hiveacid.plan.compaction import (
 from airflow_hiveacid.plan.keeping import OwnCompaction
 from airflow_hiveacid.plan.statements import check_alike, check_format
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
+from airflow_hiveacid.spark.maintenance.lookout import Lookout
 from airflow_hiveacid.spark.maintenance.replacement import Replacement, live_names
 from airflow_hiveacid.spark.tasks import job_group, run_tasks
 from airflow_hiveacid.spark.writing.publish import (
@@ -56,8 +58,8 @@ from airflow_hiveacid.storage.plain.avro_schema import check_avro, check_avro_al
 from airflow_hiveacid.storage.plain.compact import PlainCompaction, compact_plain, put_together
 from airflow_hiveacid.storage.plain.files import plain_files
 from airflow_hiveacid.storage.plain.text_form import check_text_writable, text_form
-from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.locations import scheme_of
+from airflow_hiveacid.storage.stores.listing import list_directories, list_table
+from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.traits import publishes_files
@@ -74,6 +76,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.metastore.compaction_work import CompactionWork
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.transaction import Transaction
     from airflow_hiveacid.storage.orc.encoders import WriterOptions
 
 log = logging.getLogger("hiveacid")
@@ -119,6 +122,7 @@ class Compactor:
 
     `known` is a compactor's snapshot that the run took when it began. It tells which partitions
     need nothing; what is compacted is decided anew under the snapshot of its own transaction.
+    `policy` says beside whom a compaction may be committed.
     """
 
     spark: SparkSession
@@ -131,6 +135,7 @@ class Compactor:
     heartbeat_s: float | None
     on_step: Callable[[str], None]
     known: Snapshot | None = None
+    policy: ConflictPolicy = ConflictPolicy.HIVE
 
     def plan(self, partition: PartitionInfo) -> CompactionPlan | NoCompaction:
         """What would be done now, without claiming anything."""
@@ -148,6 +153,7 @@ class Compactor:
         wanted = self.plan(partition)
         if isinstance(wanted, NoCompaction) or self.spec.plan_only:
             return _outcome(partition, wanted)
+        look = self._look(partition, Doing.MAJOR if wanted.is_major else Doing.MINOR)
         with (
             job_group(self.spark, f"{self.attempt} {partition.name}") as cancel,
             compacting(
@@ -159,16 +165,37 @@ class Compactor:
                 attempt=self.attempt,
                 lock_timeout_s=self.lock_timeout_s,
                 heartbeat_s=self.heartbeat_s,
+                policy=self.policy,
                 on_step=self.on_step,
                 on_lost=cancel,
+                on_alone=look,
             ) as work,
         ):
             if work.refusal is not None:
                 return _outcome(partition, NoCompaction(why=work.refusal))
-            return self._compact(partition, wanted, work)
+            return self._compact(partition, wanted, work, look)
+
+    def _look(self, partition: PartitionInfo, doing: Doing) -> Callable[[Transaction], None]:
+        """A look for whoever commits from now on and makes a compaction fail by the policy."""
+        if not looks_for_rivals(self.policy, doing):
+            return lambda _: None
+        began = self.client.valid_write_ids([self.table.ref], self.client.valid_txns())
+        return Lookout(
+            client=self.client,
+            table=self.table.ref,
+            location=partition.location,
+            policy=self.policy,
+            doing=doing,
+            there=frozenset(list_directories(*open_location(partition.location))),
+            began=began[self.table.ref],
+        ).check
 
     def _compact(
-        self, partition: PartitionInfo, wanted: CompactionPlan, work: CompactionWork
+        self,
+        partition: PartitionInfo,
+        wanted: CompactionPlan,
+        work: CompactionWork,
+        look: Callable[[Transaction], None],
     ) -> CompactionOutcome:
         txn, claim = work.txn, work.claim
         kind = CompactionChoice.MAJOR if wanted.is_major else CompactionChoice.MINOR
@@ -193,6 +220,7 @@ class Compactor:
             return _outcome(partition, NoCompaction(why=why_not))
         if work.has_rival():
             return _outcome(partition, NoCompaction(why=str(work.refusal)))
+        look(txn)
         self._require_unchanged(partition, plan, work)
         replacement = Replacement(
             plan=plan,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.policies import ConflictPolicy, chosen_policy
 from airflow_hiveacid.format.table import (
     PartitionName,
     TableInfo,
@@ -58,6 +59,19 @@ class JobContext:
         if not isinstance(self.spec.job, kind):
             raise ConfigurationError(f"this application does not do {self.spec.kind} jobs")
         return self.spec.job
+
+    def policy_of(self, table: TableInfo) -> ConflictPolicy:
+        """Who may commit beside this job: by its argument, the table, or the connection.
+
+        Raises:
+            ConfigurationError: the table's property names no policy.
+        """
+        return chosen_policy(
+            self.spec.conflict_policy,
+            table.parameters,
+            self.spec.default_conflict_policy,
+            table=table.ref,
+        )
 
     def changeable_table(self, name: str, operation: str) -> TableInfo:
         """The table, if its rows can be changed, here and now.

@@ -20,7 +20,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.errors import OvertakenError
+from airflow_hiveacid.format.errors import (
+    CommitStateUnknownError,
+    HiveAcidError,
+    OvertakenError,
+    TransactionAbortedError,
+)
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs import OnRerun
 from airflow_hiveacid.metastore.locks import TableAccess
@@ -28,14 +33,22 @@ from airflow_hiveacid.plan.reruns import Run
 from airflow_hiveacid.spark.reading.access import Touched, is_still_all, nameable, reading
 from airflow_hiveacid.spark.tasks import job_group
 from airflow_hiveacid.spark.writing.order import WriteOrder
+from airflow_hiveacid.spark.writing.second_try import (
+    StagedWork,
+    reissued,
+    why_in_full,
+    why_not_kept,
+)
 from airflow_hiveacid.spark.writing.work import Change, Work, naming
 from airflow_hiveacid.spark.writing.write import Write, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo, TableRef
+    from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.plan.reruns import LedgerEntry
     from airflow_hiveacid.spark.writing.context import JobContext
 
@@ -53,19 +66,29 @@ def run_changes(job: JobContext, changes: Sequence[Change]) -> JobResult:
     Raises:
         HiveAcidError: nothing was changed, except after `CommitStateUnknownError`.
     """
-    rank = Rank()
+    rank = Rank(not_kept=why_not_kept(changes))
 
     def run() -> JobResult:
         touched = _touched(changes)
         accesses, sources = _accesses(changes, touched), _tables_read(job, changes)
         with begun(job, accesses, sources, rank) as write:
-            return _run(job, changes, write, touched)
+            result = _run(job, changes, write, touched, rank)
+        rank.staged = None
+        return result
 
-    return until_not_overtaken(run)
+    try:
+        return until_not_overtaken(run, rank)
+    finally:
+        if rank.staged is not None:
+            rank.staged.write.discard()
 
 
 def _run(
-    job: JobContext, changes: Sequence[Change], write: Write, touched: Sequence[Touched]
+    job: JobContext,
+    changes: Sequence[Change],
+    write: Write,
+    touched: Sequence[Touched],
+    rank: Rank,
 ) -> JobResult:
     """The story itself; leaving `begun` commits."""
     earlier = write.earlier_run()
@@ -78,21 +101,79 @@ def _run(
     check_sources(job, write)
     write.look_ahead()
     work = Work(job, write)
-    for number, (change, scope) in enumerate(zip(changes, now, strict=True), start=1):
-        with naming(number, len(changes)):
-            work.run(change, scope)
-    return work.finish()
+    why_not = _take_over(job, write, work, now, rank)
+    if why_not is not None:
+        for number, (change, scope) in enumerate(zip(changes, now, strict=True), start=1):
+            with naming(number, len(changes)):
+                work.run(change, scope)
+    if rank.not_kept is None:
+        rank.staged = _staged(changes[0], write, work, now[0])
+    return work.finish(_retried(rank, why_not))
+
+
+def _take_over(
+    job: JobContext, write: Write, work: Work, now: Sequence[Touched], rank: Rank
+) -> str | None:
+    """Take over what an earlier beginning has staged; answers why not, if that cannot be."""
+    staged, rank.staged = rank.staged, None
+    if staged is None:
+        return rank.not_kept or "none of its work was done"
+    (part,) = write.tables.values()
+    seen = write.txn.snapshot.write_ids(part.table.ref)
+    try:
+        why_not = why_in_full(staged, job.client, part, seen, now[0])
+        if why_not is None:
+            directories = reissued(job.spark, staged, part)
+            work.take_over(part.table.ref, directories, staged.operations, staged.results)
+    except HiveAcidError as error:
+        why_not = str(error)
+    finally:
+        staged.write.discard()
+    return why_not
+
+
+def _staged(change: Change, write: Write, work: Work, scope: Touched) -> StagedWork:
+    (part,) = write.tables.values()
+    return StagedWork(
+        write=write,
+        write_id=part.write_id,
+        directories=part.directories,
+        operations=change.operations,
+        results=work.results,
+        seen=write.txn.snapshot.write_ids(part.table.ref),
+        touched=scope,
+    )
+
+
+def _retried(rank: Rank, why_not: str | None) -> dict[str, JsonValue]:
+    """What a result says of beginnings that were lost; nothing if none was."""
+    if rank.lost is None:
+        return {}
+    how = {"how": "metadata"} if why_not is None else {"how": "in full", "why": why_not}
+    return {**how, "lost": rank.lost}
 
 
 @dataclass(slots=True)
 class Rank:
-    """The rank of a job among its copies, once it has one; mutable, so that it lasts."""
+    """The rank of a job among its copies, and since when it counts as begun.
+
+    Mutable: both are known once it has a transaction, and last when it begins anew. `staged`
+    is what it has staged and not committed, and `lost` why, unless `not_kept` says why that is of
+    no use.
+    """
 
     first_txn_id: TxnId | None = None
+    began: Mapping[TableRef, ValidWriteIdList] | None = None
+    not_kept: str | None = "it is a program's"
+    staged: StagedWork | None = None
+    lost: str | None = None
 
 
-def until_not_overtaken(run: Callable[[], JobResult]) -> JobResult:
+def until_not_overtaken(run: Callable[[], JobResult], rank: Rank) -> JobResult:
     """Run this, and again each time that somebody overtakes it, a few times.
+
+    Also if the metastore gave it up because it heard nothing of it, and its work is done: an order
+    to end it is something else, and is followed.
 
     Raises:
         HiveAcidError: what it raises.
@@ -100,9 +181,11 @@ def until_not_overtaken(run: Callable[[], JobResult]) -> JobResult:
     for beginning in itertools.count(1):
         try:
             return run()
-        except OvertakenError as error:
-            if beginning == _MOST_BEGINNINGS:
+        except (OvertakenError, TransactionAbortedError) as error:
+            is_given_up = isinstance(error, TransactionAbortedError)
+            if beginning == _MOST_BEGINNINGS or (is_given_up and rank.staged is None):
                 raise
+            rank.lost = str(error)
             log.warning("beginning anew, %d of %d: %s", beginning, _MOST_BEGINNINGS, error)
     raise AssertionError(_MOST_BEGINNINGS)  # the last round has raised
 
@@ -121,9 +204,32 @@ def begun(
     order = _order(job, accesses, sources, rank)
     with job_group(job.spark, str(order.run.attempt)) as cancel:
         order = dataclasses.replace(order, on_lost=cancel)
-        with writing(job.client, order) as write:
-            rank.first_txn_id = write.txn.first_txn_id
-            yield write
+        write: Write | None = None
+        try:
+            with writing(job.client, order) as write:
+                rank.first_txn_id = write.txn.first_txn_id
+                rank.began = write.txn.began
+                yield write
+        except CommitStateUnknownError:
+            rank.staged = None  # it may be in place
+            raise
+        except BaseException as error:
+            if write is not None and order.keeps_staged:
+                _keep_or_discard(write, rank, error)
+            raise
+
+
+def _keep_or_discard(write: Write, rank: Rank, error: BaseException) -> None:
+    """Keep what a lost write has staged if the job's next beginning may take it over."""
+    is_whole = rank.staged is not None and rank.staged.write is write
+    is_lost = isinstance(error, OvertakenError) or (
+        isinstance(error, TransactionAbortedError) and write.txn.was_out_of_touch
+    )
+    if is_whole and is_lost:
+        return
+    if is_whole:
+        rank.staged = None
+    write.discard()
 
 
 def _order(
@@ -139,12 +245,16 @@ def _order(
             statement=spec.statement,
             on_rerun=spec.on_rerun,
         ),
-        accesses=tuple(accesses),
+        accesses=tuple(
+            dataclasses.replace(access, policy=job.policy_of(access.table)) for access in accesses
+        ),
         reads=tuple(reading(job.client, table) for table in read.values()),
         lock_timeout_s=spec.lock_timeout_s,
         heartbeat_s=spec.heartbeat_s,
         ledger_retention_s=spec.ledger_retention_s,
         first_txn_id=rank.first_txn_id,
+        began=rank.began,
+        keeps_staged=rank.not_kept is None,
         on_step=job.on_step,
     )
 

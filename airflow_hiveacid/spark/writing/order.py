@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.table import TableRef
     from airflow_hiveacid.metastore.clock import Clock
     from airflow_hiveacid.metastore.locks import TableAccess
     from airflow_hiveacid.plan.reruns import Run
@@ -20,7 +22,8 @@ class WriteOrder:
     """What is to be written, by which run of which job, and within which bounds.
 
     `accesses` are the tables written, one each; `reads` those that are only read. `first_txn_id`
-    keeps the rank of a write that begins anew.
+    keeps the rank of a write that begins anew, `began` what was committed when it first began.
+    With `keeps_staged` an abort leaves in staging what was staged, for whoever tries again.
     """
 
     run: Run
@@ -30,7 +33,9 @@ class WriteOrder:
     heartbeat_s: float | None = None
     ledger_retention_s: float
     first_txn_id: TxnId | None = None
+    began: Mapping[TableRef, ValidWriteIdList] | None = None
     clock: Clock | None = None
     on_step: Callable[[str], None]
     on_lost: Callable[[], None] = lambda: None
+    keeps_staged: bool = False
     now_s: Callable[[], float] = time.time

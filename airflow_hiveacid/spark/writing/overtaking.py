@@ -9,7 +9,7 @@ beside what was to replace it. Appends overtake appends harmlessly. See docs/adr
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, parse_directory_name
@@ -17,10 +17,12 @@ from airflow_hiveacid.storage.stores.listing import list_directories
 from airflow_hiveacid.storage.stores.locations import open_location
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import PartitionInfo
+
+_Found = TypeVar("_Found")
 
 _PARALLEL: Final = 16
 
@@ -53,8 +55,8 @@ def hiding_directory(
         StorageError: a partition cannot be listed.
     """
 
-    def look(partition: PartitionInfo) -> str | None:
-        for text in list_directories(*open_location(partition.location)):
+    def look(partition: PartitionInfo, names: Sequence[str]) -> str | None:
+        for text in names:
             name = parse_directory_name(text)
             if name is None or not (replaces or isinstance(name, BaseName)):
                 continue
@@ -67,5 +69,23 @@ def hiding_directory(
                 return f"{partition.location.rstrip('/')}/{text}"
         return None
 
+    found = found_in(partitions, look)
+    return None if found is None else found[1]
+
+
+def found_in(
+    partitions: Sequence[PartitionInfo],
+    look: Callable[[PartitionInfo, Sequence[str]], _Found | None],
+) -> tuple[PartitionInfo, _Found] | None:
+    """List partitions; the first of which something is found in the names, and what.
+
+    Raises:
+        StorageError: a partition cannot be listed.
+    """
+
+    def one(partition: PartitionInfo) -> _Found | None:
+        return look(partition, list_directories(*open_location(partition.location)))
+
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        return next((path for path in pool.map(look, partitions) if path is not None), None)
+        answers = zip(partitions, pool.map(one, partitions), strict=True)
+        return next(((place, found) for place, found in answers if found is not None), None)

@@ -15,13 +15,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors import DirectoryExistsError
+from airflow_hiveacid.format.errors import DirectoryExistsError, StorageError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import ACID_VERSION_FILE, METADATA_FILE, data_file
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WrittenFile
 from airflow_hiveacid.storage.plain.write import rows_writer
-from airflow_hiveacid.storage.stores.filesystem import delete_directory, exists
+from airflow_hiveacid.storage.stores.filesystem import (
+    delete_directory,
+    exists,
+    rename_directory,
+)
 from airflow_hiveacid.storage.stores.listing import list_directories
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import AcceptedFile
@@ -211,10 +215,13 @@ class Publication:
             list(pool.map(self._publish_one, directories))
         log.info("published directories=%d", len(directories))
 
-    def take_back(self) -> None:
-        """Remove what was published by us; call it when the transaction is aborted."""
+    def take_back(self, *, into_staging: bool = False) -> None:
+        """Remove what was published by us, or put it back where it was staged.
+
+        Call it when the transaction is aborted.
+        """
         with ThreadPoolExecutor(_PARALLEL) as pool:
-            list(pool.map(_take_back_one, self._tried))
+            list(pool.map(_put_back_one if into_staging else _take_back_one, self._tried))
 
     def _publish_one(self, directory: StagedDirectory) -> None:
         self._tried.append(directory)
@@ -241,6 +248,18 @@ def _take_back_one(directory: StagedDirectory) -> None:
         return
     log.info("taking back %s", directory.final_path)
     delete_directory(*open_location(directory.final_path))
+
+
+def _put_back_one(directory: StagedDirectory) -> None:
+    fs, staged = open_location(directory.staging.path_for(directory.directory))
+    if exists(fs, staged):
+        return
+    log.info("putting back %s", directory.final_path)
+    try:
+        rename_directory(fs, open_location(directory.final_path)[1], staged)
+    except StorageError as error:
+        log.warning("cannot put it back: %s", error)
+        _take_back_one(directory)
 
 
 def token_of(txn_id: TxnId, attempt: AttemptId, statement_id: StatementId | None = None) -> str:

@@ -13,14 +13,18 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.directories import FileEntry
-from airflow_hiveacid.format.errors import OvertakenError, TableChangedError
+from airflow_hiveacid.format.errors import OvertakenError, TableChangedError, WriteConflictError
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, data_file, parse_directory_name
+from airflow_hiveacid.format.policies import doing_of
+from airflow_hiveacid.format.rivals import committed_since, first_rival
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
+from airflow_hiveacid.format.winner import Winner
 from airflow_hiveacid.plan.history import Between, CommitNote
 from airflow_hiveacid.plan.reruns import LedgerEntry, earlier_run
 from airflow_hiveacid.spark.reading.staged import Staged
 from airflow_hiveacid.spark.writing.burial import bury
-from airflow_hiveacid.spark.writing.overtaking import hiding_directory, is_overtaken
+from airflow_hiveacid.spark.writing.overtaking import found_in, hiding_directory, is_overtaken
 from airflow_hiveacid.spark.writing.publish import (
     Publication,
     StagedDirectory,
@@ -36,7 +40,9 @@ from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from airflow_hiveacid.format.ids import StatementId, WriteId
+    from airflow_hiveacid.format.ids import StatementId
+    from airflow_hiveacid.format.rivals import Deed
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.locks import TableAccess
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -150,6 +156,59 @@ class TableWrite:
 
     # ---- those who were faster -------------------------------------------------------------------
 
+    def named(self, winner: Winner) -> Winner:
+        """The same with what this table's ledger knows of it.
+
+        Raises:
+            StorageError: the ledger cannot be read.
+        """
+        entry = self._ledger.entry_of(txn_id=winner.txn_id, write_id=winner.write_id)
+        if entry is None:
+            return winner
+        return dataclasses.replace(
+            winner, txn_id=entry.txn_id, job_key=entry.job_key, attempt=str(entry.attempt)
+        )
+
+    def check_no_rival(self, partitions: Sequence[PartitionInfo]) -> None:
+        """See that nobody has committed, since this job began, what its policy lets it fail for.
+
+        The metastore looks for itself at the commit. This look comes before, and knows whatever
+        can be seen of others: what they did not have recorded, and what was committed before a
+        transaction that began anew.
+
+        Raises:
+            WriteConflictError: somebody has.
+        """
+        ref = self.table.ref
+        began = self._txn.began.get(ref)
+        if began is None:
+            return
+        now = self._txn.newest(ref).write_ids(ref)
+        if not self._has_news(now):
+            return
+
+        def rival_among(partition: PartitionInfo, names: Sequence[str]) -> Deed | None:
+            operations = self._operations.get(partition.name) or self._access.operations
+            return first_rival(
+                committed_since(names, began, now),
+                self._access.policy,
+                self._client.generation,
+                doing_of(operations),
+            )
+
+        found = found_in(partitions, rival_among)
+        if found is not None:
+            place, rival = found
+            raise WriteConflictError(
+                txn_id=self._txn.txn_id,
+                reason=f"{place.location.rstrip('/')}/{rival.directory} was committed while this"
+                f" job was at work, and the policy {self._access.policy.value} lets only the first"
+                " of the two",
+                winner=Winner(
+                    write_id=rival.write_id, did=rival.doing.value, directory=rival.directory
+                ),
+            )
+
     def check_not_overtaken(self, partitions: Sequence[PartitionInfo]) -> None:
         """See that nothing committed since the write ID was given hides what is to be written.
 
@@ -174,15 +233,26 @@ class TableWrite:
         show the old row beside the new one.
 
         Raises:
+            WriteConflictError: as `check_no_rival`.
             OvertakenError: as `check_not_overtaken`; or rows that are seen may be younger than the
                 change.
         """
         known = self._access.partitions or (() if self.table.is_partitioned else (PartitionName(),))
         seen = self._txn.snapshot.write_ids(self.table.ref)
+        if self._has_news(seen):
+            self.check_no_rival(self._client.get_partitions(self.table, known))
         if is_overtaken(seen, self.write_id):
             if self._access.operations & _CHANGES:
                 raise self.overtaken("it would change rows of a higher write ID than its own")
             self.check_not_overtaken(self._client.get_partitions(self.table, known))
+
+    def _has_news(self, now: ValidWriteIdList) -> bool:
+        """Whether anything of the table was committed since the job began, where that matters."""
+        began = self._txn.began.get(self.table.ref)
+        return began is not None and any(
+            now.is_visible(WriteId(w))
+            for w in (*began.open, *range(began.high_watermark + 1, now.high_watermark + 1))
+        )
 
     def overtaken(self, why: str) -> OvertakenError:
         """What lets this write begin anew, to be raised."""
@@ -244,6 +314,7 @@ class TableWrite:
 
         Raises:
             TableChangedError: it is another table by now; who has dropped it took no lock.
+            WriteConflictError: as `check_no_rival`.
             OvertakenError: what is to be published would be hidden.
             DirectoryExistsError: something of that name is there. Nothing is noted yet, so nobody
                 will take it for ours.
@@ -252,9 +323,9 @@ class TableWrite:
             self.check_table()
             # Where they are was asked when they were registered, and is asked again right behind.
             places = {d.partition: d.staging.location for d in self._directories}
-            self.check_not_overtaken(
-                [PartitionInfo(name=name, location=place) for name, place in places.items()]
-            )
+            written = [PartitionInfo(name=name, location=place) for name, place in places.items()]
+            self.check_no_rival(written)
+            self.check_not_overtaken(written)
             check_free(self._directories)
 
     def note(self, result: str) -> None:
@@ -296,8 +367,9 @@ class TableWrite:
 
     def take_back(self) -> None:
         """Undo what this write did to the table: the transaction is known to be aborted."""
-        self._publication.take_back()
-        self._discard()
+        self._publication.take_back(into_staging=self._order.keeps_staged)
+        if not self._order.keeps_staged:
+            self.discard()
         if self._entry is not None:
             self._ledger.withdraw(self._entry)
 
@@ -306,7 +378,7 @@ class TableWrite:
         if self._entry is not None:
             self._ledger.write(dataclasses.replace(self._entry, is_confirmed=True))
             VersionNotes.of(self.table).note_commit(self._commit_note(self._entry))
-        self._discard()
+        self.discard()
         self._ledger.prune(self._order.now_s(), self._order.ledger_retention_s)
 
     def _commit_note(self, entry: LedgerEntry) -> CommitNote:
@@ -352,7 +424,8 @@ class TableWrite:
         if stray is not None:
             raise self.overtaken(f"partition {stray.partition} is not at {stray.staging.location}")
 
-    def _discard(self) -> None:
+    def discard(self) -> None:
+        """Remove everything of this write that is still in staging."""
         discard(
             Staging(location=home, token=token)
             for home in sorted(self._homes)

@@ -24,7 +24,7 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import HiveAcidError, UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
-from airflow_hiveacid.format.table import PartitionName, TableInfo
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
@@ -181,15 +181,35 @@ class Work:
         self._results.append(result)
         return result
 
-    def finish(self) -> JobResult:
+    @property
+    def results(self) -> tuple[StatementResult, ...]:
+        """What each statement has done so far."""
+        return tuple(self._results)
+
+    def take_over(
+        self,
+        ref: TableRef,
+        directories: tuple[StagedDirectory, ...],
+        operations: frozenset[DataOperation],
+        results: tuple[StatementResult, ...],
+    ) -> None:
+        """Count as done what an earlier beginning of this job has done, a single statement."""
+        self._write.stage(ref, directories, operations)
+        size = sum(file.size_bytes for directory in directories for file in directory.files)
+        self._results += (dataclasses.replace(result, size_bytes=size) for result in results)
+
+    def finish(self, retried: Mapping[str, JsonValue] | None = None) -> JobResult:
         """Publish what all statements have staged; what is left is to leave the write's block.
+
+        Args:
+            retried: what the result says of an earlier beginning that was lost.
 
         Raises:
             HiveAcidError: see the steps of `Write`.
         """
         self._write.register()
         self._write.verify()
-        result = self._result()
+        result = self._result(retried or {})
         self._write.note(result.dump())
         self._write.publish()
         return result
@@ -253,10 +273,18 @@ class Work:
             for view, table in tables.items()
         }
 
-    def _result(self) -> JobResult:
+    def _result(self, retried: Mapping[str, JsonValue]) -> JobResult:
         job, txn = self._job, self._write.txn
         results, directories = self._results, self._write.directories
-        details: dict[str, JsonValue] = {"directories": [d.final_path for d in directories]}
+        details: dict[str, JsonValue] = {
+            "directories": [d.final_path for d in directories],
+            "conflict_policy": {
+                str(ref): job.policy_of(part.table).value
+                for ref, part in self._write.tables.items()
+            },
+        }
+        if retried:
+            details["retried"] = dict(retried)
         one = results[0] if len(results) == 1 else None
         if job.spec.has_statements:
             details["statements"] = [to_json(result) for result in results]

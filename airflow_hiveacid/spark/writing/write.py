@@ -31,6 +31,7 @@ from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     EarlierRunUnknownError,
     HiveAcidError,
+    WriteConflictError,
 )
 from airflow_hiveacid.metastore.transaction import begin
 from airflow_hiveacid.spark.writing.table_write import TableWrite
@@ -210,6 +211,14 @@ class Write:
         if failures:
             raise failures[0]
 
+    def discard(self) -> None:
+        """Remove what an abort has left in staging (`WriteOrder.keeps_staged`)."""
+        for table in self._tables.values():
+            try:
+                table.discard()
+            except HiveAcidError as error:
+                log.warning("left in staging: %s", error)
+
     def confirm(self) -> None:
         """Note the commit, which has happened: from here on nothing may fail the job."""
         self.state = WriteState.COMMITTED
@@ -228,6 +237,17 @@ class Write:
             ", ".join(d.final_path for d in self.directories) or "no directories",
         )
 
+    def name_winner(self, error: WriteConflictError) -> None:
+        """Say of a conflict who has won it, which job, if the ledgers know one, and by what."""
+        error.policies = {str(a.ref): a.policy.value for a in self._order.accesses}
+        for table in self._tables.values():
+            try:
+                error.winner = table.named(error.winner)
+            except HiveAcidError as unknown:
+                log.warning("cannot look up who was first: %s", unknown)
+        if error.winner.is_known:
+            error.add_note(f"the first was {error.winner}")
+
     def _enter(self, state: WriteState) -> None:
         self.state = state
         self.txn.step(state.name.lower())
@@ -239,6 +259,7 @@ def writing(client: MetastorePort, order: WriteOrder) -> Iterator[Write]:
 
     Raises:
         TableChangedError: a table is not what the statements were checked against.
+        WriteConflictError: another transaction was first; the error says whose, if it can.
         HiveAcidError: see `metastore.transaction.begin` and the steps of `Write`.
     """
     write: Write | None = None
@@ -252,6 +273,7 @@ def writing(client: MetastorePort, order: WriteOrder) -> Iterator[Write]:
             lock_timeout_s=order.lock_timeout_s,
             heartbeat_s=order.heartbeat_s,
             first_txn_id=order.first_txn_id,
+            began=order.began,
             clock=order.clock,
             on_step=order.on_step,
             on_lost=order.on_lost,
@@ -260,6 +282,10 @@ def writing(client: MetastorePort, order: WriteOrder) -> Iterator[Write]:
             txn.on_abort(write.take_back)
             write.check_tables()
             yield write
+    except WriteConflictError as error:
+        if write is not None:
+            write.name_winner(error)
+        raise
     except CommitStateUnknownError:
         if write is not None and write.state is WriteState.PUBLISHED:
             write.leave()

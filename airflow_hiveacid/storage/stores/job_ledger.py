@@ -50,6 +50,8 @@ HIDDEN_DIRECTORY: Final = "_hiveacid"
 _VERSION: Final = 2
 # A second or two of a job's time; every job adds two.
 _MOST_PRUNED: Final = 1000
+# Who has lost asks for somebody who committed a moment ago.
+_MOST_SEARCHED: Final = 100
 _PREPARED: Final = "prepared"
 _DONE: Final = "done"
 _NAME: Final = re.compile(
@@ -116,6 +118,29 @@ class Ledger:
             if entry is not None:
                 found.append(entry)
         return tuple(sorted(found, key=lambda e: (e.is_confirmed, entry_name(e))))
+
+    def entry_of(self, *, txn_id: int | None, write_id: int | None) -> LedgerEntry | None:
+        """The entry of a transaction, or of a write ID; None if none is found among the newest.
+
+        Of a transaction the file names tell. By its write ID only so many are looked at, whose
+        writers ended last.
+
+        Raises:
+            StorageError: an entry cannot be read now.
+        """
+        fs, root = open_location(self._root)
+        names = [(file, _NAME.fullmatch(file.name)) for file in list_files(fs, root)]
+        known = [(file, match) for file, match in names if match is not None]
+        if txn_id is not None:
+            known = [(file, match) for file, match in known if int(match["txn_id"]) == txn_id]
+        known.sort(key=lambda one: (one[0].modified_s or 0.0, one[0].name), reverse=True)
+        for file, _ in known[:_MOST_SEARCHED]:
+            entry = self._read(file, "")
+            if entry is None or not entry.is_legible or entry.table_id != self.table_id:
+                continue
+            if txn_id is not None or entry.write_id == write_id:
+                return entry
+        return None
 
     def write(self, entry: LedgerEntry) -> None:
         """Add an entry."""

@@ -40,6 +40,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.winner import Winner
 
 CLASSES = [
     cls
@@ -52,6 +53,7 @@ def example(cls: type[HiveAcidError]) -> HiveAcidError:
     """An error of the class, built the way its own constructor wants it."""
     values = {"str": "x", "int": 1, "float": 1.0, "object": "x", "tuple[str, ...]": ("x", "y")}
     values["Mapping[str, str]"] = {"x": "y"}
+    values["Winner | None"] = Winner(txn_id=9, job_key="dag/run/task/-1")
     parameters = inspect.signature(cls.__init__).parameters.values()
     data = {p.name: values[str(p.annotation)] for p in parameters if p.kind is p.KEYWORD_ONLY}
     return cls(**data) if data else cls("x")

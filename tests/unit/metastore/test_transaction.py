@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors import TransactionAbortedError
+from airflow_hiveacid.format.errors import LockNotAcquiredError, TransactionAbortedError
 from airflow_hiveacid.metastore.transaction import STEPS, begin
 from airflow_hiveacid.metastore.txn_values import TxnState
 from contract.bench import access, month
@@ -215,13 +215,43 @@ def test_whoever_is_overtaken_again_and_again_goes_on_in_the_end(
 def test_a_writer_out_of_time_does_not_begin_anew(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
+    openings: list[str] = []
+
     def overtake(step: str) -> None:
         if step == "opened":
+            openings.append(step)
+            rival = type(client)(server)
+            txn_id = rival.open_txn()
+            rival.allocate_write_id(txn_id, table.ref)
+            rival.commit_txn(txn_id)
+            clock.advance(2)
+
+    with begin(
+        client,
+        job_key="job",
+        writes=[access(table, UPDATE)],
+        lock_timeout_s=1,
+        clock=clock,
+        on_step=overtake,
+    ):
+        # The second time it is late, and goes on with what it has.
+        assert len(openings) == 2
+
+
+def test_a_writer_that_never_waits_begins_anew_all_the_same(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    seen: list[str] = []
+
+    def overtake(step: str) -> None:
+        seen.append(step)
+        if step == "opened" and seen.count("opened") == 1:
             rival = type(client)(server)
             txn_id = rival.open_txn()
             rival.allocate_write_id(txn_id, table.ref)
             rival.commit_txn(txn_id)
 
+    began_s = clock.monotonic()
     with begin(
         client,
         job_key="job",
@@ -230,7 +260,35 @@ def test_a_writer_out_of_time_does_not_begin_anew(
         clock=clock,
         on_step=overtake,
     ) as txn:
-        assert txn.txn_id == txn.first_txn_id
+        assert txn.txn_id != txn.first_txn_id
+    assert clock.monotonic() == began_s
+
+
+@pytest.mark.promise("O2")
+def test_a_writer_that_never_waits_fails_at_once_and_says_who_holds_the_lock(
+    client: FakeClient, server: FakeMetastore, table: TableInfo, clock: ManualClock
+) -> None:
+    holder = begin(
+        type(client)(server),
+        job_key="dag/run/holder/-1",
+        writes=[access(table, OVERWRITE)],
+        lock_timeout_s=0,
+        clock=clock,
+    )
+    began_s = clock.monotonic()
+    with (
+        holder,
+        pytest.raises(LockNotAcquiredError, match="dag/run/holder"),
+        begin(
+            client,
+            job_key="job",
+            writes=[access(table, UPDATE)],
+            lock_timeout_s=0,
+            clock=clock,
+        ),
+    ):
+        pytest.fail("it has no lock")
+    assert clock.monotonic() == began_s
 
 
 def test_a_transaction_that_vanished_before_its_snapshot_does_not_go_on(

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import LocationPermissionError, StoreUnavailableError
+from airflow_hiveacid.format.errors import (
+    LocationPermissionError,
+    StoreUnavailableError,
+    WriteConflictError,
+)
+from airflow_hiveacid.format.winner import Winner
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
 from airflow_hiveacid.jobs.specs import DeleteSpec, JobSpec
@@ -41,6 +46,27 @@ def a_session() -> Any:  # noqa: ANN401 -- no session at all
     settings: dict[str, str] = {}
     conf = SimpleNamespace(get=settings.get)
     return SimpleNamespace(sparkContext=SimpleNamespace(applicationId="app", getConf=lambda: conf))
+
+
+def test_a_loser_says_in_its_result_who_was_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(job: JobContext) -> JobResult:
+        del job
+        winner = Winner(txn_id=9, write_id=4, job_key="dag/run/first/-1")
+        raise WriteConflictError(txn_id=10, reason="it was late", winner=winner)
+
+    server = FakeMetastore(MetastoreGeneration.V4, ManualClock())
+    monkeypatch.setattr(runtime, "connect", lambda _: FakeClient(server))
+    monkeypatch.setattr(runtime, "SparkFiles", SimpleNamespace(get=lambda name: name))
+    answer = tmp_path / "result.json"
+    spec = dataclasses.replace(SPEC, result_uri=f"file:{answer}")
+    (tmp_path / "spec.json").write_text(spec.dump())
+    code = runtime.run_spec(a_session(), lose, str(tmp_path / "spec.json"))
+    result = JobResult.parse(answer.read_text())
+    assert (code, result.status) == (ExitCode.RETRYABLE, JobStatus.FAILED)
+    lost: Any = result.details["lost_against"]
+    assert (lost["txn_id"], lost["write_id"], lost["job_key"]) == (9, 4, "dag/run/first/-1")
 
 
 @pytest.mark.parametrize("is_reaping", [False, True])

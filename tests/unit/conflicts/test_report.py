@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.policies import Outcome
+from conflicts.cells import OTHERWISE, Seen, expected
+from conflicts.report import PAGE, block, every_cell, lines, read, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_there_are_25_pairs_in_two_policies_two_orders_and_on_two_metastores() -> None:
+    assert len(set(every_cell())) == 25 * 2 * 2 * 2
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    page, file = tmp_path / "page.md", tmp_path / "record.json"
+    page.write_text(PAGE.read_text())
+    seen = Seen(outcome=Outcome.BOTH, told="a; b", trouble="")
+    record = dict.fromkeys(every_cell(), seen)
+    write(record, file=file, page=page)
+    assert read(file) == record
+    assert block(page) == "\n".join(lines(record)).strip()
+
+
+def test_a_pair_that_ends_otherwise_is_said_aloud() -> None:
+    cell = next(iter(every_cell()))
+    record = {cell: Seen(outcome=None, told="it froze", trouble="it broke off")}
+    text = "\n".join(lines(record))
+    assert "**not expected**: it broke off" in text
+    assert text.count("not run") == 199
+
+
+def test_what_ends_otherwise_by_intention_has_a_note() -> None:
+    for cell, (wanted, note) in OTHERWISE.items():
+        assert expected(cell) == (wanted, note)
+        assert note

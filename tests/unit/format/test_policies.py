@@ -1,0 +1,135 @@
+"""The two tables, and that locks and records are those that they ask for."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from airflow_hiveacid.format.conflicts import (
+    DataOperation,
+    LockType,
+    MetastoreGeneration,
+    conflict,
+    may_share,
+)
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.policies import (
+    POLICY_PROPERTY,
+    ConflictPolicy,
+    Doing,
+    Meeting,
+    Outcome,
+    chosen_policy,
+    doing_of,
+    lock_under,
+    looks_for_rivals,
+    outcome,
+    recorded_under,
+)
+
+HIVE, STRICT = ConflictPolicy
+V3, V4 = MetastoreGeneration
+_, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
+WRITES = {
+    Doing.OVERWRITE: {OVERWRITE},
+    Doing.INSERT: {INSERT},
+    Doing.CHANGE: {UPDATE, DELETE},
+}
+
+
+def table(policy: ConflictPolicy, generation: MetastoreGeneration) -> str:
+    """The letters, line by line: the earlier one down, the later one across."""
+    return " / ".join(
+        "".join(
+            outcome(policy, generation, Meeting(earlier=e, later=later)).value for later in Doing
+        )
+        for e in Doing
+    )
+
+
+@pytest.mark.parametrize("generation", MetastoreGeneration)
+def test_the_strict_table_is_the_one_that_was_promised(generation: MetastoreGeneration) -> None:
+    assert table(STRICT, generation) == "WEEEE / WEECE / WEECE / WNNEC / WNNEE"
+
+
+def test_the_hive_table_differs_where_hives_locks_do() -> None:
+    assert table(HIVE, V4) == "WBBNN / WBBCC / WBECC / WNNNN / WNNNN"
+    assert table(HIVE, V3) == "WBBNN / WBBCC / WBBCC / WNNNN / WNNNN"
+
+
+@pytest.mark.parametrize("generation", MetastoreGeneration)
+@pytest.mark.parametrize(("earlier", "later"), list(itertools.product(WRITES, WRITES)))
+def test_of_writers_that_fail_by_the_strict_table_the_metastore_lets_the_first_commit(
+    generation: MetastoreGeneration, earlier: Doing, later: Doing
+) -> None:
+    fails = outcome(STRICT, generation, Meeting(earlier=earlier, later=later)) is Outcome.FAILS
+    for theirs, mine in itertools.product(WRITES[earlier], WRITES[later]):
+        recorded = recorded_under(STRICT, mine), recorded_under(STRICT, theirs)
+        # An overwrite is recorded, too; it waits, and begins anew, before anybody compares.
+        assert conflict(*recorded, generation) or not fails
+        assert conflict(*recorded, generation) is fails or later is Doing.OVERWRITE
+
+
+@pytest.mark.parametrize("generation", MetastoreGeneration)
+@pytest.mark.parametrize("policy", ConflictPolicy)
+def test_an_overwrite_waits_for_everybody_and_everybody_for_it(
+    policy: ConflictPolicy, generation: MetastoreGeneration
+) -> None:
+    exclusive = lock_under(policy, generation, OVERWRITE)
+    for operation in DataOperation:
+        other = lock_under(policy, generation, operation)
+        assert not may_share(exclusive, other, generation)
+        assert not may_share(other, exclusive, generation)
+
+
+@pytest.mark.parametrize("generation", MetastoreGeneration)
+@pytest.mark.parametrize("one", [INSERT, UPDATE, DELETE])
+@pytest.mark.parametrize("other", [INSERT, UPDATE, DELETE])
+def test_under_the_strict_policy_no_change_waits_for_another(
+    generation: MetastoreGeneration, one: DataOperation, other: DataOperation
+) -> None:
+    wanted, held = (lock_under(STRICT, generation, o) for o in (one, other))
+    assert may_share(wanted, held, generation)
+
+
+@pytest.mark.parametrize("operation", [UPDATE, DELETE])
+def test_on_hive_4_a_strict_change_keeps_hives_own_changes_away(operation: DataOperation) -> None:
+    assert not may_share(LockType.EXCL_WRITE, lock_under(STRICT, V4, operation), V4)
+
+
+def test_a_writer_is_what_others_are_most_concerned_by() -> None:
+    assert doing_of({INSERT}) is Doing.INSERT
+    assert doing_of({INSERT, DELETE}) is Doing.CHANGE
+    assert doing_of({INSERT, UPDATE, OVERWRITE}) is Doing.OVERWRITE
+
+
+def test_only_those_look_for_rivals_whom_one_can_make_fail() -> None:
+    assert not any(looks_for_rivals(HIVE, doing) for doing in Doing)
+    assert {doing for doing in Doing if not looks_for_rivals(STRICT, doing)} == {Doing.OVERWRITE}
+
+
+@pytest.mark.parametrize(
+    ("argument", "prop", "connection", "expected"),
+    [
+        (None, None, HIVE, HIVE),
+        (None, None, STRICT, STRICT),
+        (None, " Strict ", HIVE, STRICT),
+        (None, "hive", STRICT, HIVE),
+        (STRICT, "hive", HIVE, STRICT),
+        (HIVE, "strict", STRICT, HIVE),
+    ],
+)
+def test_the_argument_is_stronger_than_the_table_and_that_than_the_connection(
+    argument: ConflictPolicy | None,
+    prop: str | None,
+    connection: ConflictPolicy,
+    expected: ConflictPolicy,
+) -> None:
+    parameters = {} if prop is None else {POLICY_PROPERTY: prop}
+    assert chosen_policy(argument, parameters, connection, table="db.t") is expected
+
+
+def test_a_property_that_names_no_policy_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"db\.t.*'lax'.*hive, strict"):
+        chosen_policy(None, {POLICY_PROPERTY: "lax"}, HIVE, table="db.t")

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.policies import ConflictPolicy, Doing
+from airflow_hiveacid.format.rivals import (
+    come_since,
+    committed_since,
+    deed_of,
+    first_rival,
+    may_have_changed,
+)
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.table import TableRef
+
+V3, V4 = MetastoreGeneration
+HIVE, STRICT = ConflictPolicy
+REF = TableRef("db", "t")
+
+
+def ids(
+    high: int, *, opened: tuple[int, ...] = (), aborted: tuple[int, ...] = ()
+) -> ValidWriteIdList:
+    return ValidWriteIdList(
+        table=REF,
+        high_watermark=WriteId(high),
+        open=tuple(map(WriteId, opened)),
+        aborted=tuple(map(WriteId, aborted)),
+        min_open_write_id=WriteId(min(opened)) if opened else None,
+    )
+
+
+def txns(high: int, *opened: int) -> ValidTxnList:
+    return ValidTxnList(high_watermark=TxnId(high), open=tuple(map(TxnId, opened)), aborted=())
+
+
+@pytest.mark.parametrize(
+    ("directory", "doing"),
+    [
+        ("base_0000005", Doing.OVERWRITE),
+        ("base_0000005_v0000017", Doing.MAJOR),
+        ("delta_0000005_0000005_0000", Doing.INSERT),
+        ("delete_delta_0000005_0000005_0001", Doing.CHANGE),
+        ("delta_0000003_0000005", Doing.MINOR),
+        ("delete_delta_0000005_0000005_v0000017", Doing.MINOR),
+    ],
+)
+def test_a_directory_tells_what_was_done(directory: str, doing: Doing) -> None:
+    deed = deed_of(directory)
+    assert deed is not None
+    assert (deed.doing, deed.write_id) == (doing, 5)
+
+
+@pytest.mark.parametrize("name", ["_hiveacid", "month=1", "delta_x_y", ".hive-staging_1"])
+def test_other_directories_tell_nothing(name: str) -> None:
+    assert deed_of(name) is None
+
+
+def test_what_was_committed_since_is_what_was_not_visible_then() -> None:
+    began, now = ids(5, opened=(3, 5)), ids(7, opened=(5,), aborted=(7,))
+    names = [f"delta_{w:07d}_{w:07d}_0000" for w in range(1, 9)]
+    assert [d.write_id for d in committed_since(names, began, now)] == [3, 6]
+
+
+def test_compactions_are_no_writes() -> None:
+    names = ["delta_0000001_0000006", "base_0000006_v0000009"]
+    assert committed_since(names, ids(5), ids(6)) == ()
+
+
+def test_a_compaction_goes_by_what_was_there() -> None:
+    there = {"delta_0000001_0000001_0000", "delta_0000003_0000003_0000"}
+    names = [*there, "delta_0000004_0000004_0000", "delta_0000001_0000003"]
+    began, now = ids(3, opened=(3,)), (ids(4), txns(20))
+    assert {d.directory for d in come_since(names, there, began, now)} == {
+        "delta_0000003_0000003_0000",
+        "delta_0000004_0000004_0000",
+        "delta_0000001_0000003",
+    }
+
+
+def test_a_short_list_makes_no_news_of_what_was_there() -> None:
+    # 4.0.1 may end its list below what is committed; now it is whole.
+    there = {"delta_0000003_0000003_0000"}
+    assert come_since(there, there, ids(1), (ids(4), txns(20))) == ()
+
+
+def test_a_result_whose_compactor_has_not_committed_is_no_news() -> None:
+    names, now = ["base_0000003_v0000019"], (ids(3), txns(20, 19))
+    assert come_since(names, (), ids(3), now) == ()
+    (deed,) = come_since(names, (), ids(3), (ids(3), txns(20)))
+    assert deed.doing is Doing.MAJOR
+
+
+def test_the_first_of_those_is_named_that_the_policy_lets_one_fail_for() -> None:
+    names = ["delta_0000007_0000007_0000", "delta_0000006_0000006_0000", "delta_0000001_0000004"]
+    deeds = [d for d in map(deed_of, names) if d is not None]
+    found = first_rival(deeds, STRICT, V4, Doing.INSERT)
+    assert found is not None
+    assert found.write_id == 6
+    assert first_rival(deeds, STRICT, V4, Doing.OVERWRITE) is None
+    assert first_rival(deeds, HIVE, V4, Doing.INSERT) is None
+    minor = first_rival(deeds, STRICT, V3, Doing.MINOR)
+    assert minor is not None
+    assert minor.doing is Doing.MINOR
+
+
+@pytest.mark.parametrize(
+    ("directory", "changed"),
+    [
+        ("delta_0000006_0000006_0000", True),
+        ("delta_0000002_0000009", True),  # the write's own directory may be gone
+        ("base_0000006", True),
+        ("base_0000005_v0000030", False),
+        ("delta_0000001_0000005", False),
+        ("delta_0000007_0000007_0000", False),  # aborted
+        ("_hiveacid", False),
+    ],
+)
+def test_rows_may_have_changed_where_a_range_holds_what_was_committed_since(
+    directory: str, *, changed: bool
+) -> None:
+    found = may_have_changed([directory], ids(5), ids(7, aborted=(7,)))
+    assert (found == directory) is changed

@@ -1,0 +1,26 @@
+"""What the text of a lost commit tells of whoever was first."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_hiveacid.format.errors import TransactionAbortedError, WriteConflictError
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.metastore.transaction_calls import _aborted_or_conflict
+
+TEXT = "Aborting [txnid:{},41] due to a write conflict on db/t/p=1 committed by {} u/u"
+
+
+@pytest.mark.parametrize(
+    ("committed_by", "winner"), [("[txnid:37,41]", 37), ("[somebody]", None), ("", None)]
+)
+def test_the_transaction_that_was_first_is_told(committed_by: str, winner: int | None) -> None:
+    error = _aborted_or_conflict(TxnId(40), TEXT.format(40, committed_by))
+    assert isinstance(error, WriteConflictError)
+    assert error.winner.txn_id == winner
+    assert error.winner.is_known is (winner is not None)
+
+
+def test_who_was_reaped_has_lost_against_nobody() -> None:
+    text = "Transaction txnid:40 already aborted"
+    assert isinstance(_aborted_or_conflict(TxnId(40), text), TransactionAbortedError)

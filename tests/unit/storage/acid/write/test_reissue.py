@@ -1,0 +1,215 @@
+"""A file under another write ID is the file that would have been written under that one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pytest
+from pyarrow import orc
+from pyarrow.fs import LocalFileSystem
+
+from airflow_hiveacid.format.bucket_codec import encode
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
+from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.storage.acid.events import delete_events, insert_events
+from airflow_hiveacid.storage.acid.row_schema import ROW_COLUMN_ID
+from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
+from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
+from airflow_hiveacid.storage.orc.splice import Stretch
+from airflow_hiveacid.storage.orc.stripe_copy import stripe_content
+from airflow_hiveacid.storage.orc.tail import read_tail
+from writer_cases import CASES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_hiveacid.storage.orc.footer import OrcTail
+    from writer_cases import WriterCase
+
+FS: Final = LocalFileSystem()
+B0: Final = encode(BucketId(0))
+OLD, NEW = WriteId(7), WriteId(300)
+ID: Final = (Column(name="id", type="bigint"),)
+SMALL_STRIPES: Final = WriterOptions(compression="none", stripe_size_bytes=1)
+
+
+def places(folder: Path) -> tuple[Path, Path, Path]:
+    """A file, the one that is made of it, and one as that has to be."""
+    source, target, wanted = (folder / n / "bucket_00000" for n in ("from", "into", "wanted"))
+    return source, target, wanted
+
+
+def write_rows(
+    path: Path, case: WriterCase, write_id: WriteId, options: WriterOptions | None = None
+) -> None:
+    events = insert_events(case.batch(), write_id, B0, RowId(0))
+    with AcidFileWriter(
+        FS, str(path), case.columns, options or WriterOptions(), is_delete=False
+    ) as writer:
+        writer.write(events)
+        writer.close()
+
+
+def write_numbers(path: Path, write_id: WriteId, count: int = 9000) -> None:
+    rows = pa.record_batch({"id": pa.array(range(count), pa.int64())})
+    with AcidFileWriter(FS, str(path), ID, SMALL_STRIPES, is_delete=False) as writer:
+        for start in range(0, count, 3000):
+            piece = rows.slice(start, 3000)
+            writer.write(insert_events(piece, write_id, B0, RowId(start)))
+        writer.close()
+
+
+def write_deletes(path: Path, write_id: WriteId, originals: list[int]) -> None:
+    identity = pa.record_batch(
+        {
+            "originalTransaction": pa.array(originals, pa.int64()),
+            "bucket": pa.array([B0] * len(originals), pa.int32()),
+            "rowId": pa.array(range(len(originals)), pa.int64()),
+        }
+    )
+    with AcidFileWriter(FS, str(path), ID, WriterOptions(), is_delete=True) as writer:
+        writer.write(delete_events(identity, write_id, ID))
+        writer.close()
+
+
+def again(source: Path, target: Path, *, is_delete: bool = False, old: WriteId = OLD) -> int:
+    return reissue(
+        Reissue(source=str(source), target=str(target), old=old, new=NEW, is_delete=is_delete)
+    )
+
+
+def tail_of(path: Path) -> OrcTail:
+    return read_tail(FS, str(path))
+
+
+def values_of(path: Path) -> list[list[tuple[int, int, bytes]]]:
+    """All streams of a file but those of the five columns before `row`: kind, column, bytes."""
+    tail, found = tail_of(path), []
+    with FS.open_input_file(str(path)) as source:
+        for number in range(len(tail.stripes)):
+            streams = stripe_content(source, tail, number).streams
+            found.append(
+                [
+                    (s.kind, s.column, source.read_at(s.content.length, s.content.offset))
+                    for s in streams
+                    if isinstance(s.content, Stretch) and not 0 < s.column < ROW_COLUMN_ID
+                ]
+            )
+    return found
+
+
+def identities_of(path: Path) -> list[dict[str, int]]:
+    names = ["operation", "originalTransaction", "bucket", "rowId", "currentTransaction"]
+    return orc.ORCFile(str(path)).read(columns=names).to_pylist()
+
+
+def told(column: pb.ColumnStatistics) -> pb.ColumnStatistics:
+    """What is said of values; how many bytes they take depends on who made the runs."""
+    rest = pb.ColumnStatistics()
+    rest.CopyFrom(column)
+    rest.ClearField("bytes_on_disk")
+    return rest
+
+
+def assert_same(found: Path, wanted: Path) -> None:
+    """See that two files hold the same, and say the same of it."""
+    ours, theirs = tail_of(found), tail_of(wanted)
+    assert values_of(found) == values_of(wanted)
+    assert identities_of(found) == identities_of(wanted)
+    assert ours.footer.statistics == theirs.footer.statistics
+    for one, other in zip(ours.metadata.stripes, theirs.metadata.stripes, strict=True):
+        assert list(map(told, one.columns)) == list(map(told, other.columns))
+    assert ours.user_metadata == theirs.user_metadata
+    assert list(ours.footer.types) == list(theirs.footer.types)
+    assert [s.rows for s in ours.stripes] == [s.rows for s in theirs.stripes]
+    assert ours.footer.content_length == sum(s.length for s in ours.stripes)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_rows_of_every_type_are_as_if_written_under_the_other_write_id(
+    tmp_path: Path, case: WriterCase
+) -> None:
+    source, target, wanted = places(tmp_path)
+    write_rows(source, case, OLD)
+    write_rows(wanted, case, NEW)
+    if not tail_of(source).row_index_stride:
+        # Texts that statistics cannot tell: then nobody knows what the two columns hold.
+        with pytest.raises(UnsupportedFileError):
+            again(source, target)
+        assert not target.exists()
+        return
+    assert again(source, target) == target.stat().st_size
+    assert_same(target, wanted)
+
+
+@pytest.mark.parametrize("compression", ["none", "zlib", "snappy", "zstd"])
+def test_every_compression_is_kept(tmp_path: Path, compression: str) -> None:
+    source, target, wanted = places(tmp_path)
+    options = WriterOptions(compression=compression)
+    write_rows(source, CASES[0], OLD, options)
+    write_rows(wanted, CASES[0], NEW, options)
+    again(source, target)
+    assert_same(target, wanted)
+    assert tail_of(target).compression is tail_of(source).compression
+
+
+def test_each_of_many_stripes_names_its_last_row(tmp_path: Path) -> None:
+    source, target, wanted = places(tmp_path)
+    write_numbers(source, OLD)
+    write_numbers(wanted, NEW)
+    again(source, target)
+    assert len(tail_of(target).stripes) > 1
+    assert_same(target, wanted)
+
+
+def test_delete_events_name_the_same_rows(tmp_path: Path) -> None:
+    source, target, wanted = places(tmp_path)
+    write_deletes(source, OLD, [1, 2, 6])
+    write_deletes(wanted, NEW, [1, 2, 6])
+    again(source, target, is_delete=True)
+    assert_same(target, wanted)
+
+
+def test_deleting_what_the_same_transaction_has_added_is_refused(tmp_path: Path) -> None:
+    source, target, _ = places(tmp_path)
+    write_deletes(source, OLD, [1, int(OLD)])
+    with pytest.raises(UnsupportedFileError, match="not all of write ID 7"):
+        again(source, target, is_delete=True)
+    assert not target.exists()
+
+
+def test_a_file_without_rows_stays_one(tmp_path: Path) -> None:
+    source, target, _ = places(tmp_path)
+    with AcidFileWriter(FS, str(source), ID, WriterOptions(), is_delete=False) as writer:
+        writer.close()
+    again(source, target)
+    assert tail_of(target).rows == 0
+    assert orc.ORCFile(str(target)).read().num_rows == 0
+
+
+@pytest.mark.parametrize(("old", "is_delete"), [(WriteId(6), False), (OLD, True)])
+def test_a_file_of_something_else_is_refused(
+    tmp_path: Path, old: WriteId, *, is_delete: bool
+) -> None:
+    source, target, _ = places(tmp_path)
+    write_numbers(source, OLD, count=10)
+    with pytest.raises(UnsupportedFileError):
+        again(source, target, old=old, is_delete=is_delete)
+    assert not target.exists()
+
+
+def test_a_torn_file_leaves_none(tmp_path: Path) -> None:
+    source, target, _ = places(tmp_path)
+    write_numbers(source, OLD, count=10)
+    data = bytearray(source.read_bytes())
+    start = tail_of(source).stripes[0].offset
+    length = tail_of(source).stripes[0].length
+    data[start : start + length] = bytes(length)
+    source.write_bytes(data)
+    with pytest.raises(CorruptFileError):
+        again(source, target)
+    assert not target.exists()
