@@ -146,7 +146,7 @@ def resolve(
     """
     found = _Found.of(listing, kind)
     bases = [
-        FoundBase(name=name, text=text, is_compacted=_is_compacted(text, name, listing))
+        FoundBase(name=name, text=text, is_compacted=is_compacted(text, name, listing))
         for text, name in found.names.items()
         if isinstance(name, BaseName)
     ]
@@ -303,7 +303,12 @@ def _why_ignored(
     return "its name is not one of a data file"
 
 
-def _is_compacted(text: str, name: BaseName, listing: Listing) -> bool:
+def is_compacted(text: str, name: BaseName, listing: Listing) -> bool:
+    """Whether a base is a compactor's, and not one that INSERT OVERWRITE wrote.
+
+    Raises:
+        CorruptFileError: it is marked with a data format that no Hive writes.
+    """
     if name.visibility_txn_id is not None:
         return True
     data_format = listing.metadata.get(text)

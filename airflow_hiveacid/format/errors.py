@@ -17,6 +17,9 @@
     |  |- StatementOrderError          statements that no one transaction can hold in this order
     |  |- SharedTargetError            INSERTs of one FROM clause that would hide each other
     |  |- MergeCardinalityError        two source rows for one target row
+    |  |- VersionUnknownError          a version that the table has not, or a time that is not over
+    |  |- VersionDoubtfulError         nobody knows what was committed at that time
+    |  |- TagTakenError                a tag of that name stands for another version
     |  |- RerunRefusedError            the job was done before
     |  `- StatementChangedError        the job was done before, with another statement
     |- MetastoreError
@@ -30,6 +33,8 @@
     |  |- OvertakenError               retryable: somebody replaced what was to be written
     |  |- TableChangedError            retryable: another definition since the statement was checked
     |  |- LockNotAcquiredError         retryable: waited long enough
+    |  |- VersionNotSettledError       retryable: a write below the version is still open
+    |  |- KeepingRefusedError          retryable: a compaction is on its way, which may remove files
     |  |- FencedError                  a newer copy of this task has taken over
     |  |- EarlierRunUnknownError       nobody can tell whether an earlier try was committed
     |  `- CommitStateUnknownError      the answer to commit was lost; nothing may be undone
@@ -40,6 +45,7 @@
     |  |- LocationPermissionError      |- DirectoryExistsError
     |  |- CorruptFileError             |- DanglingDeleteError
     |  |- NotEnoughHistoryError        |- UnsupportedFileError
+    |  |- VersionGoneError             compacted away: what is left does not hold it any more
     |- ClusterError
     |  |- ClusterUnavailableError      retryable: YARN does not answer
     |  |  `- KubernetesUnavailableError
@@ -357,6 +363,43 @@ class SharedTargetError(InputError):
         )
 
 
+class VersionUnknownError(_TableError):
+    """The table has no such version, or the time that was asked for is not over."""
+
+
+class VersionDoubtfulError(_TableError):
+    """Nobody knows whether some writes were committed by a time.
+
+    `doubtful` says of each what is known. `before` is the version without any of them, 0 if there
+    is none, and `after` the one with all of them.
+    """
+
+    def __init__(
+        self, *, table: object, when: str, doubtful: tuple[str, ...], before: int, after: int
+    ) -> None:
+        self.when, self.doubtful, self.before, self.after = when, doubtful, before, after
+        first = "; ".join(doubtful[:_MOST_SHOWN])
+        more = len(doubtful) - _MOST_SHOWN
+        without = f"version {before}, without them, or " if before else ""
+        super().__init__(
+            table=table,
+            detail=f"what was committed at {when} is not known exactly: {first}"
+            + (f"; and {more} more" if more > 0 else "")
+            + f". Ask for {without}version {after}, with them",
+        )
+
+
+class TagTakenError(_TableError):
+    """A tag of that name stands for another version."""
+
+    def __init__(self, *, table: object, tag: str, stands_for: str) -> None:
+        self.tag, self.stands_for = tag, stands_for
+        super().__init__(
+            table=table,
+            detail=f"has a tag {tag!r} for {stands_for}; remove it first, or choose another name",
+        )
+
+
 class RerunRefusedError(_TableError):
     """The job has been done before, and the user asked for an error in that case."""
 
@@ -478,6 +521,29 @@ class LockNotAcquiredError(TransactionError, RetryableError):
         )
 
 
+class VersionNotSettledError(TransactionError, RetryableError):
+    """A write at or below the version is still open, so the version's rows could change."""
+
+    def __init__(self, *, table: object, version: int, write_id: int, who: str = "") -> None:
+        self.table, self.version, self.write_id, self.who = str(table), version, write_id, who
+        super().__init__(
+            f"table {table}: version {version} is not settled, since write ID {write_id} is still"
+            f" open{who and f' ({who})'}; try again when it has ended, or ask for version"
+            f" {write_id - 1}"
+        )
+
+
+class KeepingRefusedError(TransactionError, RetryableError):
+    """A compaction is on its way whose cleaning may remove what is to be kept."""
+
+    def __init__(self, *, table: object, waiting: str) -> None:
+        self.table, self.waiting = str(table), waiting
+        super().__init__(
+            f"table {table}: nothing is kept yet, since {waiting} and its cleaning may remove files;"
+            " try again when it is done"
+        )
+
+
 class FencedError(TransactionError):
     """A newer copy of the same task runs; this one has withdrawn."""
 
@@ -586,6 +652,18 @@ class NotEnoughHistoryError(StorageError):
             f"{location}: not enough history for write ID {high_watermark}; the oldest base left is"
             f" {oldest_base}. Read a newer snapshot"
         )
+
+
+class VersionGoneError(StorageError):
+    """What is left of a table does not hold a version any more, or nobody can prove that it does.
+
+    `oldest` is the oldest version that can be read, 0 where no one is.
+    """
+
+    def __init__(self, *, table: object, what: str, oldest: int, why: str) -> None:
+        self.table, self.what, self.oldest, self.why = str(table), what, oldest, why
+        left = f"the oldest readable version is {oldest}" if oldest else "no version is readable"
+        super().__init__(f"table {table}: {what} is compacted away: {left} ({why})")
 
 
 class UnsupportedFileError(StorageError):

@@ -20,6 +20,7 @@ from airflow_hiveacid.format.errors import (
     InputError,
     InvalidNameError,
     JobFailedError,
+    KeepingRefusedError,
     KubernetesUnavailableError,
     LocationNotFoundError,
     LockNotAcquiredError,
@@ -32,6 +33,7 @@ from airflow_hiveacid.format.errors import (
     TableChangedError,
     TableNotFoundError,
     TransactionAbortedError,
+    VersionNotSettledError,
     WriteConflictError,
     error_class,
     rebuild,
@@ -66,6 +68,7 @@ def test_only_these_may_be_tried_again() -> None:
         ApplicationNotStartedError,
         ClusterUnavailableError,
         ExecutorsMissingError,
+        KeepingRefusedError,
         KubernetesUnavailableError,
         LocationNotFoundError,
         LockNotAcquiredError,
@@ -77,6 +80,7 @@ def test_only_these_may_be_tried_again() -> None:
         StoreUnavailableError,
         TableChangedError,
         TransactionAbortedError,
+        VersionNotSettledError,
         WriteConflictError,
     }
 
