@@ -48,6 +48,7 @@ from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
 from airflow_hiveacid.spark.failures import typed_failures
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.session import AT_START, open_session
+from airflow_hiveacid.spark.statements.changes import feed_changes
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.sql.script import read_script
 from short_jvms import CLASSES
@@ -86,6 +87,7 @@ STORIES = {
     "compact": compact,
     "clean": clean,
     "convert": convert,
+    "changes": feed_changes,
     "create_as": create_as,
 }
 Row = tuple[object, ...]

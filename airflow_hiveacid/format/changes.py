@@ -71,7 +71,6 @@ class ChangeRange:
 
     def count_within(self, low: WriteId, high: WriteId) -> int:
         """How many of low..high (inclusive) are in the range; write ID 0 never is."""
-        low = max(low, _FIRST)
         return self.until.visible_within(low, high) - self.since.visible_within(low, high)
 
     def meets(self, directory: AcidDirectory) -> bool:

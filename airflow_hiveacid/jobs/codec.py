@@ -4,7 +4,7 @@ Takes dataclasses built of str, int, float, bool, None, enums, tuples, string-ke
 other such dataclasses; gives plain JSON values. Knows nothing of the jobs themselves.
 
 Example:
-    >>> read_object('{"version": 8, "kind": "clean"}', reader=Side.APPLICATION)
+    >>> read_object('{"version": 9, "kind": "clean"}', reader=Side.APPLICATION)
     {'kind': 'clean'}
 """
 
@@ -22,7 +22,7 @@ from airflow_hiveacid.format.errors import ContractVersionError
 JsonValue = None | bool | int | float | str | list[Any] | dict[str, Any]
 """What `json.loads` gives; inner values are JSON values too."""
 
-CONTRACT_VERSION: Final = 8
+CONTRACT_VERSION: Final = 9
 """Raised by one whenever a field is added, dropped or changes its meaning."""
 
 _T = TypeVar("_T")
