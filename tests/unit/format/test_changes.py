@@ -103,11 +103,13 @@ def test_a_range_with_a_hole_below_the_base_needs_what_the_base_replaced() -> No
     found = listing(left, compacted=("base_4",))
     with pytest.raises(ChangesGoneError):
         segments_of(found, now, part, txns=None, kind=FULL)
-    originals = listing(
-        "000000_0 delta_3_3_0 base_4 delta_5_5_0 delta_6_6_0", compacted=("base_4",)
-    )
+    # Or an overwrite: what it replaced is not there for sure, original files neither.
+    since, until = (as_of_set(up_to(now, WriteId(w)), {WriteId(4)}) for w in (5, 6))
+    part = ChangeRange(since=since, until=until)
     with pytest.raises(ChangesGoneError):
-        segments_of(originals, now, part, txns=None, kind=FULL)
+        segments_of(
+            listing("000000_0 base_4 delta_5_5_0 delta_6_6_0"), now, part, txns=None, kind=FULL
+        )
 
 
 def test_an_overwrite_that_came_late_is_refused() -> None:
