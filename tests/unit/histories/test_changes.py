@@ -191,3 +191,37 @@ def test_a_row_made_and_deleted_by_one_write_is_in_no_change(tmp_path: Path) -> 
     world.insert(write_id, rows=3, bucket=0, statement=0)
     world.delete(write_id, [(1, PROPERTY, 1)], statement=1)
     assert [c.row for c in changes.told(world, 0, 1)] == [(1, PROPERTY, 0), (1, PROPERTY, 2)]
+
+
+def test_what_comes_and_goes_in_a_range_is_no_net_change(tmp_path: Path) -> None:
+    world = World(tmp_path / "t")
+    world.insert(world.begin(), rows=2, bucket=0, statement=0)
+    world.insert(world.begin(), rows=2, bucket=0, statement=0)
+    world.delete(world.begin(), [(1, PROPERTY, 0), (2, PROPERTY, 0)], statement=0)
+    told = [(c.what, c.row) for c in changes.told(world, 1, 3, is_net=True)]
+    assert told == [(changes.BORN, (2, PROPERTY, 1)), (changes.DEAD, (1, PROPERTY, 0))]
+
+
+def test_an_overwrite_kills_what_nobody_deleted_and_nothing_that_was_aborted(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path / "t")
+    batch = [world.begin(), world.begin(Fate.ABORTED), world.begin()]
+    world.stream(batch, rows=1, bucket=0)
+    world.overwrite(world.begin(), rows=0, bucket=0)
+    found = changes.told(world, 3, 4, kept=Kept(floor=WriteId(0)))
+    assert [(c.what, c.row) for c in found] == [
+        (changes.DEAD, (1, PROPERTY, 0)),
+        (changes.DEAD, (3, PROPERTY, 0)),
+    ]
+
+
+def test_a_later_delete_in_the_same_directory_is_not_yet_one(tmp_path: Path) -> None:
+    world = World(tmp_path / "t")
+    world.insert(world.begin(), rows=3, bucket=0, statement=0)
+    for row in range(2):
+        world.delete(world.begin(), [(1, PROPERTY, row)], statement=0)
+    world.compact(major=False, fate=Fate.COMMITTED, named=False)
+    world.clean()
+    assert [c.row for c in changes.told(world, 1, 2)] == [(1, PROPERTY, 0)]
+    assert [c.row for c in changes.told(world, 2, 3)] == [(1, PROPERTY, 1)]

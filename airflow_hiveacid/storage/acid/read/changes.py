@@ -149,8 +149,7 @@ def deaths_of(
                     found.append(batch.filter(pa.array(chosen)))
     keys, write_ids = _first_of_each(dead)
     old, _ = _first_of_each(buried)
-    again = ~keys.found_in(old)
-    return Deaths(keys=_chosen(keys, again), write_ids=write_ids[again], buried=old)
+    return Deaths(keys=keys, write_ids=write_ids, buried=old)
 
 
 def changed_in(  # noqa: PLR0913 - what is read, what is known of it, and how
