@@ -174,6 +174,7 @@ class Lab:
         on_step: Callable[[str], None] = lambda _step: None,
         lock_timeout_s: float = 20.0,
         heartbeat_s: float | None = None,
+        generation: int = 0,
     ) -> JobResult:
         """Run a job in this process, as its application would."""
         spec = JobSpec(
@@ -182,6 +183,7 @@ class Lab:
             job=job,
             lock_timeout_s=lock_timeout_s,
             heartbeat_s=heartbeat_s,
+            generation=generation,
         )
         with connect(self.endpoint) as client, typed_failures():
             context = JobContext(spark=self.spark, spec=spec, client=client, on_step=on_step)

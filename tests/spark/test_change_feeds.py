@@ -90,6 +90,11 @@ def test_a_retry_after_the_range_was_done_does_nothing_and_a_killed_one_does_it_
     assert rows_of(lab4, again) == [("insert", 1, 1, 1), ("insert", 2, 2, 2)]
     following = lab4.run(spec, job_key="dag/two/task/-1")
     assert rows_of(lab4, following) == [("insert", 3, 3, 3)]
+    # Cleared, with what comes after it: that has the same range again.
+    lab4.insert("t", [(4, 4)], ["id", "v"])
+    cleared = lab4.run(spec, job_key="dag/one/task/-1", generation=1)
+    assert cleared.status is JobStatus.ALREADY_DONE
+    assert rows_of(lab4, cleared) == rows_of(lab4, again)
 
 
 def test_what_cannot_be_told_is_an_error_or_the_whole_table_if_that_is_wanted(

@@ -13,7 +13,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.changes import ChangeType
+from airflow_hiveacid.format.changes import ChangeType, settled
 from airflow_hiveacid.format.errors import ChangesGoneError, FeedError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.changes import ChangesSpec, WhenGone
@@ -75,10 +75,10 @@ def feed_changes(job: JobContext) -> JobResult:
             on_step=job.on_step,
         ) as snapshot,
     ):
-        last = feed.last()
-        if last is not None and _is_own(last, job):
-            log.warning("nothing is done: %s has written this range before", job.spec.job_key)
-            return _result(job, JobStatus.ALREADY_DONE, last, feed.uri_of(last.since))
+        last, own = feed.last(), _own(feed, job)
+        if own is not None:
+            log.warning("nothing is done: %s has written its range before", job.spec.job_key)
+            return _result(job, JobStatus.ALREADY_DONE, own, feed.uri_of(own.since))
         return _next_range(job, spec, feed, last, snapshot)
 
 
@@ -95,6 +95,9 @@ def _next_range(
         _check_same(feed, last, table)
     since = last.until if last is not None else spec.since
     now = snapshot.snapshot.write_ids(table.ref)
+    if last is not None and settled(now) < last.until:
+        # A metastore may end its list early for a while (docs/adr/0014).
+        return _result(job, JobStatus.NOTHING_TO_DO)
     wanted = ChangeQuery(
         table=table,
         part=range_of(table, now, since or 0, spec.until),
@@ -123,7 +126,6 @@ def _next_range(
         until=end,
         is_whole=is_whole,
         job_key=job.spec.job_key,
-        generation=job.spec.generation,
         attempt=job.spec.attempt,
         files=tuple(file.name for file in files),
         rows=dict(kinds),
@@ -168,9 +170,16 @@ def _rows(  # noqa: PLR0913 - what is asked for, and what is known of the feed a
     return whole_of(job.spark, snapshot, wanted), True
 
 
-def _is_own(last: FeedNote, job: JobContext) -> bool:
-    """Whether this run of the task has written the last range, in an earlier try."""
-    return (last.job_key, last.generation) == (job.spec.job_key, job.spec.generation)
+def _own(feed: ChangeFeed, job: JobContext) -> FeedNote | None:
+    """The range that this run of the task has written, in an earlier try or before it was cleared.
+
+    Whoever clears it with what comes after it wants that to have the same range again. A retry
+    follows its first try at once; a cleared one may be old.
+    """
+    if job.spec.generation:
+        return feed.written_by(job.spec.job_key)
+    last = feed.last()
+    return last if last is not None and last.job_key == job.spec.job_key else None
 
 
 def _births(client: MetastorePort, table: TableInfo) -> dict[str, int]:

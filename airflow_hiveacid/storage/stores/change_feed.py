@@ -40,7 +40,7 @@ from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.traits import traits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 _NOTE: Final = "_changes.json"
 _RANGE: Final = re.compile(r"changes_([0-9]{7,19})\Z")
@@ -63,7 +63,6 @@ class FeedNote:
     until: int
     is_whole: bool
     job_key: str
-    generation: int
     attempt: str
     files: tuple[str, ...] = ()
     rows: Mapping[str, int] = field(default_factory=dict)
@@ -88,13 +87,24 @@ class ChangeFeed:
             FeedError: its note cannot be read.
             LocationPermissionError, StorageError: the store cannot be read.
         """
+        return next(self._notes(), None)
+
+    def written_by(self, job_key: str) -> FeedNote | None:
+        """The range that a job has written; None if there is none, or it was removed.
+
+        Raises:
+            HiveAcidError: as `last`.
+        """
+        return next((note for note in self._notes() if note.job_key == job_key), None)
+
+    def _notes(self) -> Iterator[FeedNote]:
+        """Those of all ranges, the last one first."""
         for since in sorted(self._begun(), reverse=True):
             fs, path = open_location(f"{self.uri_of(since)}/{_NOTE}")
             try:
-                return _note_in(self.location, read_bytes(fs, path))
+                yield _note_in(self.location, read_bytes(fs, path))
             except FileNotFoundError:
                 continue  # somebody died before it was complete
-        return None
 
     def place_for(self, since: int, attempt: str) -> str:
         """Where an attempt writes the files of a range; it exists, and nobody else writes there.

@@ -18,7 +18,6 @@ def note(since: int, until: int, *files: str, job_key: str = "dag/run/task/-1") 
         until=until,
         is_whole=False,
         job_key=job_key,
-        generation=0,
         attempt="1-a",
         files=files,
         rows={"insert": len(files)},
@@ -109,6 +108,13 @@ def test_a_range_that_was_removed_by_its_reader_is_not_missed(feed: ChangeFeed) 
     (first / "_changes.json").unlink()
     first.rmdir()
     assert feed.last() == note(1, 2)
+
+
+def test_a_job_finds_the_range_that_it_has_written(feed: ChangeFeed) -> None:
+    for since in (0, 1, 2):
+        feed.publish(feed.place_for(since, "a"), note(since, since + 1, job_key=f"run {since}"))
+    assert feed.written_by("run 1") == note(1, 2, job_key="run 1")
+    assert feed.written_by("run 9") is None
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"table": 1}', "{" * 5000])
