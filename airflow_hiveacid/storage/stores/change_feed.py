@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
 _NOTE: Final = "_changes.json"
+_NOTE_VERSION: Final = 1
 _RANGE: Final = re.compile(r"changes_([0-9]{7,19})\Z")
 _STAGED: Final = f"{STAGING_PREFIX}feed_"
 _ORPHAN_AGE_S: Final = 86400.0
@@ -129,7 +130,8 @@ class ChangeFeed:
             LocationPermissionError, StorageError: it failed otherwise.
         """
         _keep_only(place, note.files)
-        text = json.dumps(dataclasses.asdict(note), sort_keys=True).encode()
+        body = {"version": _NOTE_VERSION, **dataclasses.asdict(note)}
+        text = json.dumps(body, sort_keys=True).encode()
         fs, path = open_location(place)
         write_new(fs, posixpath.join(path, _NOTE), text)
         target = self.uri_of(note.since)
@@ -177,6 +179,9 @@ def _keep_only(place: str, names: Collection[str]) -> None:
 def _note_in(location: str, content: bytes) -> FeedNote:
     try:
         body = json.loads(content)
+        if body.pop("version") != _NOTE_VERSION:
+            reason = "its last note was written by another release"
+            raise FeedError(location=location, reason=reason)
         return FeedNote(**{**body, "files": tuple(body["files"])})
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise FeedError(location=location, reason=f"its last note is none: {error!r}") from error

@@ -117,7 +117,9 @@ def test_a_job_finds_the_range_that_it_has_written(feed: ChangeFeed) -> None:
     assert feed.written_by("run 9") is None
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"table": 1}', "{" * 5000])
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[1]", '{"version": 1, "table": 1}', '{"version": 2}', "{" * 5000]
+)
 def test_a_note_that_is_none_is_an_error_and_no_new_beginning(feed: ChangeFeed, text: str) -> None:
     uri = feed.publish(feed.place_for(0, "a"), note(0, 1))
     Path(uri.removeprefix("file:"), "_changes.json").write_text(text)
