@@ -35,6 +35,7 @@ def get_provider_info() -> dict[str, Any]:
         "hooks": [_modules("airflow_hiveacid.hooks.hive_acid")],
         "operators": [
             _modules(
+                "airflow_hiveacid.operators.changes",
                 "airflow_hiveacid.operators.convert",
                 "airflow_hiveacid.operators.create_table",
                 "airflow_hiveacid.operators.hive_acid",
@@ -45,8 +46,12 @@ def get_provider_info() -> dict[str, Any]:
                 "airflow_hiveacid.operators.transaction",
             )
         ],
-        "sensors": [_modules("airflow_hiveacid.sensors.hive_acid")],
-        "triggers": [_modules("airflow_hiveacid.triggers.hive_acid")],
+        "sensors": [
+            _modules("airflow_hiveacid.sensors.hive_acid", "airflow_hiveacid.sensors.new_version")
+        ],
+        "triggers": [
+            _modules("airflow_hiveacid.triggers.hive_acid", "airflow_hiveacid.triggers.new_version")
+        ],
         "config": _configuration(),
     }
 

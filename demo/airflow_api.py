@@ -48,7 +48,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One task instance, in its last try. `seconds` is that try's duration."""
+    """One task instance, in its last try. `seconds` is that try's duration.
+
+    `map_index` is -1 unless the task is mapped.
+    """
 
     run_id: str
     task_id: str
@@ -57,6 +60,7 @@ class Task:
     seconds: float | None
     start: datetime | None
     end: datetime | None
+    map_index: int = -1
 
 
 class AirflowApi:
@@ -129,10 +133,13 @@ class AirflowApi:
         path = f"/api/v2/dags/{quote(dag_id)}/dagRuns/~/taskInstances?order_by=run_after"
         return tuple(_task(body) for body in self._pages(path, "task_instances"))
 
-    def result(self, dag_id: str, run_id: str, task_id: str) -> Mapping[str, Any] | None:
+    def result(
+        self, dag_id: str, run_id: str, task_id: str, map_index: int = -1
+    ) -> Mapping[str, Any] | None:
         """What a task returned, None where it has returned nothing."""
         run = f"/api/v2/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}"
         path = f"{run}/taskInstances/{quote(task_id)}/xcomEntries/return_value"
+        path += f"?map_index={map_index}" if map_index >= 0 else ""
         try:
             value = self._get(path)["value"]
         except AirflowApiError as error:
@@ -217,6 +224,7 @@ def _task(body: Mapping[str, Any]) -> Task:
         seconds=body["duration"],
         start=_time(body.get("start_date")),
         end=_time(body.get("end_date")),
+        map_index=int(body.get("map_index", -1)),
     )
 
 

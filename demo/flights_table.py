@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 FLIGHTS: Final = TableRef("demo", "flights")
 CARRIERS: Final = TableRef("demo", "carriers")
 """What a DAG makes of it."""
+COPY: Final = TableRef("demo", "flights_copy")
+"""What another one keeps equal to it."""
 
 _TYPES: Final = {
     **dict.fromkeys(("carrier", "origin", "dest", "tailnum"), "string"),

@@ -24,10 +24,11 @@ BOOTSTRAP: Final = "flights_bootstrap"
 MERGE: Final = "flights_merge"
 COMPACTION: Final = "flights_compaction"
 CARRIERS: Final = "flights_carriers"
-DAGS: Final = (BOOTSTRAP, MERGE, COMPACTION, CARRIERS)
+FEED: Final = "change_feed"
+DAGS: Final = (BOOTSTRAP, MERGE, COMPACTION, CARRIERS, FEED)
 
 _OVER: Final = frozenset({"success", "failed"})
-_SENSOR: Final = "needed"
+_NO_JOBS: Final = frozenset({"needed", "make", "steps"})
 _COMMITTED: Final = "committed"
 
 
@@ -60,7 +61,12 @@ class RunLog:
         for task in self._api.tasks(dag_id):
             key = (dag_id, task.run_id, task.task_id)
             run = by_id.get(task.run_id)
-            if task.state in _OVER and task.task_id != _SENSOR and run and key not in self._lines:
+            if (
+                task.state in _OVER
+                and task.task_id not in _NO_JOBS
+                and run
+                and key not in self._lines
+            ):
                 self._note(key, run, task)
         return runs
 
@@ -85,7 +91,8 @@ class RunLog:
         return tuple(sorted(found, key=lambda compaction: compaction.began))
 
     def _note(self, key: tuple[str, str, str], run: Run, task: Task) -> None:
-        result = _result_of(self._api.result(*key) or {})
+        # Mapped over one thing at most.
+        result = _result_of(self._api.result(*key, task.map_index) or {})
         line = _job_line(run, task, result)
         self._lines[key], self._results[key] = line, result
         self._say(_sentence(line))

@@ -49,6 +49,7 @@ from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
 from airflow_hiveacid.spark.failures import typed_failures
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.session import AT_START, open_session
+from airflow_hiveacid.spark.statements.changes import feed_changes
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.sql.script import read_script
 from short_jvms import CLASSES
@@ -88,6 +89,7 @@ STORIES = {
     "compact": compact,
     "clean": clean,
     "convert": convert,
+    "changes": feed_changes,
     "create_as": create_as,
 }
 Row = tuple[object, ...]
@@ -191,6 +193,7 @@ class Lab:
         lock_timeout_s: float = 20.0,
         heartbeat_s: float | None = None,
         conflict_policy: ConflictPolicy | None = None,
+        generation: int = 0,
     ) -> JobResult:
         """Run a job in this process, as its application would."""
         spec = JobSpec(
@@ -200,6 +203,7 @@ class Lab:
             lock_timeout_s=lock_timeout_s,
             heartbeat_s=heartbeat_s,
             conflict_policy=conflict_policy,
+            generation=generation,
         )
         with connect(self.endpoint) as client, typed_failures():
             context = JobContext(spark=self.spark, spec=spec, client=client, on_step=on_step)

@@ -11,7 +11,7 @@
     |  |- UnsupportedTableError        |- TableDiffersError          |- DefinitionError
     |  |- UnknownColumnError           |- PartitionColumnUpdateError |- BucketColumnUpdateError
     |  |- TypeMismatchError            |- StructFieldsError          |- ExpressionError
-    |  |- SourceUnreadableError
+    |  |- SourceUnreadableError        |- VersionRangeError
     |  |- ConstraintViolationError     a new row that NOT NULL or CHECK does not allow
     |  |- ConversionRefusedError       a table that cannot become what it is asked to be
     |  |- StatementOrderError          statements that no one transaction can hold in this order
@@ -47,6 +47,8 @@
     |  |- NotEnoughHistoryError        |- UnsupportedFileError
     |  |- ResultUnwritableError        nothing was begun
     |  |- VersionGoneError             compacted away: what is left does not hold it any more
+    |  |- ChangesGoneError             files that a range of changes needs may be gone
+    |  |- FeedError                    a feed's place does not go on with this table
     |- ClusterError
     |  |- ClusterUnavailableError      retryable: YARN does not answer
     |  |  `- KubernetesUnavailableError
@@ -306,6 +308,18 @@ class SourceUnreadableError(InputError):
     def __init__(self, *, source: str, reason: str) -> None:
         self.source, self.reason = source, reason
         super().__init__(f"source {source}: {reason}")
+
+
+class VersionRangeError(_TableError):
+    """A range of versions ends before it begins."""
+
+    def __init__(self, *, table: object, since: int, until: int) -> None:
+        self.since, self.until = since, until
+        super().__init__(
+            table=table,
+            detail=f"there are no changes since version {since} until version {until}: the range"
+            " ends before it begins",
+        )
 
 
 class MergeCardinalityError(_TableError):
@@ -674,6 +688,29 @@ class VersionGoneError(StorageError):
         else:
             text = f"{what} is not there any more"
         super().__init__(f"table {table}: {text} ({why})")
+
+
+class ChangesGoneError(StorageError):
+    """What was changed in a range of versions cannot be told from the files that are left."""
+
+    def __init__(self, *, table: object, since: int, oldest: int, why: str) -> None:
+        self.table, self.since, self.oldest, self.why = str(table), since, oldest, why
+        super().__init__(
+            f"the changes of {table} since version {since} are gone: {why}. The oldest version"
+            f" since which they can be read is {oldest}; read the table as a whole, and its changes"
+            " from there"
+        )
+
+
+class FeedError(StorageError):
+    """A feed of changes cannot go on from where it stopped; somebody has to begin it anew."""
+
+    def __init__(self, *, location: str, reason: str) -> None:
+        self.location, self.reason = location, reason
+        super().__init__(
+            f"the feed at {location} cannot go on: {reason}. Remove it, or give another location,"
+            " and it begins with the table as a whole"
+        )
 
 
 class UnsupportedFileError(StorageError):

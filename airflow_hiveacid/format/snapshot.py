@@ -208,12 +208,13 @@ class ValidWriteIdList:
         Exact, also where Hive answers ALL for a range above the high watermark because its lowest
         exception lies higher still; only NONE or not decides which directories are read.
         """
-        hidden = (
-            max(0, high - max(self.high_watermark, low - 1))
-            + count_within(self.open, low, min(high, self.high_watermark))
-            + count_within(self.aborted, low, min(high, self.high_watermark))
-        )
-        return _range_answer(high - low + 1 - hidden, high - low + 1)
+        return _range_answer(self.visible_within(low, high), high - low + 1)
+
+    def visible_within(self, low: WriteId, high: WriteId) -> int:
+        """How many of the write IDs low..high (inclusive) are visible."""
+        top = min(high, self.high_watermark)
+        hidden = count_within(self.open, low, top) + count_within(self.aborted, low, top)
+        return max(0, top - low + 1) - hidden
 
     def may_hold_commit(self, low: WriteId, high: WriteId) -> bool:
         """Whether a write ID of low..high (inclusive) may be committed by now.

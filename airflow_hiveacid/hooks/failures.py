@@ -16,10 +16,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import (
+    ChangesGoneError,
     ClusterRefusedError,
     CorruptFileError,
     DanglingDeleteError,
     EarlierRunUnknownError,
+    FeedError,
     FencedError,
     InputError,
     LocationPermissionError,
@@ -33,8 +35,10 @@ if TYPE_CHECKING:
 
 FINAL_ERRORS: Final[tuple[type[HiveAcidError], ...]] = (
     InputError,
+    ChangesGoneError,
     ClusterRefusedError,
     EarlierRunUnknownError,
+    FeedError,
     FencedError,
     MetastoreLoginError,
     MetastoreVersionError,

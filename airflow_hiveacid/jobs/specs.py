@@ -25,6 +25,7 @@ from typing import Final, Self
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import ContractVersionError
 from airflow_hiveacid.format.policies import ConflictPolicy
+from airflow_hiveacid.jobs.changes import ChangesSpec
 from airflow_hiveacid.jobs.codec import (
     CONTRACT_VERSION,
     JsonValue,
@@ -350,6 +351,7 @@ Job = (
     | CompactSpec
     | CleanSpec
     | ConvertSpec
+    | ChangesSpec
 )
 
 JOB_KINDS: Final[Mapping[str, type[Job]]] = {
@@ -365,6 +367,7 @@ JOB_KINDS: Final[Mapping[str, type[Job]]] = {
     "compact": CompactSpec,
     "clean": CleanSpec,
     "convert": ConvertSpec,
+    "changes": ChangesSpec,
 }
 
 

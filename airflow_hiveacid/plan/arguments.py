@@ -305,6 +305,27 @@ def optional_policy(value: str | None, argument: str) -> ConflictPolicy | None:
     return choice(ConflictPolicy, value, argument) if value else None
 
 
+def version(value: int | str, argument: str) -> int:
+    """The number of a version, 0 for a table before its first write; a template leaves it as text.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    found = whole_number(value, argument)
+    if isinstance(value, bool) or found < 0:
+        raise ConfigurationError(f"{argument} must be the number of a version, found {value!r}")
+    return found
+
+
+def optional_version(value: int | str | None, argument: str) -> int | None:
+    """The number of a version, or None.
+
+    Raises:
+        ConfigurationError: it is neither.
+    """
+    return None if value is None else version(value, argument)
+
+
 def retention(value: float | str, argument: str) -> float:
     """How long a done job is remembered, in seconds; longer than a retry may wait.
 

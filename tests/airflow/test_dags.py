@@ -34,13 +34,14 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "dags"
-EXAMPLE_FILES = ("readme", "sql", "transaction", "program", "compaction")
+EXAMPLE_FILES = ("readme", "sql", "transaction", "program", "compaction", "changes")
 EXAMPLES = (
     "merge_customers",
     "change_customers",
     "settle_orders",
     "merge_orders",
     "compact_customers",
+    "orders_feed",
 )
 CHANGES = "file:///changes"
 

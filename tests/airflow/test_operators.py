@@ -10,6 +10,7 @@ from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError, InvalidNameError
+from airflow_hiveacid.jobs.changes import ChangesSpec, WhenGone
 from airflow_hiveacid.jobs.conversion import ConversionTarget, ConvertSpec
 from airflow_hiveacid.jobs.loading import LoadSpec
 from airflow_hiveacid.jobs.specs import (
@@ -29,6 +30,7 @@ from airflow_hiveacid.jobs.specs import (
     TruncateSpec,
     UpdateSpec,
 )
+from airflow_hiveacid.operators.changes import HiveAcidChangesOperator
 from airflow_hiveacid.operators.convert import HiveAcidConvertOperator
 from airflow_hiveacid.operators.hive_acid import (
     HiveAcidCleanOperator,
@@ -159,6 +161,36 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
         HiveAcidCompactOperator,
         {"table": "db.t", "partition": "{{ '' }}"},
         CompactSpec(target="db.t", partition=None),
+    ),
+    (
+        HiveAcidChangesOperator,
+        {
+            "table": "db.T",
+            "location": "hdfs://nn/feeds/{{ ds }}",
+            "keys": "id, {{ ti.task_id }}",
+            "net": "{{ 2 > 1 }}",
+            "columns": ["id", "v"],
+            "where": "v > {{ 3 }}",
+            "since": "{{ 5 }}",
+            "until": 7,
+            "when_gone": "Whole",
+        },
+        ChangesSpec(
+            target="db.t",
+            location="hdfs://nn/feeds/2013-01-02",
+            keys=("id", "task"),
+            is_net=True,
+            columns=("id", "v"),
+            where="v > 3",
+            since=5,
+            until=7,
+            when_gone=WhenGone.WHOLE,
+        ),
+    ),
+    (
+        HiveAcidChangesOperator,
+        {"table": "db.t", "location": "/feeds/t"},
+        ChangesSpec(target="db.t", location="/feeds/t"),
     ),
     (
         HiveAcidCleanOperator,

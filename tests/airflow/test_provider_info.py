@@ -81,8 +81,11 @@ def test_the_metadata_is_cheap_to_load() -> None:
     [
         "airflow_hiveacid.hooks.hive_acid",
         "airflow_hiveacid.operators.hive_acid",
+        "airflow_hiveacid.operators.changes",
         "airflow_hiveacid.sensors.hive_acid",
+        "airflow_hiveacid.sensors.new_version",
         "airflow_hiveacid.triggers.hive_acid",
+        "airflow_hiveacid.triggers.new_version",
     ],
 )
 def test_parsing_a_dag_loads_neither_thrift_nor_arrow(module: str) -> None:

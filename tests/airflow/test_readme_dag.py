@@ -153,7 +153,7 @@ def test_the_wheel_holds_the_examples_and_they_are_read(
         "from airflow.dag_processing.dagbag import DagBag\n"
         f"bag = DagBag(dag_folder={str(examples)!r})\n"
         "assert not bag.import_errors, bag.import_errors\n"
-        "assert len(bag.dags) == 9, bag.dags\n"
+        "assert len(bag.dags) == 11, bag.dags\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -7,7 +7,7 @@ terms, `orc_frame.live_rows`: microseconds, and char without its padding, as Hiv
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _SPLIT_BYTES: Final = 64 << 20
 # Each batch costs about a millisecond whatever its size; wide rows come in smaller ones.
-_BATCH_ROWS: Final = 64 * 1024
+BATCH_ROWS: Final = 64 * 1024
 _INSTANT: Final = pa.timestamp("ns", "UTC")
 
 
@@ -129,7 +129,7 @@ def scan_piece(piece: ScanPiece) -> Iterator[pa.RecordBatch]:
     for events in live_events(piece):
         events_in_range = _in_range(events, piece.ranges)
         if events_in_range.num_rows:
-            yield _scanned(events_in_range, piece)
+            yield scanned(events_in_range, piece)
 
 
 def live_events(piece: ScanPiece) -> Iterator[pa.RecordBatch]:
@@ -142,16 +142,21 @@ def live_events(piece: ScanPiece) -> Iterator[pa.RecordBatch]:
             piece.columns,
             data_columns=list(dict.fromkeys((*piece.wanted, *piece.ranges))),
             stripes=piece.stripes,
-            batch_rows=_BATCH_ROWS,
+            batch_rows=BATCH_ROWS,
             timestamps=TimestampForm.PAIR,
             matching=Matching.UNAMBIGUOUS,
         ):
-            number = pa.repeat(pa.scalar(numbers[file.path], pa.int64()), events.num_rows)
-            yield pa.RecordBatch.from_arrays(
-                [*events.columns, number], names=[*events.schema.names, NUMBER]
-            )
+            yield numbered(events, numbers[file.path])
 
     return live_in(piece.data, piece.deletes, piece.write_ids, read, _reading_deletes(piece))
+
+
+def numbered(events: pa.RecordBatch, number: int) -> pa.RecordBatch:
+    """Events with the number of their file."""
+    column = pa.repeat(pa.scalar(number, pa.int64()), events.num_rows)
+    return pa.RecordBatch.from_arrays(
+        [*events.columns, column], names=[*events.schema.names, NUMBER]
+    )
 
 
 def _reading_deletes(piece: ScanPiece) -> Callable[[AcidFile], Iterator[pa.RecordBatch]]:
@@ -182,7 +187,24 @@ def _in_range(events: pa.RecordBatch, ranges: Mapping[str, KeyRange]) -> pa.Reco
     return events
 
 
-def _scanned(events: pa.RecordBatch, piece: ScanPiece) -> pa.RecordBatch:
+class Scanned(Protocol):
+    """What rows of a piece become: which columns, and what the column of places is called."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """All data columns of the table."""
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """Names of those that are given."""
+
+    @property
+    def place(self) -> str:
+        """What the column of places is called."""
+
+
+def scanned(events: pa.RecordBatch, piece: Scanned) -> pa.RecordBatch:
+    """Events as rows of Spark's: their place, then the wanted columns."""
     types = {c.name: parse_type(c.type) for c in piece.columns}
     row = events.column("row")
     # All at once: to take one field out costs as much as there are.

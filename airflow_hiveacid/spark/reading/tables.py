@@ -44,10 +44,22 @@ def _untimed() -> float | None:
     return None
 
 
+_MOST_BEGINNINGS: Final = 4
+
+
+def _ignore(_step: str) -> None:
+    pass
+
+
+def _nothing() -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSnapshot:
     """A frozen view of some tables; valid inside the `with` block that gave it.
 
+    `confirm_alive` raises if it does not hold any more: a later reader of the same key has begun.
     `taken_s` answers a moment, by the metastore's clock, before it was taken; None if the metastore
     does not tell the time.
     """
@@ -55,14 +67,8 @@ class ReadSnapshot:
     client: MetastorePort
     snapshot: Snapshot
     tables: dict[TableRef, TableInfo]
+    confirm_alive: Callable[[], None] = _nothing
     taken_s: Callable[[], float | None] = _untimed
-
-
-_MOST_BEGINNINGS: Final = 4
-
-
-def _ignore(_step: str) -> None:
-    pass
 
 
 @contextmanager
@@ -87,35 +93,58 @@ def read_snapshot(
         InputError: a table is missing, or of a kind that cannot be read.
         LockNotAcquiredError: somebody overwrites one of them.
     """
-    with connect(endpoint) as client:
-        infos = {ref: client.get_table(ref) for ref in map(TableRef.parse, tables)}
-        for info in infos.values():
-            check_readable(info)
-        with ExitStack() as reader:
-            for beginning in range(_MOST_BEGINNINGS):
-                reads = [reading(client, info) for info in infos.values()]
-                if beginning == _MOST_BEGINNINGS - 1:
-                    # Partitions come and go too fast to be named.
-                    reads = [dataclasses.replace(access, partitions=None) for access in reads]
-                txn = reader.enter_context(
-                    begin(
-                        client,
-                        job_key=job_key,
-                        reads=reads,
-                        lock_timeout_s=lock_timeout_s,
-                        on_step=on_step,
-                    )
+    with (
+        connect(endpoint) as client,
+        held_snapshot(
+            client, tables, job_key=job_key, lock_timeout_s=lock_timeout_s, on_step=on_step
+        ) as snapshot,
+    ):
+        yield snapshot
+
+
+@contextmanager
+def held_snapshot(
+    client: MetastorePort,
+    tables: Sequence[str],
+    *,
+    job_key: str,
+    lock_timeout_s: float = 60.0,
+    on_step: Callable[[str], None] = _ignore,
+) -> Iterator[ReadSnapshot]:
+    """The same over a connection that is there; see `read_snapshot`.
+
+    Raises:
+        HiveAcidError: as `read_snapshot`.
+    """
+    infos = {ref: client.get_table(ref) for ref in map(TableRef.parse, tables)}
+    for info in infos.values():
+        check_readable(info)
+    with ExitStack() as reader:
+        for beginning in range(_MOST_BEGINNINGS):
+            reads = [reading(client, info) for info in infos.values()]
+            if beginning == _MOST_BEGINNINGS - 1:
+                # Partitions come and go too fast to be named.
+                reads = [dataclasses.replace(access, partitions=None) for access in reads]
+            txn = reader.enter_context(
+                begin(
+                    client,
+                    job_key=job_key,
+                    reads=reads,
+                    lock_timeout_s=lock_timeout_s,
+                    on_step=on_step,
                 )
-                if all(is_still_all(client, access) for access in reads):
-                    yield ReadSnapshot(
-                        client=client,
-                        snapshot=txn.snapshot,
-                        tables=infos,
-                        taken_s=txn.seen_after_s,
-                    )
-                    return
-                txn.abandon()
-                reader.close()
+            )
+            if all(is_still_all(client, access) for access in reads):
+                yield ReadSnapshot(
+                    client=client,
+                    snapshot=txn.snapshot,
+                    tables=infos,
+                    confirm_alive=txn.confirm_alive,
+                    taken_s=txn.seen_after_s,
+                )
+                return
+            txn.abandon()
+            reader.close()
 
 
 def read_table(  # noqa: PLR0913 - what is read, how much of it, and as of when

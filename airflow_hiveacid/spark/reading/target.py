@@ -35,6 +35,7 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
 )
 from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.format.versions import check_provable
 from airflow_hiveacid.plan.statements import quoted
 from airflow_hiveacid.spark.checked import condition as checked_condition
 from airflow_hiveacid.spark.checked import resolved
@@ -64,7 +65,7 @@ from airflow_hiveacid.storage.stores.traits import publishes_files
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList
     from airflow_hiveacid.format.table import Column
@@ -185,17 +186,18 @@ class Target:
     def states(self) -> tuple[AcidState, ...]:
         """What the snapshot reads of each partition."""
         if self.past is not None:
-            listings = each_in_threads(self._listing, self.partitions)
+            listings = each_in_threads(self.listing, self.partitions)
             return self.past.states(self.partitions, listings)
 
         def state_of(info: PartitionInfo) -> AcidState:
             if self.table.kind is TransactionalKind.NONE:
-                return flat_state(self._listing(info))
-            return resolve(self._listing(info), self.write_ids, self.txns, self.table.kind)
+                return flat_state(self.listing(info))
+            return resolve(self.listing(info), self.write_ids, self.txns, self.table.kind)
 
         return tuple(each_in_threads(state_of, self.partitions))
 
-    def _listing(self, info: PartitionInfo) -> Listing:
+    def listing(self, info: PartitionInfo) -> Listing:
+        """All that lies in a partition, and what the reader's own transaction has staged for it."""
         own = () if self.staged is None else self.staged.files.get(info.name, ())
         if own and publishes_files(scheme_of(info.location)):
             raise UnsupportedTableError(
@@ -247,7 +249,11 @@ class Target:
         """
         rows = self._live.rows(wanted, place)
         columns = [c for c in self.table.columns if c.name in wanted]
-        return rows.select(place, *self._values([*columns, *self.table.partition_columns], place))
+        return rows.select(place, *self.values([*columns, *self.table.partition_columns], place))
+
+    def live_rows(self, wanted: Collection[str], place: str) -> DataFrame:
+        """Live rows as they are in files: their place, under this name, and data columns."""
+        return self._live.rows(wanted, place)
 
     def rows(self, wanted: Sequence[str] | None = None) -> DataFrame:
         """A frame of live rows as a reader wants them: data columns, then partition columns.
@@ -262,7 +268,7 @@ class Target:
         place = free_name("place", known)
         columns = {c.name: c for c in (*self.table.columns, *self.table.partition_columns)}
         return self._live.rows(names, place).select(
-            *self._values([columns[n] for n in names], place)
+            *self.values([columns[n] for n in names], place)
         )
 
     def rows_where(
@@ -287,7 +293,7 @@ class Target:
             holds = F.coalesce(holds, F.lit(False))
         return every.where(holds).select(*[F.col(quoted(name)) for name in names])
 
-    def _values(self, columns: Sequence[Column], place: str) -> list[SparkColumn]:
+    def values(self, columns: Sequence[Column], place: str) -> list[SparkColumn]:
         """Columns of the table, from live rows with their place."""
         names = [c.name for c in self.table.partition_columns]
         partition = partition_of(F.col(f"{quoted(place)}.{NUMBER}"))
@@ -397,6 +403,21 @@ class Target:
             partitions=self.partitions if found is None else self._named(found),
             ranges=ranges,
         )
+
+    def as_of(self, then: ValidWriteIdList) -> Target:
+        """The same as it was for a past list of write IDs.
+
+        Raises:
+            VersionGoneError: what is left does not hold it.
+        """
+        past = dataclasses.replace(self, write_ids=then)
+        for now, state in zip(self.states, past.states, strict=True):
+            check_provable(now, state, None, self.table.kind, now=self.write_ids, then=then)
+        return past
+
+    def of_partitions(self, partitions: Iterable[PartitionInfo]) -> Target:
+        """The same of other partitions, of which one may be there more than once."""
+        return dataclasses.replace(self, partitions=tuple(partitions))
 
     @property
     def _names(self) -> tuple[PartitionName, ...]:

@@ -45,7 +45,9 @@ class Page:
     def tasks(self, dag_id: str) -> tuple[Task, ...]:
         return tuple(task for run, task, _ in self.found if run.dag_id == dag_id)
 
-    def result(self, dag_id: str, run_id: str, task_id: str) -> Mapping[str, Any] | None:
+    def result(
+        self, dag_id: str, run_id: str, task_id: str, _map_index: int
+    ) -> Mapping[str, Any] | None:
         return next(
             result
             for run, task, result in self.found

@@ -1,0 +1,114 @@
+"""The operator that hands on what was changed in a table, range by range.
+
+Example:
+    HiveAcidChangesOperator(
+        task_id="changes",
+        table="demo.flights",
+        location="hdfs://nn/feeds/flights",
+        keys=["id"],
+        net=True,
+    )
+"""
+
+from __future__ import annotations
+
+from functools import partial as bind
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow_hiveacid.jobs.changes import ChangesSpec, WhenGone
+from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
+from airflow_hiveacid.plan import arguments
+from airflow_hiveacid.plan.arguments import LEFT_OUT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_hiveacid.plan.arguments import LeftOut
+
+
+class HiveAcidChangesOperator(HiveAcidSparkOperator):
+    """Write the changes of a table since the last time, as Parquet, into a directory of their own.
+
+    The feed, which is the directory `location`, remembers where it stopped: each range begins where
+    the last one ended. It goes on exactly once: a retry of a range that is done answers what was
+    done, and one that was killed does it again, whole. The first range is the whole table, all rows
+    as inserts; with `since`, the changes after that version. Where nothing was changed there is no
+    new range. Only one task should go on with a feed at a time; of two, one fails.
+
+    It returns what it did: `details`, `ranges` has the new range, if there is one, with `location`,
+    `since`, `until` and `rows` by type of change.
+
+    Args:
+        table: `db.table`, full ACID or insert-only.
+        location: URI of the feed's directory.
+        keys: columns that tell rows from each other: they make updates of deletes and inserts.
+        net: leave out what came and went within a range; with keys, one change of a key at most.
+        columns: which columns to write; all if there are none.
+        where: a condition; the changes of the rows for which it holds.
+        since: the version after which the first range begins.
+        until: the last version; without it, the newest that no open write can change.
+        when_gone: what to do where a compaction or an overwrite has taken the history, or somebody
+            has dropped a partition: `fail`, or write the `whole` table, all rows as inserts; such a
+            range says `is_whole`.
+    """
+
+    template_fields: Sequence[str] = (
+        *HiveAcidSparkOperator.template_fields,
+        "table",
+        "location",
+        "keys",
+        "net",
+        "columns",
+        "where",
+        "since",
+        "until",
+        "when_gone",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {"conf": "json", "where": "sql"}
+
+    def __init__(  # noqa: PLR0913 - every one is a choice of its own
+        self,
+        *,
+        table: str,
+        location: str,
+        keys: Sequence[str] | str = (),
+        net: bool | str = False,
+        columns: Sequence[str] | str = (),
+        where: str | LeftOut = LEFT_OUT,
+        since: int | str | None = None,
+        until: int | str | None = None,
+        when_gone: str = WhenGone.FAIL.value,
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.location = location
+        self.keys = keys
+        self.net = net
+        self.columns = columns
+        self.where = where
+        self.since = since
+        self.until = until
+        self.when_gone = when_gone
+        early = arguments.EarlyChecks(self.task_id)
+        early.check(arguments.table_name, table=table)
+        early.check(arguments.text, location=location)
+        early.check(arguments.names, keys=keys, columns=columns)
+        early.check(arguments.truth, net=net)
+        early.check(arguments.optional_condition, where=where)
+        early.check(arguments.optional_version, since=since, until=until)
+        early.check(bind(arguments.choice, WhenGone), when_gone=when_gone)
+
+    def build_job(self) -> ChangesSpec:
+        """The range that the rendered arguments describe."""
+        return ChangesSpec(
+            target=arguments.table_name(self.table),
+            location=arguments.text(self.location, "location"),
+            keys=arguments.names(self.keys, "keys"),
+            is_net=arguments.truth(self.net, "net"),
+            columns=arguments.names(self.columns, "columns"),
+            where=arguments.optional_condition(self.where, "where"),
+            since=arguments.optional_version(self.since, "since"),
+            until=arguments.optional_version(self.until, "until"),
+            when_gone=arguments.choice(WhenGone, self.when_gone, "when_gone"),
+        )

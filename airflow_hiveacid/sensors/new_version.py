@@ -1,0 +1,57 @@
+"""The sensor that waits for new data of a table.
+
+Example:
+    wait = HiveAcidNewVersionSensor(task_id="wait", table="demo.flights", since=12)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.plan import arguments
+from airflow_hiveacid.sensors.watching import HiveAcidWatchSensor
+from airflow_hiveacid.triggers.new_version import NewVersionTrigger
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_hiveacid.hooks.news import News
+
+
+class HiveAcidNewVersionSensor(HiveAcidWatchSensor):
+    """Wait until a table has data of after a version; compactions do not count.
+
+    A version counts when no open write can change it any more. It returns `since`, `version`, the
+    newest that counts, and `partitions`, where the new data is.
+
+    Args:
+        since: the version that is known; 0 waits for the first data.
+        kwargs: see `HiveAcidWatchSensor`.
+    """
+
+    template_fields: Sequence[str] = (*HiveAcidWatchSensor.template_fields, "since")
+
+    def __init__(self, *, since: int | str, **kwargs: Any) -> None:  # noqa: ANN401 - passed on
+        super().__init__(**kwargs)
+        self.since = since
+        arguments.EarlyChecks(self.task_id).check(arguments.version, since=since)
+
+    def look(self) -> News:
+        """Look once."""
+        from airflow_hiveacid.hooks.news import look_for_news  # noqa: PLC0415 - brings Thrift
+
+        return look_for_news(
+            HiveAcidHook(self.hive_acid_conn_id).endpoint(),
+            arguments.table_name(self.table),
+            arguments.partition_name(self.partition),
+            arguments.version(self.since, "since"),
+        )
+
+    def trigger(self, **watch: Any) -> NewVersionTrigger:  # noqa: ANN401 - passed on
+        """What looks for the same in the triggerer."""
+        return NewVersionTrigger(since=arguments.version(self.since, "since"), **watch)
+
+    def answer(self, found: list[dict[str, Any]]) -> dict[str, Any] | None:
+        """What is new; None if nothing is."""
+        return found[0] if found else None

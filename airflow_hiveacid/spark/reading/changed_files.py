@@ -1,0 +1,262 @@
+"""Which files, and which stripes of them, a range of changes is read from.
+
+Takes the stretches of the partitions' lives that a range consists of; gives a frame of changes: the
+place of each row, data columns, whether it came or went, and by which write ID. Files without
+inserts of the range are read only where a row may lie that died in it: their footers say in which
+stripes. Footers of delete files are all looked at, since a delete event of any age may be for a row
+of the range.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, LongType, StructField, StructType
+
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.names import BaseName
+from airflow_hiveacid.spark.pieces import TASK_BYTES
+from airflow_hiveacid.spark.reading.arrow_scan import TargetFile, deletes_of, read_together
+from airflow_hiveacid.spark.reading.change_scan import (
+    IS_BORN,
+    VERSION,
+    ChangePiece,
+    scan_changes,
+    work_of_changes,
+)
+from airflow_hiveacid.spark.reading.file_numbers import FILE_BITS, NUMBER, file_number, looked_up
+from airflow_hiveacid.spark.reading.orc_frame import PLACE_FIELDS
+from airflow_hiveacid.spark.reading.plain_rows import PlainRows
+from airflow_hiveacid.spark.tasks import run_tasks
+from airflow_hiveacid.spark.types import struct_of
+from airflow_hiveacid.storage.acid.read.buckets import buckets_of
+from airflow_hiveacid.storage.acid.read.changes import change_files
+from airflow_hiveacid.storage.stores.threads import each_in_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import SparkSession
+
+    from airflow_hiveacid.format.changes import ChangeSegment
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
+    from airflow_hiveacid.storage.acid.read.changes import ChangeFile
+
+Stretch = tuple["PartitionInfo", "ChangeSegment"]
+"""A stretch of the life of a partition."""
+
+_CODES: Final = (StructField(IS_BORN, BooleanType()), StructField(VERSION, LongType()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """Changes of a table, with what it takes to read them: bytes of files."""
+
+    rows: DataFrame
+    size_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)  # no slots: the pieces are kept once they are known
+class ChangedFiles:
+    """The files of a full-ACID table in which a range of changes is.
+
+    Files are numbered; the partition that a number names is the place of its stretch.
+    """
+
+    spark: SparkSession
+    table: TableInfo
+    stretches: Sequence[Stretch]
+    is_net: bool
+
+    def changes(self, wanted: Sequence[str], place: str) -> Changes:
+        """The changes: place, under this name, the wanted data columns, and what became of rows.
+
+        Raises:
+            HiveAcidError: a footer cannot be read.
+        """
+        columns = [c for c in self.table.columns if c.name in wanted]
+        make = functools.partial(
+            ChangePiece,
+            is_net=self.is_net,
+            columns=self.table.columns,
+            wanted=tuple(c.name for c in columns),
+            place=place,
+        )
+        pieces = [*self._whole(make), *self._in_part(make)]
+        where = StructField(place, StructType(list(PLACE_FIELDS)))
+        schema = StructType([where, *struct_of(columns), *_CODES])
+        return Changes(
+            rows=run_tasks(self.spark, scan_changes, pieces, schema, work=work_of_changes),
+            size_bytes=sum(map(work_of_changes, pieces)),
+        )
+
+    def _whole(self, make: functools.partial[ChangePiece]) -> Iterator[ChangePiece]:
+        """Files of which every row is looked at."""
+        files = [target for target, file in self._files if file.is_whole]
+        for together, stripes in read_together(files, self.spark.sparkContext.defaultParallelism):
+            segment = self.stretches[together[0].partition][1]
+            yield make(
+                numbers=tuple(file.number for file in together),
+                data=tuple(file.data for file in together),
+                stripes=stripes,
+                deletes=deletes_of(together),
+                part=segment.part,
+                ends_with=segment.ends_with,
+                is_whole=True,
+            )
+
+    def _in_part(self, make: functools.partial[ChangePiece]) -> Iterator[ChangePiece]:
+        """Stripes of other files in which a row may be that died in the range."""
+        files = [(target, file) for target, file in self._files if not file.is_whole]
+        hits = each_in_threads(lambda one: _in_tasks(one[1]), files)
+        for (target, file), parts in zip(files, hits, strict=True):
+            for stripes, size in parts:
+                yield make(
+                    numbers=(target.number,),
+                    data=(file.data,),
+                    stripes=stripes,
+                    deletes=file.deletes,
+                    part=self.stretches[target.partition][1].part,
+                    ends_with=None,
+                    is_whole=False,
+                    size_bytes=size,
+                )
+
+    @functools.cached_property
+    def _files(self) -> tuple[tuple[TargetFile, ChangeFile], ...]:
+        """Every file that is looked at."""
+        found: list[tuple[TargetFile, ChangeFile]] = []
+        for at, ((_, segment), buckets) in enumerate(
+            zip(self.stretches, self._buckets(), strict=True)
+        ):
+            for file in change_files(segment, buckets):
+                target = TargetFile(
+                    number=file_number(at, len(found)),
+                    partition=at,
+                    data=file.data,
+                    deletes=file.deletes,
+                )
+                found.append((target, file))
+        return tuple(found)
+
+    def _buckets(self) -> Iterator[tuple[BucketFiles, ...]]:
+        """The files of each stretch; neighbours that one reader sees are looked at together."""
+        segments = [segment for _, segment in self.stretches]
+        for _, group in itertools.groupby(segments, lambda s: id(s.part)):
+            alike = list(group)
+            yield from buckets_of([s.state for s in alike], alike[0].part.until)
+
+
+def _in_tasks(file: ChangeFile) -> list[tuple[tuple[int, ...], int]]:
+    """The stripes of each task that reads some of a file, with their bytes."""
+    tail = file.data.tail()
+    parts: list[list[int]] = []
+    size = 0
+    for stripe in file.stripes_hit():
+        size += tail.stripes[stripe].length
+        if not parts or size > TASK_BYTES:
+            parts.append([])
+            size = tail.stripes[stripe].length
+        parts[-1].append(stripe)
+    return [(tuple(part), sum(tail.stripes[s].length for s in part)) for part in parts]
+
+
+# ---- insert-only tables --------------------------------------------------------------------------
+
+
+def plain_changes(  # noqa: PLR0913 - a table, some of its life, and what is told of it
+    spark: SparkSession,
+    table: TableInfo,
+    stretches: Sequence[Stretch],
+    wanted: Sequence[str],
+    *,
+    is_net: bool,
+    place: str,
+) -> Changes:
+    """Changes of an insert-only table: whole directories come, and go by an overwrite.
+
+    Raises:
+        HiveAcidError: see `PlainRows`.
+    """
+    born = [_born(i, s) for i, s in stretches if s.fresh and not (is_net and s.ends_with)]
+    dead = [_dying(i, s, is_net=is_net) for i, s in stretches if s.ends_with is not None]
+    frames = [
+        _plain(spark, table, found, is_born=is_born, wanted=wanted, place=place)
+        for found, is_born in ((born, True), (dead, False))
+        if found
+    ]
+    if not frames:
+        frames = [_plain(spark, table, [], is_born=True, wanted=wanted, place=place)]
+    sizes = [d.size_bytes for _, segment in (*born, *dead) for d in segment.state.live]
+    return Changes(rows=reduce(DataFrame.unionByName, frames), size_bytes=sum(sizes))
+
+
+def _born(info: PartitionInfo, segment: ChangeSegment) -> Stretch:
+    """A stretch with nothing but what came in it."""
+    state = segment.state
+    base = state.base if state.base is not None and state.base.text in segment.fresh else None
+    deltas = tuple(d for d in state.deltas if d.text in segment.fresh)
+    only = dataclasses.replace(state, base=base, deltas=deltas, originals=())
+    return info, dataclasses.replace(segment, state=only)
+
+
+def _dying(info: PartitionInfo, segment: ChangeSegment, *, is_net: bool) -> Stretch:
+    """A stretch with all that went at its end; net, without what came in it."""
+    state = segment.state
+    if is_net:
+        base = None if state.base is None or state.base.text in segment.fresh else state.base
+        deltas = tuple(d for d in state.deltas if d.text not in segment.fresh)
+        originals = state.originals if state.base is None else ()
+        state = dataclasses.replace(state, base=base, deltas=deltas, originals=originals)
+    return info, dataclasses.replace(segment, state=state)
+
+
+def _plain(  # noqa: PLR0913 - the same
+    spark: SparkSession,
+    table: TableInfo,
+    stretches: Sequence[Stretch],
+    *,
+    is_born: bool,
+    wanted: Sequence[str],
+    place: str,
+) -> DataFrame:
+    found = PlainRows(
+        spark=spark,
+        table=table,
+        partitions=[info for info, _ in stretches],
+        states=[segment.state for _, segment in stretches],
+        ranges={},
+    )
+    versions = [
+        str(_version(stretches[number >> FILE_BITS][1], file.key.partition("/")[0], is_born))
+        for number, file in found.files
+    ]
+    return found.rows(wanted, place).withColumns(
+        {IS_BORN: F.lit(is_born), VERSION: _looked_up(versions, place)}
+    )
+
+
+def _version(segment: ChangeSegment, directory: str, is_born: bool) -> WriteId | None:  # noqa: FBT001 - the caller's own
+    """The write that a directory's rows came by, or went."""
+    if not is_born:
+        return segment.ends_with
+    name = next(d.name for d in segment.state.live if d.text == directory)
+    if isinstance(name, BaseName):
+        return name.write_id
+    several = map(WriteId, range(name.low, name.high + 1))
+    return next(w for w in several if segment.part.until.is_visible(w))
+
+
+def _looked_up(versions: Sequence[str], place: str) -> SparkColumn:
+    number = F.col(f"`{place}`.{NUMBER}")
+    file = number.bitwiseAND(F.lit((1 << FILE_BITS) - 1)).cast("int")
+    return looked_up(versions, LongType(), file) if versions else F.lit(None).cast("bigint")

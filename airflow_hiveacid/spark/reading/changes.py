@@ -1,0 +1,387 @@
+"""What was changed in a table between two versions, as a frame.
+
+A version is a write ID: that of a table is what all committed writes up to it have left. Changes
+since one version until another, applied in their order, make the second of the first.
+
+Files say of an update that a row went and that a row came, by one write, and not that one took
+the other's place. Keys say so: where one write removes one row and brings one with equal keys,
+these are the two images of an update. Without keys, and where keys are not unique, there are
+deletes and inserts only; both are the same change.
+
+Example:
+    with read_snapshot(endpoint, ["demo.flights"], job_key="feed") as snapshot:
+        changes = read_changes(spark, "demo.flights", snapshot, since=12, keys=["id"])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampType
+
+from airflow_hiveacid.format.changes import (
+    ChangeRange,
+    ChangeType,
+    segments_of,
+    settled,
+    up_to,
+)
+from airflow_hiveacid.format.errors import (
+    ChangesGoneError,
+    UnknownColumnError,
+    UnsupportedTableError,
+    VersionRangeError,
+)
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.table import TableRef, TransactionalKind
+from airflow_hiveacid.format.versions import as_of_number
+from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.spark.catalyst import Moment
+from airflow_hiveacid.spark.checked import condition as checked_condition
+from airflow_hiveacid.spark.checked import resolved
+from airflow_hiveacid.spark.events import IDENTITY
+from airflow_hiveacid.spark.names import free_name
+from airflow_hiveacid.spark.pieces import TASK_BYTES
+from airflow_hiveacid.spark.reading.access import Touched
+from airflow_hiveacid.spark.reading.change_scan import IS_BORN, VERSION
+from airflow_hiveacid.spark.reading.changed_files import ChangedFiles, Stretch, plain_changes
+from airflow_hiveacid.spark.reading.pruning import partitions_where
+from airflow_hiveacid.spark.reading.target import empty_target, resolve_target, whole_rows
+from airflow_hiveacid.spark.store_settings import give_store_settings
+from airflow_hiveacid.spark.store_tokens import give_store_tokens
+from airflow_hiveacid.storage.stores.threads import each_in_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame, SparkSession
+
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.format.versions import Kept
+    from airflow_hiveacid.spark.reading.changed_files import Changes
+    from airflow_hiveacid.spark.reading.tables import ReadSnapshot
+    from airflow_hiveacid.spark.reading.target import Target
+
+    KeptOf = Callable[[PartitionInfo], Kept | None]
+
+CHANGE_TYPE: Final = "_change_type"
+CHANGE_VERSION: Final = "_version"
+COMMIT_TIME: Final = "_commit_time"
+ROW_IDENTITY: Final = ("_row_write_id", "_row_bucket", "_row_id")
+"""The identity of a row: the write that made it, bucket property, row ID. NULL if it has none."""
+
+CHANGE_COLUMNS: Final = (CHANGE_TYPE, CHANGE_VERSION, COMMIT_TIME, *ROW_IDENTITY)
+"""What a change has beside the table's columns, behind them."""
+
+_IDENTITY_TYPES: Final = ("bigint", "int", "bigint")
+_RANK: Final = {kind: rank for rank, kind in enumerate(ChangeType)}
+
+
+def read_changes(  # noqa: PLR0913 - every one is a choice of its own
+    spark: SparkSession,
+    name: str,
+    snapshot: ReadSnapshot,
+    *,
+    since: int,
+    until: int | None = None,
+    keys: Sequence[str] | None = None,
+    net: bool = False,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+) -> DataFrame:
+    """A frame of what was changed in a table after one version, up to another.
+
+    Args:
+        spark: the session.
+        name: the table; one of the snapshot's.
+        snapshot: what is seen.
+        since: the version before the first change; 0 is the table before its first write.
+        until: the version of the last one, inclusive; by default the highest that is settled.
+        keys: columns by which rows are told from each other: they make updates of deletes and
+            inserts.
+        net: leave out rows that came and went within the range. With keys there is one change of a
+            key at most: its first preimage and its last postimage.
+        columns: those of the table's columns to give, in this order; all by default.
+        where: a condition in Spark SQL over the table's columns. The changes are those of the rows
+            for which it holds: one that an update moves out of it is deleted.
+
+    Returns:
+        The table's columns, as `read_table` gives them, deleted rows with the values they had; then
+        `_change_type` (`delete`, `update_preimage`, `update_postimage`, `insert`), `_version`, the
+        write that did it, `_commit_time`, NULL where it is not known, and the identity of the row
+        (`ROW_IDENTITY`). In order of version, and within one in that of the types as they stand
+        here. Compactions are in no change.
+
+    Raises:
+        ChangesGoneError: files that would be needed may be gone.
+        VersionNotSettledError: a write up to `until` is still open.
+        VersionRangeError, VersionUnknownError: there is no such range.
+        KeyError: the snapshot was not taken of this table.
+        UnknownColumnError, ExpressionError: a column or the condition is wrong.
+        StorageError: what is there cannot be read.
+    """
+    give_store_settings(spark)
+    give_store_tokens(spark)
+    table = snapshot.tables[TableRef.parse(name)]
+    now = snapshot.snapshot.write_ids(table.ref)
+    wanted = ChangeQuery(
+        table=table,
+        part=range_of(table, now, since, until),
+        keys=known_columns(table, keys or ()),
+        is_net=net,
+        columns=known_columns(table, table.column_names if columns is None else columns),
+        where=where,
+    )
+    return changes_of(spark, snapshot, wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeQuery:
+    """Which changes of a table are asked for; names are the table's own."""
+
+    table: TableInfo
+    part: ChangeRange
+    columns: tuple[str, ...]
+    keys: tuple[str, ...] = ()
+    is_net: bool = False
+    where: str | None = None
+
+
+def range_of(table: TableInfo, now: ValidWriteIdList, since: int, until: int | None) -> ChangeRange:
+    """The writes after one version up to another; see `read_changes`.
+
+    Raises:
+        VersionRangeError: it ends before it begins.
+        VersionNotSettledError, VersionUnknownError: see `as_of_number`.
+    """
+    last = settled(now) if until is None else WriteId(until)
+    if since > last:
+        if until is None:
+            as_of_number(now, WriteId(since))  # says what is wrong with it
+        raise VersionRangeError(table=table.ref, since=since, until=last)
+    return ChangeRange(since=_version(now, since), until=_version(now, last))
+
+
+def _version(now: ValidWriteIdList, number: int) -> ValidWriteIdList:
+    return up_to(now, WriteId(0)) if number == 0 else as_of_number(now, WriteId(number))
+
+
+def changes_of(
+    spark: SparkSession,
+    snapshot: ReadSnapshot,
+    wanted: ChangeQuery,
+    kept_of: KeptOf = lambda _: None,
+) -> DataFrame:
+    """The changes that are asked for; see `read_changes`.
+
+    Args:
+        spark: the session.
+        snapshot: what is seen.
+        wanted: which changes.
+        kept_of: what is promised of a partition; None if nothing is.
+
+    Raises:
+        HiveAcidError: see `read_changes`.
+    """
+    table, client = wanted.table, snapshot.client
+    _require_free_names(table)
+    moment = Moment.now(spark)
+    touched = Touched()
+    names = list(dict.fromkeys((*wanted.columns, *wanted.keys)))
+    if wanted.where is not None:
+        names = list(dict.fromkeys((*names, *_used(spark, table, wanted.where, moment))))
+        if table.is_partitioned:
+            seen = client.partition_names(table)
+            left = partitions_where(spark, table, seen, wanted.where, moment)
+            touched = Touched(names=left, seen=seen)
+    target = resolve_target(spark, client, table, snapshot.snapshot, touched)
+    stretches = _stretches(target, wanted, kept_of)
+    place = free_name("place", table.column_names, CHANGE_COLUMNS)
+    found = _found(spark, wanted, stretches, names, place)
+    places = [info for info, _ in stretches]
+    rows = _with_change_columns(target, places, found.rows, names, place)
+    if wanted.where is not None:
+        rows = _where(table, rows, names, wanted.where, moment)
+    rows = rows.withColumn(CHANGE_TYPE, _type_of(wanted))
+    rows = _in_order(rows, is_small=found.size_bytes <= TASK_BYTES)
+    return rows.select(*[F.col(quoted(n)) for n in (*wanted.columns, *CHANGE_COLUMNS)])
+
+
+def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -> DataFrame:
+    """All rows of a table at the end of a range, each as an insert by the write that made it.
+
+    Columns and order are those of `changes_of`; keys do not matter.
+
+    Raises:
+        VersionGoneError: what is left does not hold that version.
+        HiveAcidError: see `read_changes`.
+    """
+    table, client = wanted.table, snapshot.client
+    _require_free_names(table)
+    moment = Moment.now(spark)
+    names = list(wanted.columns)
+    if wanted.where is not None:
+        names = list(dict.fromkeys((*names, *_used(spark, table, wanted.where, moment))))
+    target = resolve_target(spark, client, table, snapshot.snapshot).as_of(wanted.part.until)
+    place = free_name("place", table.column_names, CHANGE_COLUMNS)
+    rows = target.live_rows(names, place)
+    stored = {field.name for field in rows.schema[place].dataType}  # type: ignore[attr-defined] # a struct
+    born = F.col(f"{quoted(place)}.{IDENTITY[0]}") if IDENTITY[0] in stored else F.lit(None)
+    rows = rows.withColumns({IS_BORN: F.lit(True), VERSION: born.cast("bigint")})
+    whole = _with_change_columns(target, target.partitions, rows, names, place)
+    if wanted.where is not None:
+        whole = _where(table, whole, names, wanted.where, moment)
+    whole = whole.withColumn(CHANGE_TYPE, F.lit(ChangeType.INSERT.value))
+    return whole.select(*[F.col(quoted(n)) for n in (*wanted.columns, *CHANGE_COLUMNS)])
+
+
+def _stretches(target: Target, wanted: ChangeQuery, kept_of: KeptOf) -> list[Stretch]:
+    """What of each partition's life is in the range.
+
+    Raises:
+        ChangesGoneError: it cannot be told of one; says since when it could be of all.
+    """
+    refused: list[ChangesGoneError] = []
+
+    def of(info: PartitionInfo) -> list[Stretch]:
+        try:
+            found = segments_of(
+                target.listing(info),
+                target.write_ids,
+                wanted.part,
+                txns=target.txns,
+                kind=target.table.kind,
+                kept=kept_of(info),
+            )
+        except ChangesGoneError as error:
+            refused.append(error)
+            return []
+        return [(info, segment) for segment in found]
+
+    each = each_in_threads(of, target.partitions)
+    if refused:
+        worst = max(refused, key=lambda error: error.oldest)
+        raise ChangesGoneError(
+            table=target.table.ref,
+            since=wanted.part.since.high_watermark,
+            oldest=worst.oldest,
+            why=f"of {worst.table}, {worst.why}",
+        )
+    return [one for found in each for one in found]
+
+
+def _found(
+    spark: SparkSession,
+    wanted: ChangeQuery,
+    stretches: Sequence[Stretch],
+    names: Sequence[str],
+    place: str,
+) -> Changes:
+    if wanted.table.kind is TransactionalKind.FULL_ACID:
+        files = ChangedFiles(
+            spark=spark, table=wanted.table, stretches=stretches, is_net=wanted.is_net
+        )
+        return files.changes(names, place)
+    return plain_changes(spark, wanted.table, stretches, names, is_net=wanted.is_net, place=place)
+
+
+def _with_change_columns(
+    target: Target,
+    places: Sequence[PartitionInfo],
+    rows: DataFrame,
+    names: Sequence[str],
+    place: str,
+) -> DataFrame:
+    """Changes as users see them, but for their type: the table's columns, then the others.
+
+    The number of a row's file names one of `places`.
+    """
+    known = {c.name: c for c in (*target.table.columns, *target.table.partition_columns)}
+    values = target.of_partitions(places).values([known[name] for name in names], place)
+    here = {field.name for field in rows.schema[place].dataType}  # type: ignore[attr-defined] # a struct
+    identity = [
+        (F.col(f"{quoted(place)}.{name}") if name in here else F.lit(None)).cast(type_).alias(own)
+        for name, type_, own in zip(IDENTITY, _IDENTITY_TYPES, ROW_IDENTITY, strict=True)
+    ]
+    return rows.select(
+        *values,
+        F.col(IS_BORN),
+        F.col(VERSION).alias(CHANGE_VERSION),
+        F.lit(None).cast(TimestampType()).alias(COMMIT_TIME),
+        *identity,
+    )
+
+
+def _where(
+    table: TableInfo, rows: DataFrame, names: Sequence[str], where: str, moment: Moment
+) -> DataFrame:
+    beside = [name for name in rows.columns if name not in names]
+    every = whole_rows(table, rows, *beside)
+    (found,) = resolved(table, every, [where], moment)
+    holds = F.coalesce(checked_condition(table, where, found), F.lit(False))
+    return every.where(holds).select(*[F.col(quoted(n)) for n in (*names, *beside)])
+
+
+def _used(spark: SparkSession, table: TableInfo, where: str, moment: Moment) -> list[str]:
+    """The columns that a condition asks.
+
+    Raises:
+        UnknownColumnError, ExpressionError: it cannot be read, or is no condition.
+    """
+    (found,) = resolved(table, empty_target(spark, table).alias("t"), [where], moment)
+    checked_condition(table, where, found)
+    return [table.column_names[i] for i in found.uses]
+
+
+def _type_of(wanted: ChangeQuery) -> SparkColumn:
+    """What each change is called."""
+    is_born = F.col(IS_BORN)
+    plain = F.when(is_born, ChangeType.INSERT.value).otherwise(ChangeType.DELETE.value)
+    if not wanted.keys:
+        return plain
+    # Of a net range a key has one change, whichever writes it took.
+    group = [*([] if wanted.is_net else [CHANGE_VERSION]), *map(quoted, wanted.keys)]
+    alike = Window.partitionBy(*group)
+    came = F.count(F.when(is_born, 1)).over(alike)
+    went = F.count(F.when(~is_born, 1)).over(alike)
+    image = F.when(is_born, ChangeType.UPDATE_POSTIMAGE.value).otherwise(
+        ChangeType.UPDATE_PREIMAGE.value
+    )
+    return F.when((came == 1) & (went == 1), image).otherwise(plain)
+
+
+def _in_order(rows: DataFrame, *, is_small: bool) -> DataFrame:
+    rank = F.lit(None).cast("int")
+    for kind, number in _RANK.items():
+        rank = F.when(F.col(CHANGE_TYPE) == kind.value, number).otherwise(rank)
+    order = [CHANGE_VERSION, rank, *ROW_IDENTITY]
+    # To sort what one task reads takes no second run over it to find out where to cut.
+    return rows.coalesce(1).sortWithinPartitions(*order) if is_small else rows.orderBy(*order)
+
+
+def known_columns(table: TableInfo, names: Sequence[str]) -> tuple[str, ...]:
+    """Names of the table's columns, as it has them.
+
+    Raises:
+        UnknownColumnError: it has no such column.
+    """
+    known = table.column_names
+    found = tuple(dict.fromkeys(name.lower() for name in names))
+    for name in found:
+        if name not in known:
+            raise UnknownColumnError(table=table.ref, column=name, known=known)
+    return found
+
+
+def _require_free_names(table: TableInfo) -> None:
+    taken = sorted(set(CHANGE_COLUMNS).intersection(table.column_names))
+    if taken:
+        raise UnsupportedTableError(
+            table=table.ref,
+            detail=f"its changes cannot be told from its rows: it has a column called {taken[0]}",
+        )

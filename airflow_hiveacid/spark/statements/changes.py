@@ -1,0 +1,250 @@
+"""A feed of changes: one range more, once.
+
+Read `feed_changes` downwards: the feed's last range says where to go on; the changes since then are
+read under one snapshot and written aside; one rename, or the note that comes last, makes them the
+next range. Whoever dies before that has done nothing, and his next try does the range again, whole;
+whoever is tried again after it finds his own name in the last note, and does nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.changes import ChangeType, settled
+from airflow_hiveacid.format.errors import ChangesGoneError, FeedError
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.jobs.changes import ChangesSpec, WhenGone
+from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
+from airflow_hiveacid.spark.reading.changes import (
+    CHANGE_TYPE,
+    ChangeQuery,
+    changes_of,
+    known_columns,
+    range_of,
+    whole_of,
+)
+from airflow_hiveacid.spark.reading.tables import held_snapshot
+from airflow_hiveacid.spark.store_settings import give_store_settings
+from airflow_hiveacid.spark.store_tokens import give_store_tokens
+from airflow_hiveacid.spark.tasks import job_group
+from airflow_hiveacid.spark.writing.feed_files import write_files
+from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.spark.reading.tables import ReadSnapshot
+    from airflow_hiveacid.spark.writing.context import JobContext
+
+log = logging.getLogger("hiveacid")
+
+_COUNTED: Final = {
+    ChangeType.INSERT: "inserted",
+    ChangeType.UPDATE_POSTIMAGE: "updated",
+    ChangeType.DELETE: "deleted",
+}
+
+
+def feed_changes(job: JobContext) -> JobResult:
+    """Write the changes since the feed's last range as its next one.
+
+    Raises:
+        ChangesGoneError: files that hold them may be gone.
+        FeedError: the feed is of another table, or a partition was dropped since.
+        DirectoryExistsError: somebody else went on with the feed meanwhile.
+        HiveAcidError: nothing was changed.
+    """
+    spec = job.job_of(ChangesSpec)
+    give_store_settings(job.spark)
+    give_store_tokens(job.spark)
+    feed = ChangeFeed(spec.location)
+    with (
+        job_group(job.spark, job.spec.attempt),
+        held_snapshot(
+            job.client,
+            [spec.target],
+            job_key=job.spec.job_key,
+            lock_timeout_s=job.spec.lock_timeout_s,
+            on_step=job.on_step,
+        ) as snapshot,
+    ):
+        last, own = feed.last(), _own(feed, job)
+        if own is not None:
+            log.warning("nothing is done: %s has written its range before", job.spec.job_key)
+            return _result(job, JobStatus.ALREADY_DONE, own, feed.uri_of(own.since))
+        return _next_range(job, spec, feed, last, snapshot)
+
+
+def _next_range(
+    job: JobContext,
+    spec: ChangesSpec,
+    feed: ChangeFeed,
+    last: FeedNote | None,
+    snapshot: ReadSnapshot,
+) -> JobResult:
+    table = snapshot.tables[TableRef.parse(spec.target)]
+    births = _births(snapshot.client, table)
+    if last is not None:
+        _check_same(feed, last, table)
+    since = last.until if last is not None else spec.since
+    now = snapshot.snapshot.write_ids(table.ref)
+    if last is not None and settled(now) < last.until:
+        # A metastore may end its list early for a while (docs/adr/0014).
+        return _result(job, JobStatus.NOTHING_TO_DO)
+    wanted = ChangeQuery(
+        table=table,
+        part=range_of(table, now, since or 0, spec.until),
+        columns=known_columns(table, spec.columns or table.column_names),
+        keys=known_columns(table, spec.keys),
+        is_net=spec.is_net,
+        where=spec.where,
+    )
+    found = _rows(job, feed, last, snapshot, wanted, births=births)
+    if found is None:
+        return _result(job, JobStatus.NOTHING_TO_DO)
+    rows, is_whole = found
+    begin, end = wanted.part.since.high_watermark, wanted.part.until.high_watermark
+    place = feed.place_for(begin, AttemptId.parse(job.spec.attempt).nonce)
+    files = write_files(rows, place, CHANGE_TYPE)
+    if not files:
+        feed.discard(place)
+        return _result(job, JobStatus.NOTHING_TO_DO)
+    kinds: Counter[str] = Counter()
+    for file in files:
+        kinds.update(file.kinds)
+    note = FeedNote(
+        table=str(table.ref),
+        table_id=table.table_id,
+        since=begin,
+        until=end,
+        is_whole=is_whole,
+        job_key=job.spec.job_key,
+        attempt=job.spec.attempt,
+        files=tuple(file.name for file in files),
+        rows=dict(kinds),
+        size_bytes=sum(file.size_bytes for file in files),
+        births=births,
+    )
+    job.on_step("staged")
+    snapshot.confirm_alive()
+    uri = feed.publish(place, note)
+    job.on_step("published")
+    return _result(job, JobStatus.COMMITTED, note, uri)
+
+
+def _rows(  # noqa: PLR0913 - what is asked for, and what is known of the feed and its table
+    job: JobContext,
+    feed: ChangeFeed,
+    last: FeedNote | None,
+    snapshot: ReadSnapshot,
+    wanted: ChangeQuery,
+    *,
+    births: Mapping[str, int],
+) -> tuple[DataFrame, bool] | None:
+    """The rows of the next range, and whether they are the whole table; None if it is empty.
+
+    Raises:
+        ChangesGoneError, FeedError: nobody can tell its changes, and the whole is not wanted.
+    """
+    spec = job.job_of(ChangesSpec)
+    is_empty = wanted.part.until.high_watermark <= wanted.part.since.high_watermark
+    is_whole = last is None and spec.since is None
+    try:
+        if last is not None:
+            _check_dropped(feed, last, births)
+        if is_empty:
+            return None
+        if not is_whole:
+            return changes_of(job.spark, snapshot, wanted), False
+    except (ChangesGoneError, FeedError) as error:
+        if spec.when_gone is WhenGone.FAIL or is_empty:
+            raise
+        log.warning("the range is the whole table: %s", error)
+    return whole_of(job.spark, snapshot, wanted), True
+
+
+def _own(feed: ChangeFeed, job: JobContext) -> FeedNote | None:
+    """The range that this run of the task has written, in an earlier try or before it was cleared.
+
+    Whoever clears it with what comes after it wants that to have the same range again. A retry
+    follows its first try at once; a cleared one may be old.
+    """
+    if job.spec.generation:
+        return feed.written_by(job.spec.job_key)
+    last = feed.last()
+    return last if last is not None and last.job_key == job.spec.job_key else None
+
+
+def _births(client: MetastorePort, table: TableInfo) -> dict[str, int]:
+    if not table.is_partitioned:
+        return {}
+    found = client.partition_births(table, client.partition_names(table))
+    return {str(name): born_s for name, born_s in found.items()}
+
+
+def _check_same(feed: ChangeFeed, last: FeedNote, table: TableInfo) -> None:
+    """See that the table is the one that the feed is of.
+
+    Raises:
+        FeedError: it is not.
+    """
+    if last.table != str(table.ref):
+        raise FeedError(location=feed.location, reason=f"it is of table {last.table}")
+    if last.table_id != table.table_id:
+        reason = f"table {table.ref} was dropped and made again since"
+        raise FeedError(location=feed.location, reason=reason)
+
+
+def _check_dropped(feed: ChangeFeed, last: FeedNote, births: Mapping[str, int]) -> None:
+    """See that the table has all the partitions still that it had.
+
+    One that is dropped leaves nothing behind that says which rows have gone with it.
+
+    Raises:
+        FeedError: it has not.
+    """
+    gone = [name for name, born_s in last.births.items() if births.get(name) != born_s]
+    if gone:
+        raise FeedError(
+            location=feed.location,
+            reason=f"partition {gone[0]} of {last.table} was dropped since version {last.until},"
+            " and no file says which rows went with it",
+        )
+
+
+def _counted(kinds: Mapping[str, int]) -> RowCounts:
+    """Rows as a result counts them: an update once."""
+    return RowCounts(**{name: kinds.get(kind.value, 0) for kind, name in _COUNTED.items()})
+
+
+def _result(
+    job: JobContext, status: JobStatus, note: FeedNote | None = None, uri: str = ""
+) -> JobResult:
+    ranges = []
+    if note is not None:
+        ranges = [
+            {
+                "location": uri,
+                "since": note.since,
+                "until": note.until,
+                "is_whole": note.is_whole,
+                "rows": dict(note.rows),
+            }
+        ]
+    return JobResult(
+        kind=job.spec.kind,
+        job_key=job.spec.job_key,
+        status=status,
+        table=job.job_of(ChangesSpec).target,
+        rows=RowCounts() if note is None else _counted(note.rows),
+        files=0 if note is None else len(note.files),
+        size_bytes=0 if note is None else note.size_bytes,
+        details={"ranges": ranges},
+    )

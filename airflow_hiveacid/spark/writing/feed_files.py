@@ -1,0 +1,113 @@
+"""Rows of a frame as Parquet files in one directory, written by tasks with Arrow.
+
+No committer of Spark's is needed, so it is the same on every store. A file's name is of one attempt
+of a task; only those count whose names came back to the driver.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import uuid
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark import TaskContext
+
+from airflow_hiveacid.spark.failures import typed_failures, worker_errors
+from airflow_hiveacid.spark.store_tokens import with_tokens
+from airflow_hiveacid.storage.stores.filesystem import storage_errors
+from airflow_hiveacid.storage.stores.locations import open_location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
+
+_SCHEMA: Final = "name string, rows long, size_bytes long, kinds string"
+_ANSWER: Final = pa.schema(
+    [
+        ("name", pa.string()),
+        ("rows", pa.int64()),
+        ("size_bytes", pa.int64()),
+        ("kinds", pa.string()),
+    ]
+)
+_ROW_GROUP_BYTES: Final = 32 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedFile:
+    """One file; `kinds` says how many rows have which text in the counted column."""
+
+    name: str
+    rows: int
+    size_bytes: int
+    kinds: dict[str, int]
+
+
+def write_files(rows: DataFrame, location: str, counted: str) -> list[FeedFile]:
+    """Have rows written, in their order: a file for each partition of the frame that has any.
+
+    Args:
+        rows: the frame.
+        location: URI of a directory.
+        counted: a column of texts, whose values are counted.
+
+    Raises:
+        PySparkException: the rows could not be made.
+        StorageError: reading or writing failed.
+    """
+    write = with_tokens(partial(_write, location=location, counted=counted))
+    with typed_failures():
+        found = rows.mapInArrow(write, _SCHEMA).collect()
+    return [
+        FeedFile(name=f.name, rows=f.rows, size_bytes=f.size_bytes, kinds=json.loads(f.kinds))
+        for f in sorted(found, key=lambda f: f.name)
+    ]
+
+
+def _write(
+    batches: Iterator[pa.RecordBatch], *, location: str, counted: str
+) -> Iterator[pa.RecordBatch]:
+    with worker_errors():
+        some = (batch for batch in batches if batch.num_rows)
+        first = next(some, None)
+        if first is None:
+            return
+        context = TaskContext.get()
+        number = 0 if context is None else context.partitionId()
+        name = f"part-{number:05d}-{uuid.uuid4().hex}.parquet"
+        fs, root = open_location(location)
+        path = posixpath.join(root, name)
+        kinds: dict[str, int] = {}
+        with (
+            storage_errors("write", path),
+            fs.open_output_stream(path, compression=None) as stream,
+        ):
+            with pq.ParquetWriter(stream, first.schema) as writer:
+                rows = 0
+                for table in _groups(first, some):
+                    writer.write_table(table, row_group_size=table.num_rows)
+                    rows += table.num_rows
+                    for one in pc.value_counts(table.column(counted)).to_pylist():
+                        kinds[one["values"]] = kinds.get(one["values"], 0) + one["counts"]
+            size = stream.tell()
+        answer = {"name": name, "rows": rows, "size_bytes": size, "kinds": json.dumps(kinds)}
+        yield pa.RecordBatch.from_pylist([answer], schema=_ANSWER)
+
+
+def _groups(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches put together until they are worth a row group."""
+    waiting, size = [first], first.nbytes
+    for batch in rest:
+        if size >= _ROW_GROUP_BYTES:
+            yield pa.Table.from_batches(waiting)
+            waiting, size = [], 0
+        waiting.append(batch)
+        size += batch.nbytes
+    yield pa.Table.from_batches(waiting)

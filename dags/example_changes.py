@@ -1,0 +1,16 @@
+"""An example of the README: what was changed in a table, handed on range by range."""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG
+
+from airflow_hiveacid.operators.changes import HiveAcidChangesOperator
+
+with DAG("orders_feed", schedule=None, max_active_runs=1):
+    HiveAcidChangesOperator(
+        task_id="changes",
+        table="demo.orders",
+        location="hdfs://nn/feeds/orders",
+        keys=["id"],
+        net=True,
+    )

@@ -1,0 +1,121 @@
+"""A feed of changes: each range once, whatever happens to whoever writes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.errors import ChangesGoneError, FeedError
+from airflow_hiveacid.jobs.changes import ChangesSpec, WhenGone
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs import CompactionChoice
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spark_lab import Lab, Row
+
+
+class Killed(BaseException):
+    """Ends a job where it stands."""
+
+
+def feed(lab: Lab, place: Path, *, job_key: str | None = None, **spec: Any) -> JobResult:  # noqa: ANN401 - passed on
+    asked = ChangesSpec(target=f"{lab.db}.t", location=f"file:{place}", **spec)
+    return lab.run(asked, job_key=job_key)
+
+
+def rows_of(lab: Lab, result: JobResult) -> list[Row]:
+    found: list[Row] = []
+    for one in result.details["ranges"]:  # type: ignore[union-attr]
+        frame = lab.spark.read.parquet(one["location"])
+        found += [tuple(r) for r in frame.select("_change_type", "_version", "id", "v").collect()]
+    return sorted(found)
+
+
+@pytest.mark.promise("V4")
+def test_a_feed_goes_on_where_it_stopped(lab4: Lab, tmp_path: Path) -> None:
+    lab4.table("t", {"id": "bigint", "v": "timestamp"})
+    lab4.insert("t", [(1, "2026-01-01 00:00:00.5"), (2, None)], ["id", "v"])
+    first = feed(lab4, tmp_path, keys=("id",))
+    assert first.status is JobStatus.COMMITTED
+    assert [(r[0], r[1], r[2]) for r in rows_of(lab4, first)] == [
+        ("insert", 1, 1),
+        ("insert", 1, 2),
+    ]
+    assert (first.rows.inserted, first.files) == (2, 1)
+    assert feed(lab4, tmp_path, keys=("id",)).status is JobStatus.NOTHING_TO_DO
+    lab4.update("t", {"v": "NULL"}, "id = 1")
+    lab4.delete("t", "id = 2")
+    second = feed(lab4, tmp_path, keys=("id",))
+    assert [r[:3] for r in rows_of(lab4, second)] == [
+        ("delete", 3, 2),
+        ("update_postimage", 2, 1),
+        ("update_preimage", 2, 1),
+    ]
+    (told,) = second.details["ranges"]  # type: ignore[misc]
+    assert (told["since"], told["until"], told["is_whole"]) == (1, 3, False)
+    # A compaction is no change.
+    lab4.compact("t", CompactionChoice.MAJOR)
+    assert feed(lab4, tmp_path, keys=("id",)).status is JobStatus.NOTHING_TO_DO
+    # Where nothing is left of an empty range, the feed stays where it is.
+    lab4.delete("t", "id = 99")
+    assert feed(lab4, tmp_path, keys=("id",)).status is JobStatus.NOTHING_TO_DO
+
+
+def test_a_retry_after_the_range_was_done_does_nothing_and_a_killed_one_does_it_again(
+    lab4: Lab, tmp_path: Path
+) -> None:
+    lab4.table("t", {"id": "bigint", "v": "int"})
+    lab4.insert("t", [(1, 1)], ["id", "v"])
+    spec = ChangesSpec(target=f"{lab4.db}.t", location=f"file:{tmp_path}")
+
+    def die_at(step: str) -> Any:  # noqa: ANN401 - a hook
+        def reached(found: str) -> None:
+            if found == step:
+                raise Killed(step)
+
+        return reached
+
+    with pytest.raises(Killed):
+        lab4.run(spec, job_key="dag/one/task/-1", on_step=die_at("staged"))
+    assert not list(tmp_path.glob("changes_*"))
+    lab4.insert("t", [(2, 2)], ["id", "v"])
+    with pytest.raises(Killed):
+        lab4.run(spec, job_key="dag/one/task/-1", on_step=die_at("published"))
+    lab4.insert("t", [(3, 3)], ["id", "v"])
+    again = lab4.run(spec, job_key="dag/one/task/-1")
+    assert again.status is JobStatus.ALREADY_DONE
+    assert rows_of(lab4, again) == [("insert", 1, 1, 1), ("insert", 2, 2, 2)]
+    following = lab4.run(spec, job_key="dag/two/task/-1")
+    assert rows_of(lab4, following) == [("insert", 3, 3, 3)]
+    # Cleared, with what comes after it: that has the same range again.
+    lab4.insert("t", [(4, 4)], ["id", "v"])
+    cleared = lab4.run(spec, job_key="dag/one/task/-1", generation=1)
+    assert cleared.status is JobStatus.ALREADY_DONE
+    assert rows_of(lab4, cleared) == rows_of(lab4, again)
+
+
+def test_what_cannot_be_told_is_an_error_or_the_whole_table_if_that_is_wanted(
+    lab4: Lab, tmp_path: Path
+) -> None:
+    lab4.table("t", {"id": "bigint", "v": "int"}, partition={"p": "int"})
+    lab4.insert("t", [(1, 1, 1), (2, 2, 2)], ["id", "v", "p"])
+    feed(lab4, tmp_path)
+    lab4.delete("t", "id = 1")
+    lab4.insert("t", [(3, 3, 1)], ["id", "v", "p"])
+    lab4.compact("t", CompactionChoice.MAJOR)
+    with pytest.raises(ChangesGoneError):
+        feed(lab4, tmp_path)
+    whole = feed(lab4, tmp_path, when_gone=WhenGone.WHOLE)
+    assert rows_of(lab4, whole) == [("insert", 1, 2, 2), ("insert", 3, 3, 3)]
+    assert whole.details["ranges"][0]["is_whole"] is True  # type: ignore[index, call-overload]
+    lab4.script("ALTER TABLE t DROP PARTITION (p = 1)")
+    lab4.insert("t", [(4, 4, 2)], ["id", "v", "p"])
+    with pytest.raises(FeedError, match="p=1"):
+        feed(lab4, tmp_path)
+    lab4.script("DROP TABLE t")
+    lab4.table("t", {"id": "bigint", "v": "int"}, partition={"p": "int"})
+    with pytest.raises(FeedError, match="made again"):
+        feed(lab4, tmp_path, when_gone=WhenGone.WHOLE)

@@ -1,0 +1,266 @@
+"""What was changed between two versions, read with Spark: by each kind of write."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.errors import (
+    ChangesGoneError,
+    UnknownColumnError,
+    UnsupportedTableError,
+    VersionRangeError,
+    VersionUnknownError,
+)
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.versions import Kept
+from airflow_hiveacid.jobs.specs import CompactionChoice, MergeAction, MergeClause, MergeWhen
+from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
+from airflow_hiveacid.spark.reading.changes import (
+    CHANGE_COLUMNS,
+    ChangeQuery,
+    changes_of,
+    range_of,
+    read_changes,
+)
+from airflow_hiveacid.spark.reading.tables import held_snapshot
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_hiveacid.spark.reading.tables import ReadSnapshot
+    from spark_lab import Lab, Row
+
+# Else a minor compaction with deletes is a major one: two directories do not appear at once.
+ONLY_HIVE_4 = {ONLY_HIVE_4_READS: "true"}
+UPSERT = (
+    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="s.v < 0"),
+    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"}),
+    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
+)
+
+
+@contextmanager
+def snapshot_of(lab: Lab, name: str) -> Iterator[ReadSnapshot]:
+    key = f"test/{uuid.uuid4().hex}"
+    with held_snapshot(lab.client, [f"{lab.db}.{name}"], job_key=key) as snapshot:
+        yield snapshot
+
+
+def changes(lab: Lab, name: str = "t", **asked: Any) -> list[Row]:  # noqa: ANN401 - passed on
+    """Type, version and the table's columns, in order."""
+    with snapshot_of(lab, name) as snapshot:
+        rows = read_changes(lab.spark, f"{lab.db}.{name}", snapshot, **asked)
+        own = [c for c in rows.columns if c not in CHANGE_COLUMNS]
+        return [tuple(r) for r in rows.select("_change_type", "_version", *own).collect()]
+
+
+def kept_changes(lab: Lab, floor: int, since: int, *, net: bool = False) -> list[Row]:
+    with snapshot_of(lab, "t") as snapshot:
+        table = lab.info("t")
+        now = snapshot.snapshot.write_ids(table.ref)
+        wanted = ChangeQuery(
+            table=table,
+            part=range_of(table, now, since, None),
+            columns=table.column_names,
+            is_net=net,
+        )
+        kept = Kept(floor=WriteId(floor))
+        rows = changes_of(lab.spark, snapshot, wanted, lambda _: kept)
+        return [tuple(r) for r in rows.select("_change_type", "_version", "id", "v").collect()]
+
+
+def replayed(before: list[Row], found: list[Row]) -> list[Row]:
+    """Rows after changes, in the order in which they were given; without keys they are plain."""
+    after = list(before)
+    for kind, _, *row in found:
+        if kind in ("delete", "update_preimage"):
+            after.remove(tuple(row))
+        else:
+            after.append(tuple(row))
+    return sorted(after, key=str)
+
+
+@pytest.mark.promise("V9")
+def test_inserts_updates_and_deletes_are_told_with_old_and_new_values(lab4: Lab) -> None:
+    tell_of_each_kind_of_write(lab4)
+
+
+@pytest.mark.long
+@pytest.mark.promise("V9")
+def test_and_by_a_metastore_of_hive_3(lab3: Lab) -> None:
+    tell_of_each_kind_of_write(lab3)
+
+
+def tell_of_each_kind_of_write(lab: Lab) -> None:
+    lab.table("t", {"id": "bigint", "v": "string"}, partition={"p": "int"})
+    lab.insert("t", [(i, f"a{i}", i % 2) for i in range(6)], ["id", "v", "p"])
+    lab.update("t", {"v": "concat(v, '!')"}, "id < 2")
+    lab.delete("t", "id = 2")
+    lab.merge("t", [(3, "b3", 1), (9, "b9", 1)], ["id", "v", "p"], ["id"], UPSERT[1:])
+    assert changes(lab, since=1, keys=["ID"]) == [
+        ("update_preimage", 2, 0, "a0", 0),
+        ("update_preimage", 2, 1, "a1", 1),
+        ("update_postimage", 2, 0, "a0!", 0),
+        ("update_postimage", 2, 1, "a1!", 1),
+        ("delete", 3, 2, "a2", 0),
+        ("update_preimage", 4, 3, "a3", 1),
+        ("update_postimage", 4, 3, "b3", 1),
+        ("insert", 4, 9, "b9", 1),
+    ]
+    without_keys = changes(lab, since=1)
+    kinds = [("delete", 2), ("insert", 2), ("delete", 1), ("delete", 1), ("insert", 2)]
+    assert [c[0] for c in without_keys] == [kind for kind, n in kinds for _ in range(n)]
+    assert changes(lab, since=2, until=3) == [("delete", 3, 2, "a2", 0)]
+    assert changes(lab, since=4) == []
+    # A condition: what an update moves out of it is gone.
+    assert changes(lab, since=1, keys=["id"], where="v LIKE 'a%' AND p = 1", columns=["v"]) == [
+        ("update_preimage", 2, "a1"),
+        ("update_postimage", 2, "a1!"),
+        ("delete", 4, "a3"),
+    ]
+
+
+@pytest.mark.long
+@pytest.mark.promise("V4")
+def test_a_minor_compaction_changes_no_change(lab4: Lab) -> None:
+    lab4.table("t", {"id": "bigint", "v": "int"}, parameters=ONLY_HIVE_4, buckets=("id", 2))
+    lab4.insert("t", [(i, 0) for i in range(6)], ["id", "v"])
+    lab4.update("t", {"v": "1"}, "id < 4")
+    lab4.delete("t", "id IN (1, 5)")
+    told = {since: changes(lab4, since=since, keys=["id"]) for since in range(3)}
+    lab4.compact("t", CompactionChoice.MINOR)
+    lab4.clean("t")
+    assert all("_0000003" in d for d in lab4.directories("t")), "one delta and one delete delta"
+    assert {since: changes(lab4, since=since, keys=["id"]) for since in range(3)} == told
+
+
+@pytest.mark.promise("V9")
+def test_net_changes_of_keys_are_the_first_and_the_last_image(lab4: Lab) -> None:
+    lab4.table("t", {"id": "bigint", "v": "int"})
+    lab4.insert("t", [(1, 0), (2, 0), (3, 0)], ["id", "v"])
+    for value in (1, 2):
+        lab4.update("t", {"v": f"{value}"}, "id <= 2")
+    lab4.delete("t", "id = 2")
+    lab4.insert("t", [(4, 0), (5, 0)], ["id", "v"])
+    lab4.delete("t", "id = 4")
+    assert changes(lab4, since=1, keys=["id"], net=True) == [
+        ("delete", 2, 2, 0),
+        ("update_preimage", 2, 1, 0),
+        ("update_postimage", 3, 1, 2),
+        ("insert", 5, 5, 0),
+    ]
+    # Keys that are none make no update.
+    assert {c[0] for c in changes(lab4, since=1, until=2, keys=["v"])} == {"delete", "insert"}
+
+
+@pytest.mark.promise("V8")
+def test_a_range_that_a_major_compaction_took_is_refused_unless_all_is_kept(lab4: Lab) -> None:
+    lab4.table("t", {"id": "bigint", "v": "int"}, buckets=("id", 2))
+    lab4.insert("t", [(i, 0) for i in range(8)], ["id", "v"])
+    lab4.update("t", {"v": "1"}, "id % 2 = 0")
+    before = changes(lab4, since=1)
+    lab4.compact("t", CompactionChoice.MAJOR)
+    with pytest.raises(ChangesGoneError, match="is 2") as refused:
+        changes(lab4, since=1)
+    assert refused.value.oldest == 2
+    assert kept_changes(lab4, 0, 1) == before
+    lab4.overwrite("t", [(7, 7)], ["id", "v"])
+    dead = [("delete", 3, i, 1 - i % 2) for i in range(8)]
+    assert sorted(kept_changes(lab4, 2, 2)) == sorted([*dead, ("insert", 3, 7, 7)])
+    assert kept_changes(lab4, 0, 0, net=True) == [("insert", 3, 7, 7)]
+    with pytest.raises(ChangesGoneError):
+        changes(lab4, since=2)
+
+
+@pytest.mark.promise("V8")
+def test_insert_only_tables_are_told_by_directory_or_refused(lab4: Lab) -> None:
+    lab4.table("t", {"id": "bigint", "v": "int"}, kind=TransactionalKind.INSERT_ONLY)
+    for i in range(3):
+        lab4.insert("t", [(i, i)], ["id", "v"])
+    assert changes(lab4, since=1) == [("insert", 2, 1, 1), ("insert", 3, 2, 2)]
+    lab4.compact("t", CompactionChoice.MINOR)
+    with pytest.raises(ChangesGoneError) as refused:
+        changes(lab4, since=1)
+    assert refused.value.oldest == 3
+    assert kept_changes(lab4, 0, 1) == [("insert", 2, 1, 1), ("insert", 3, 2, 2)]
+    lab4.overwrite("t", [(9, 9)], ["id", "v"])
+    assert sorted(kept_changes(lab4, 0, 2)) == [
+        ("delete", 4, 0, 0),
+        ("delete", 4, 1, 1),
+        ("delete", 4, 2, 2),
+        ("insert", 3, 2, 2),
+        ("insert", 4, 9, 9),
+    ]
+    assert sorted(kept_changes(lab4, 0, 2, net=True)) == [
+        ("delete", 4, 0, 0),
+        ("delete", 4, 1, 1),
+        ("insert", 4, 9, 9),
+    ]
+
+
+def test_what_is_asked_wrongly_is_refused(lab4: Lab) -> None:
+    lab4.table("t", {"id": "bigint", "v": "int"})
+    lab4.table("u", {"id": "bigint", "_version": "int"})
+    lab4.insert("t", [(1, 1)], ["id", "v"])
+    with pytest.raises(VersionRangeError):
+        changes(lab4, since=1, until=0)
+    with pytest.raises(VersionUnknownError):
+        changes(lab4, since=1, until=9)
+    with pytest.raises(VersionUnknownError):
+        changes(lab4, since=9)
+    with pytest.raises(UnknownColumnError):
+        changes(lab4, since=0, keys=["nope"])
+    with pytest.raises(UnsupportedTableError):
+        changes(lab4, "u", since=0)
+
+
+def test_only_stripes_that_may_hold_an_old_row_are_read(
+    lab4: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab4.table("t", {"id": "bigint", "v": "int"})
+    for i in range(4):
+        lab4.insert("t", [(i, i)], ["id", "v"])
+    lab4.delete("t", "id = 2")
+    opened: list[str] = []
+    tail = AcidFile.tail
+    monkeypatch.setattr(AcidFile, "tail", lambda self: (opened.append(self.key), tail(self))[1])
+    assert changes(lab4, since=4) == [("delete", 5, 2, 2)]
+    data = {key.partition("/")[0] for key in opened if not key.startswith("delete_")}
+    assert data == {"delta_0000003_0000003_0000"}
+
+
+@pytest.mark.long
+@pytest.mark.promise("V5")
+def test_changes_replayed_give_each_later_copy(lab4: Lab) -> None:
+    seed = random.SystemRandom().randint(0, 1 << 30)
+    dice = random.Random(seed)  # noqa: S311 - not for secrets
+    lab4.table("t", {"id": "bigint", "v": "int"}, partition={"p": "int"}, parameters=ONLY_HIVE_4)
+    copies: list[list[Row]] = [[]]
+    ids = iter(range(1000))
+
+    def insert() -> None:
+        lab4.insert("t", [(next(ids), 0, dice.randrange(2)) for _ in range(4)], ["id", "v", "p"])
+
+    def merge() -> None:
+        known = dice.sample([int(str(r[0])) for r in copies[-1]], min(3, len(copies[-1])))
+        part = {int(str(r[0])): r[2] for r in copies[-1]}
+        source = [(i, dice.randint(-1, 3), part[i]) for i in known] + [(next(ids), 1, 2)]
+        lab4.merge("t", source, ["id", "v", "p"], ["id"], UPSERT)
+
+    steps = [insert, merge, lambda: lab4.update("t", {"v": "v + 1"}, "id % 3 = 0")]
+    for number in range(6):
+        if number == 3:
+            lab4.compact("t", CompactionChoice.MINOR)
+        (insert if number == 0 else dice.choice(steps))()
+        copies.append(lab4.rows("t"))
+    for since in (0, 2, 4):
+        for net in (False, True):
+            found = changes(lab4, since=since, keys=["id"], net=net)
+            assert replayed(copies[since], found) == sorted(copies[6], key=str), (seed, since)

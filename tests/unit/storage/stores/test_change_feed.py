@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid.format.errors import DirectoryExistsError, FeedError
+from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
+
+
+def note(since: int, until: int, *files: str, job_key: str = "dag/run/task/-1") -> FeedNote:
+    return FeedNote(
+        table="db.t",
+        table_id="7",
+        since=since,
+        until=until,
+        is_whole=False,
+        job_key=job_key,
+        attempt="1-a",
+        files=files,
+        rows={"insert": len(files)},
+    )
+
+
+def write(place: str, *names: str) -> None:
+    for name in names:
+        Path(place.removeprefix("file:"), name).write_text("rows")
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> ChangeFeed:
+    return ChangeFeed(f"file:{tmp_path}/feed")
+
+
+def test_a_feed_begins_with_nothing_and_goes_on_from_its_last_range(
+    feed: ChangeFeed, tmp_path: Path
+) -> None:
+    assert feed.last() is None
+    for since, until in ((0, 4), (4, 12), (12, 20_000_000)):
+        place = feed.place_for(since, "a")
+        write(place, "part-1.parquet")
+        uri = feed.publish(place, note(since, until, "part-1.parquet"))
+        assert feed.last() == note(since, until, "part-1.parquet")
+        assert sorted(p.name for p in Path(uri.removeprefix("file:")).iterdir()) == [
+            "_changes.json",
+            "part-1.parquet",
+        ]
+    place = feed.place_for(20_000_000, "a")
+    feed.publish(place, note(20_000_000, 20_000_001))
+    last = feed.last()
+    assert last is not None
+    assert last.until == 20_000_001
+    assert sorted(p.name for p in (tmp_path / "feed").iterdir()) == [
+        "changes_0000000",
+        "changes_0000004",
+        "changes_0000012",
+        "changes_20000000",
+    ]
+
+
+def test_of_two_that_go_on_from_one_version_the_second_fails(feed: ChangeFeed) -> None:
+    one, other = feed.place_for(4, "a"), feed.place_for(4, "b")
+    assert one != other
+    write(one, "part-a.parquet")
+    write(other, "part-b.parquet")
+    feed.publish(one, note(4, 6, "part-a.parquet"))
+    with pytest.raises(DirectoryExistsError):
+        feed.publish(other, note(4, 9, "part-b.parquet"))
+    assert feed.last() == note(4, 6, "part-a.parquet")
+
+
+def test_what_nobody_published_is_not_there(feed: ChangeFeed, tmp_path: Path) -> None:
+    place = feed.place_for(0, "a")
+    write(place, "part-1.parquet")
+    assert feed.last() is None
+    feed.discard(place)
+    assert list((tmp_path / "feed").iterdir()) == []
+
+
+def test_files_of_tasks_that_were_not_heard_do_not_get_in(feed: ChangeFeed) -> None:
+    place = feed.place_for(0, "a")
+    write(place, "part-1.parquet", "part-lost.parquet")
+    uri = feed.publish(place, note(0, 1, "part-1.parquet"))
+    assert not Path(uri.removeprefix("file:"), "part-lost.parquet").exists()
+
+
+def test_old_staging_of_the_dead_goes_and_that_of_the_living_stays(
+    feed: ChangeFeed, tmp_path: Path
+) -> None:
+    dead, living = feed.place_for(0, "dead"), feed.place_for(0, "living")
+    long_ago = time.time() - 2 * 86400
+    os.utime(dead.removeprefix("file:"), (long_ago, long_ago))
+    other = tmp_path / "feed" / "_tmp_hiveacid_other"
+    other.mkdir()
+    os.utime(other, (long_ago, long_ago))
+    feed.place_for(0, "next")
+    assert not Path(dead.removeprefix("file:")).exists()
+    assert Path(living.removeprefix("file:")).exists()
+    assert other.exists()
+
+
+def test_a_range_that_was_removed_by_its_reader_is_not_missed(feed: ChangeFeed) -> None:
+    for since in (0, 1):
+        feed.publish(feed.place_for(since, "a"), note(since, since + 1))
+    first = Path(feed.uri_of(0).removeprefix("file:"))
+    (first / "_changes.json").unlink()
+    first.rmdir()
+    assert feed.last() == note(1, 2)
+
+
+def test_a_job_finds_the_range_that_it_has_written(feed: ChangeFeed) -> None:
+    for since in (0, 1, 2):
+        feed.publish(feed.place_for(since, "a"), note(since, since + 1, job_key=f"run {since}"))
+    assert feed.written_by("run 1") == note(1, 2, job_key="run 1")
+    assert feed.written_by("run 9") is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[1]", '{"version": 1, "table": 1}', '{"version": 2}', "{" * 5000]
+)
+def test_a_note_that_is_none_is_an_error_and_no_new_beginning(feed: ChangeFeed, text: str) -> None:
+    uri = feed.publish(feed.place_for(0, "a"), note(0, 1))
+    Path(uri.removeprefix("file:"), "_changes.json").write_text(text)
+    with pytest.raises(FeedError):
+        feed.last()
