@@ -72,10 +72,14 @@ def _left(first: str, spark: FakeSpark, yarn: Pretended, *, noted: bool = True) 
 
 
 @pytest.mark.promise("A16")
-@pytest.mark.usefixtures("on_yarn", "aborted")
+@pytest.mark.usefixtures("on_yarn")
 @pytest.mark.parametrize("noted", [True, False])
 def test_a_kill_during_a_question_ends_an_earlier_tries_driver(
-    spark: FakeSpark, yarn: Pretended, meanwhile: list[Callable[[], None]], noted: bool
+    spark: FakeSpark,
+    yarn: Pretended,
+    meanwhile: list[Callable[[], None]],
+    aborted: list[str],
+    noted: bool,
 ) -> None:
     store = _left(_QUESTION, spark, yarn, noted=noted)
     task = _script(_QUESTION, spark)
@@ -85,6 +89,7 @@ def test_a_kill_during_a_question_ends_an_earlier_tries_driver(
         run_task(task, context_of(try_number=2, task_state_store=store))
     assert killed_before == [[]]
     assert yarn.killed == [APP]
+    assert len(aborted) == 1  # what would hold the locks for it
     assert spark.calls == []
 
 

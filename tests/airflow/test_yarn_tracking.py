@@ -295,6 +295,16 @@ def test_what_a_retry_has_found_again_is_ended_when_that_is_killed(
     assert len(aborted) == 1
 
 
+def test_what_an_earlier_try_has_noted_is_ended_though_its_tag_finds_nothing(
+    yarn: Pretended,
+) -> None:
+    yarn.app = dict(RUNNING)
+    run = run_on_yarn(yarn, Clock())
+    run.answer_for(APP, "hiveacid-0-a")
+    run.begin_end().join(60)
+    assert yarn.killed == [APP]
+
+
 def test_what_is_found_by_the_tag_of_an_earlier_try_is_ended_from_then_on(yarn: Pretended) -> None:
     yarn.app, yarn.tagged = dict(RUNNING), {APP: "hiveacid-0-a"}
     run = run_on_yarn(yarn, Clock())
