@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from spark_lab import Lab
 
 _PATIENCE_S: Final = 120.0
-_PAUSE_S: Final = 0.05
+_PAUSE_S: Final = 0.25
 _NAMES: Final = ("id", "v")
 _SEEDS: Final = ((1, 1), (2, 2))
 _COMPACTIONS: Final = (Doing.MINOR, Doing.MAJOR)

@@ -61,7 +61,7 @@ def committed_since(
 
     Args:
         directories: names, as they are now.
-        began: the table's list when the job began, whole up to the job's own write ID.
+        began: the table's list when the job began, whole.
         now: the newest list.
     """
     return tuple(

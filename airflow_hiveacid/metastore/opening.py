@@ -121,8 +121,8 @@ class Opened:
     """A transaction that has its locks and its snapshot.
 
     `seal` is None for a job without a key. `undo` ends patience and heartbeats, and aborts, when it
-    is closed. `began` is what was committed of the tables `watched` when the job first had a write
-    ID.
+    is closed. `began` is what was committed of the tables `watched` when the job first opened a
+    transaction.
     `timeout_s` is the server's patience, known here also when the server can no longer be asked.
     `readings` are of our own clock.
     """
@@ -158,7 +158,7 @@ def open_and_lock(client: MetastorePort, plan: Plan) -> Opened:
     for reopening in range(_MOST_REOPENINGS + 1):
         is_late = plan.clock.monotonic() >= deadline_s and not never_waits
         is_last = reopening == _MOST_REOPENINGS or is_late
-        before = _write_ids_of(client, plan.changed)
+        before = _write_ids_of(client, tuple({*plan.changed, *plan.watched}))
         opened_s = plan.clock.monotonic()
         txn_id = client.open_txn(plan.txn_type)
         first_txn_id = txn_id if first_txn_id is None else first_txn_id
@@ -170,6 +170,7 @@ def open_and_lock(client: MetastorePort, plan: Plan) -> Opened:
             timeout_s=timeout_s,
             interval_s=interval_s,
             opened_s=opened_s,
+            before=before,
         )
         try:
             opened = opening.run(deadline_s=deadline_s)
@@ -179,7 +180,8 @@ def open_and_lock(client: MetastorePort, plan: Plan) -> Opened:
                 raise
             _log.warning("beginning anew txn_id=%s: %s", txn_id, error)
             continue
-        if is_last or not _is_overtaken(before, opened.snapshot):
+        changed = {ref: before[ref] for ref in plan.changed}
+        if is_last or not _is_overtaken(changed, opened.snapshot):
             return opened
         _log.info("overtaken before the snapshot, beginning anew txn_id=%s", txn_id)
         opened.undo.close()
@@ -189,7 +191,7 @@ def open_and_lock(client: MetastorePort, plan: Plan) -> Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opening:
-    """One transaction on its way to its snapshot."""
+    """One transaction on its way to its snapshot; `before` was committed when it was opened."""
 
     client: MetastorePort
     plan: Plan
@@ -198,6 +200,7 @@ class _Opening:
     timeout_s: float
     interval_s: float
     opened_s: float
+    before: Mapping[TableRef, ValidWriteIdList]
 
     def run(self, *, deadline_s: float) -> Opened:
         try:
@@ -277,10 +280,17 @@ class _Opening:
         return write_ids
 
     def _began(self, own: Mapping[TableRef, WriteId]) -> Mapping[TableRef, ValidWriteIdList]:
-        """What was committed when the job began; with a write ID in hand, so that it is whole."""
-        if self.plan.began or not self.plan.watched:
+        """What was committed when the job began.
+
+        Of a table whose list may end early at that moment, what is committed a moment later: with a
+        write ID in hand the list is whole (docs/adr/0014).
+        """
+        if self.plan.began:
             return self.plan.began
-        return take_snapshot(self.client, self.txn_id, self.plan.watched, own).tables
+        began = {ref: self.before[ref] for ref in self.plan.watched}
+        short = [ref for ref, write_ids in began.items() if not _is_surely_whole(write_ids)]
+        later = take_snapshot(self.client, self.txn_id, short, own).tables if short else {}
+        return {**began, **later}
 
     def _lock(self, *, timeout_s: float) -> tuple[LockId, float, float]:
         """Get the locks; with our clock before the request that was granted, and after it."""
@@ -361,6 +371,12 @@ def take_snapshot(
     else:
         tables = client.valid_write_ids(refs, txns)
     return Snapshot(txn_id=txn_id, txns=txns, tables=tables)
+
+
+def _is_surely_whole(write_ids: ValidWriteIdList) -> bool:
+    """Whether a list cannot lack committed write IDs above its end: that is where it would end."""
+    last = write_ids.high_watermark
+    return not last or write_ids.is_visible(last)
 
 
 def _interval_s(plan: Plan, timeout_s: float) -> float:

@@ -1,14 +1,16 @@
 """All 25 pairs of jobs in both policies, on both generations: what is promised is what happens.
 
-Two jobs meet in two ways. *At work*: both have a transaction, and are at work side by side as far
+Two jobs meet in three ways. *At work*: both have a transaction, and are at work side by side as far
 as locks let them; then the first one ends. *Late*: the second one has its transaction and its write
-ID, and no lock, while the first one runs from its beginning to its end.
+ID, and no lock, while the first one runs from its beginning to its end. *Opened*: it has its
+transaction alone.
 """
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -66,18 +68,24 @@ class AtWork:
 
 @dataclass
 class Late:
-    """The second one begins, and waits before it asks for its locks. Mutable."""
+    """The second one begins, and waits before its first call of `before`. Mutable."""
 
+    before: tuple[str, ...] = ("lock",)
     is_let_go: bool = False
 
     def choose(self, world: World, border: Border) -> str:
-        if border.actor is world.actors[SECOND] and border.what == "lock" and not self.is_let_go:
+        is_there = border.actor is world.actors[SECOND] and border.what in self.before
+        if is_there and not self.is_let_go:
             self.is_let_go = True
             return f"s{FIRST}"
         return ""
 
 
-ORDERS: Final = {"at work": (AtWork, FIRST), "late": (Late, SECOND)}
+ORDERS: Final = {
+    "at work": (AtWork, FIRST),
+    "late": (Late, SECOND),
+    "opened": (partial(Late, ("allocate_write_id", "lock")), SECOND),
+}
 
 
 def meetings() -> Iterator[tuple[Meeting, str, str]]:
@@ -98,7 +106,7 @@ def expected(scene: Scene, meeting: Meeting, order: str) -> Outcome:
         if is_v4:
             return Outcome.NO_EFFECT
         return promised if order == "at work" else Outcome.COMPACTS
-    if order == "late" and scene.policy is ConflictPolicy.HIVE and meeting == TWO_CHANGES:
+    if order != "at work" and scene.policy is ConflictPolicy.HIVE and meeting == TWO_CHANGES:
         return Outcome.BOTH  # who was overtaken before its snapshot begins anew
     return promised
 

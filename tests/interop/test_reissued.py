@@ -1,0 +1,139 @@
+"""Files that got another write ID after their first transaction was lost, before Hive's readers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyarrow.fs import LocalFileSystem
+
+from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.specs import (
+    CompactionChoice,
+    InsertSpec,
+    MergeAction,
+    MergeClause,
+    MergeWhen,
+    SourceSpec,
+)
+from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WriterOptions
+from airflow_hiveacid.storage.stores.staging import MARKERS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_hiveacid.jobs.results import JobResult
+    from spark_lab import Lab
+    from tests.interop.conftest import AgreedRows
+
+COLUMNS = {"id": "bigint", "name": "string", "at": "timestamp", "price": "decimal(9,2)"}
+SCHEMA = f"struct<{','.join(f'{name}:{type_}' for name, type_ in COLUMNS.items())}>"
+MANY = 2_000
+QUERY = (
+    "SELECT id, concat('n', id) AS name, timestamp'2020-02-29 12:00:00' AS at,"
+    f" CAST(id / 4 AS decimal(9,2)) AS price FROM range({MANY})"
+)
+UPSERT = (
+    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"name": "s.name"}),
+    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
+)
+
+
+def lost_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """What ends the transaction of a job once, right before its commit, as if for its silence."""
+    monkeypatch.setattr(Transaction, "was_out_of_touch", property(lambda _: True))
+    left = ["published"]
+
+    def on_step(step: str) -> None:
+        if left == [step]:
+            left.clear()
+            (txn_id,) = lab.client.valid_txns().open
+            assert lab.client.abort_txn(txn_id)
+
+    return on_step
+
+
+def how(result: JobResult) -> object:
+    retried: Any = result.details["retried"]
+    return retried["how"]
+
+
+@pytest.mark.promise("O4")
+def test_hive_reads_what_was_published_again_under_another_write_id(
+    lab4: Lab, agreed_rows: AgreedRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = lab4
+    table = lab.table("t", COLUMNS, parameters={"orc.compress": "ZLIB"})
+    target = f"{lab.db}.t"
+    insert = InsertSpec(target=target, source=SourceSpec(query=QUERY, tables={}))
+    steps: list[Callable[..., JobResult]] = [
+        lambda **o: lab.run(insert, **o),
+        lambda **o: lab.update("t", {"name": "upper(name)"}, "id % 7 = 0", **o),
+        lambda **o: lab.delete("t", "id % 11 = 0", **o),
+        lambda **o: lab.merge(
+            "t",
+            [(1, "one", None, None), (MANY + 1, "more", None, None)],
+            list(COLUMNS),
+            ["id"],
+            UPSERT,
+            **o,
+        ),
+    ]
+    for step in steps:
+        result = step(on_step=lost_once(lab, monkeypatch))
+        assert (result.status, how(result)) == (JobStatus.COMMITTED, "metadata")
+    wanted = {i: (f"N{i}" if i % 7 == 0 else f"n{i}", i / 4) for i in range(MANY) if i % 11} | {
+        1: ("one", 0.25),
+        MANY + 1: ("more", None),
+    }
+
+    def check() -> None:
+        found = agreed_rows(
+            table.location.removeprefix("file:"),
+            lab.snapshot("t").write_ids(table.ref).text(),
+            SCHEMA,
+        )
+        rows = {row[1]: (row[2], row[4]) for row in found}
+        assert len(found) == len(wanted)
+        assert {i: (n, None if p is None else float(p)) for i, (n, p) in rows.items()} == wanted
+        write_ids = {row[0]["writeid"] for row in found}
+        assert write_ids == {2, 4, 8}  # of the second tries; that of the delete adds no row
+        assert [tuple(row)[:2] for row in lab.rows("t")] == sorted(
+            (i, name) for i, (name, _) in wanted.items()
+        )
+
+    check()
+    lab.compact("t", CompactionChoice.MAJOR)
+    check()
+
+
+@pytest.mark.promise("O4")
+def test_an_insert_that_an_overwrite_hides_is_published_above_it(
+    lab3: Lab, agreed_rows: AgreedRows
+) -> None:
+    lab = lab3
+    table = lab.table("t", COLUMNS, parameters={"orc.compress": "ZLIB"})
+    place = table.location.removeprefix("file:")
+    left = ["registered"]
+
+    def overwrite(step: str) -> None:
+        """As an engine does that takes no lock."""
+        if left == [step]:
+            left.clear()
+            txn_id = lab.client.open_txn()
+            write_id = lab.client.allocate_write_id(txn_id, table.ref)
+            path = f"{place}/base_{write_id:07d}"
+            options = WriterOptions()
+            with AcidFileWriter(
+                LocalFileSystem(), f"{path}/bucket_00000", table.columns, options, is_delete=False
+            ) as writer:
+                writer.close()
+            with LocalFileSystem().open_output_stream(f"{path}/_orc_acid_version") as marker:
+                marker.write(MARKERS["_orc_acid_version"])
+            lab.client.commit_txn(txn_id)
+
+    result = lab.insert("t", [(1, "a", None, None)], list(COLUMNS), on_step=overwrite)
+    assert how(result) == "metadata"
+    (row,) = agreed_rows(place, lab.snapshot("t").write_ids(table.ref).text(), SCHEMA)
+    assert row[:3] == [{"writeid": 3, "bucketid": 536870912, "rowid": 0}, 1, "a"]
