@@ -36,6 +36,7 @@ from airflow_hiveacid.jobs.specs import (
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
+from airflow_hiveacid.spark.reading.changes import read_changes
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.listing import list_table
@@ -131,6 +132,13 @@ class AcidTable:
     ) -> DataFrame:
         """Its rows under a snapshot."""
         return read_table(self.lab.spark, self._name, snapshot, columns=columns, where=where)
+
+    @contextmanager
+    def last_changes(self) -> Iterator[DataFrame]:
+        """What its last write has changed: rows as they were, and as they are."""
+        with self.snapshot() as snapshot:
+            newest = snapshot.snapshot.write_ids(self.info.ref).high_watermark
+            yield read_changes(self.lab.spark, self._name, snapshot, since=newest - 1)
 
     @property
     def size_bytes(self) -> int:

@@ -67,3 +67,7 @@ class Contender(Protocol):
     def yardstick(self) -> SparkCompaction | None:
         """Its compaction done by Spark alone, where that makes sense."""
         ...
+
+    def last_changes(self) -> AbstractContextManager[DataFrame] | None:
+        """What its last write has changed, for as long as the block lasts, where it can tell."""
+        ...

@@ -162,6 +162,10 @@ class DeltaTable:
         """None: Spark cannot read its deletion vectors without it."""
         return
 
+    def last_changes(self) -> None:
+        """None: it notes changes only of tables that are told to, when they are written."""
+        return
+
     def _compact(self) -> int:
         def work() -> None:
             self.spark.sql(f"OPTIMIZE {self._name}").collect()
@@ -266,6 +270,10 @@ class IcebergTable:
 
     def yardstick(self) -> None:
         """None: its row positions are not in its files."""
+        return
+
+    def last_changes(self) -> None:
+        """None: its changelog knows no files of deleted positions."""
         return
 
     def _compact(self) -> int:

@@ -37,6 +37,8 @@ _STEPS: Final = {
     "delete": "delete one batch by key",
     "update": "UPDATE one column of 1 %",
     "merge": "MERGE",
+    "changes.append": "read what an append changed, beside a full scan",
+    "changes.update": "read what that UPDATE changed, beside a full scan",
     "compact.minor": "minor compaction",
     "compact.major": "major compaction",
 }

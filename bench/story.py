@@ -15,18 +15,32 @@ from typing import TYPE_CHECKING
 from bench.check import fingerprint, require_sums
 from bench.data import RAISE, RAISED
 from bench.flat import FlatOrc
-from bench.queries import QUERIES
+from bench.queries import QUERIES, read_everything
 from bench.recorder import itself
 from bench.records import FLAT, SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from pathlib import Path
+
+    from pyspark.sql import DataFrame
 
     from bench.contender import Contender
     from bench.data import Sums, Workload
     from bench.recorder import Recorder
     from bench.spark_compaction import SparkCompaction
+
+
+def _read_all(open_: Callable[[], AbstractContextManager[DataFrame] | None]) -> None:
+    frame = open_()
+    if frame is not None:
+        with frame as rows:
+            read_everything(rows)
+
+
+def _no_bytes(_: None) -> int:
+    return 0
 
 
 def _size_of(flat: FlatOrc) -> int:
@@ -58,6 +72,7 @@ class Story:
         truth = self.workload.truth
         table, flat = self._create()
         self._scan("base", table, flat, truth.base)
+        self._read_changes(table, flat)
         flat = self._change(table, flat)
         self._scan("changed", table, flat, truth.changed)
         self._update(table, flat)
@@ -94,6 +109,25 @@ class Story:
             ("create", table.system, run, rows), partial(table.overwrite, source), itself
         )
         return table, flat
+
+    def _read_changes(self, table: Contender, flat: FlatOrc) -> None:
+        """What single writes on top of the base have changed, beside a scan of all."""
+        fork = table.fork(f"{self.name}_read_changes")
+        sizes, truth = self.workload.sizes, self.workload.truth
+        rows = {
+            "append": sizes.append_rows,
+            "update": truth.raised.quantity - truth.changed.quantity,
+        }
+        writes = {"append": partial(fork.append, self.workload.appends[0]), "update": fork.update}
+        if fork.last_changes() is not None:
+            self._begin("read changes")
+            for name, write in writes.items():
+                write()
+                for run in range(self.recorder.repeats):
+                    for system, side in ((FLAT, flat.frame), (table.system, fork.last_changes)):
+                        case = (f"changes.{name}", system, run, rows[name])
+                        self.recorder.timed(case, partial(_read_all, side), _no_bytes)
+        fork.drop()
 
     def _change(self, table: Contender, flat: FlatOrc) -> FlatOrc:
         """Ten appends and ten deletes. Flat files are rewritten to delete anything."""

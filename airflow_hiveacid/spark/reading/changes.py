@@ -359,7 +359,7 @@ def _in_order(rows: DataFrame, *, is_small: bool) -> DataFrame:
     rank = F.lit(None).cast("int")
     for kind, number in _RANK.items():
         rank = F.when(F.col(CHANGE_TYPE) == kind.value, number).otherwise(rank)
-    order = [CHANGE_VERSION, rank, *ROW_IDENTITY]
+    order = [F.col(CHANGE_VERSION), rank, *map(F.col, ROW_IDENTITY)]
     # To sort what one task reads takes no second run over it to find out where to cut.
     return rows.coalesce(1).sortWithinPartitions(*order) if is_small else rows.orderBy(*order)
 

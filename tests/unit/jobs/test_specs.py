@@ -5,6 +5,7 @@ import json
 import pytest
 
 from airflow_hiveacid.format.errors import ContractVersionError
+from airflow_hiveacid.jobs.changes import ChangesSpec, WhenGone
 from airflow_hiveacid.jobs.conversion import ConversionTarget, ConvertSpec
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.loading import LoadSpec
@@ -97,6 +98,17 @@ JOBS: dict[str, Job] = {
     ),
     "clean": CleanSpec(target="db.t", retention_s=60.0, dry_run=True),
     "convert": ConvertSpec(target="db.t", to=ConversionTarget.FLAT, plan_only=True),
+    "changes": ChangesSpec(
+        target="db.t",
+        location="/feeds/t",
+        keys=("id",),
+        is_net=True,
+        columns=("id",),
+        where="id > 1",
+        since=3,
+        until=4,
+        when_gone=WhenGone.WHOLE,
+    ),
 }
 
 

@@ -226,7 +226,7 @@ def _first_of_each(batches: Sequence[pa.RecordBatch]) -> tuple[Keys, Ints]:
     order = np.lexsort((current, every.row, every.bucket, every.original))
     every = _chosen(every, order)
     first = ~every.repeats()
-    return _chosen(every, first), current[order][first]
+    return _chosen(every, first), current[order][first].astype(np.int64, copy=False)
 
 
 def _chosen(keys: Keys, which: npt.NDArray[np.generic]) -> Keys:
