@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -17,19 +18,18 @@ from airflow_hiveacid.format.errors import (
     VersionUnknownError,
 )
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.table import PartitionName, TransactionalKind
 from airflow_hiveacid.format.versions import Kept
 from airflow_hiveacid.jobs.specs import CompactionChoice, MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
+from airflow_hiveacid.plan.keeping import Keeping, kept_parameters
 from airflow_hiveacid.spark.reading.changes import (
     CHANGE_COLUMNS,
-    ChangeQuery,
-    changes_of,
-    range_of,
     read_changes,
 )
 from airflow_hiveacid.spark.reading.tables import held_snapshot
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,18 +62,37 @@ def changes(lab: Lab, name: str = "t", **asked: Any) -> list[Row]:  # noqa: ANN4
 
 
 def kept_changes(lab: Lab, floor: int, since: int, *, net: bool = False) -> list[Row]:
-    with snapshot_of(lab, "t") as snapshot:
-        table = lab.info("t")
-        now = snapshot.snapshot.write_ids(table.ref)
-        wanted = ChangeQuery(
-            table=table,
-            part=range_of(table, now, since, None),
-            columns=table.column_names,
-            is_net=net,
-        )
-        kept = Kept(floor=WriteId(floor))
-        rows = changes_of(lab.spark, snapshot, wanted, lambda _: kept)
-        return [tuple(r) for r in rows.select("_change_type", "_version", "id", "v").collect()]
+    """The same of a table, nothing of which was cleaned yet, that is said to be kept so far."""
+    name = f"{lab.db}.t"
+    table = lab.info("t")
+    lab.client.set_table_parameters(table.ref, kept_parameters(lab.client.generation))
+    keeping = Keeping(
+        table_id=table.table_id,
+        roots={PartitionName(): Kept(floor=WriteId(floor))},
+        last_entry_id=1 << 40,
+        since_s=0.0,
+    )
+    notes = VersionNotes.of(table)
+    notes.note_keeping(keeping)
+    try:
+        with snapshot_of(lab, "t") as snapshot:
+            rows = read_changes(lab.spark, name, snapshot, since=since, net=net)
+            return [tuple(r) for r in rows.select("_change_type", "_version", "id", "v").collect()]
+    finally:
+        notes.forget_keeping()
+
+
+@pytest.mark.promise("V9")
+def test_a_change_says_by_when_it_was_committed(lab4: Lab) -> None:
+    lab4.table("t", {"id": "bigint", "v": "bigint"})
+    began = lab4.client.get_table(lab4.info("t").ref).born_s
+    lab4.insert("t", [(1, 1)], ["id", "v"])
+    with snapshot_of(lab4, "t") as snapshot:
+        rows = read_changes(lab4.spark, f"{lab4.db}.t", snapshot, since=0)
+        ((at, name),) = rows.selectExpr("unix_seconds(_commit_time)", "id").collect()
+    assert name == 1
+    assert began is not None
+    assert began - 2 <= at <= time.time() + 2
 
 
 def replayed(before: list[Row], found: list[Row]) -> list[Row]:

@@ -16,11 +16,12 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import TimestampType
+from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 from airflow_hiveacid.format.changes import (
     ChangeRange,
@@ -53,21 +54,24 @@ from airflow_hiveacid.spark.reading.target import empty_target, resolve_target, 
 from airflow_hiveacid.spark.store_settings import give_store_settings
 from airflow_hiveacid.spark.store_tokens import give_store_tokens
 from airflow_hiveacid.storage.stores.threads import each_in_threads
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
+from airflow_hiveacid.versions.past import promises_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, SparkSession
 
+    from airflow_hiveacid.format.changes import ChangeSegment
+    from airflow_hiveacid.format.directories import Listing
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.format.versions import Kept
+    from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.spark.reading.changed_files import Changes
     from airflow_hiveacid.spark.reading.tables import ReadSnapshot
     from airflow_hiveacid.spark.reading.target import Target
-
-    KeptOf = Callable[[PartitionInfo], Kept | None]
 
 CHANGE_TYPE: Final = "_change_type"
 CHANGE_VERSION: Final = "_version"
@@ -79,6 +83,10 @@ CHANGE_COLUMNS: Final = (CHANGE_TYPE, CHANGE_VERSION, COMMIT_TIME, *ROW_IDENTITY
 """What a change has beside the table's columns, behind them."""
 
 _IDENTITY_TYPES: Final = ("bigint", "int", "bigint")
+_TIMES: Final = StructType(
+    [StructField(CHANGE_VERSION, LongType()), StructField(COMMIT_TIME, TimestampType())]
+)
+_SURE_S: Final = 1.0
 _RANK: Final = {kind: rank for rank, kind in enumerate(ChangeType)}
 
 
@@ -113,7 +121,8 @@ def read_changes(  # noqa: PLR0913 - every one is a choice of its own
     Returns:
         The table's columns, as `read_table` gives them, deleted rows with the values they had; then
         `_change_type` (`delete`, `update_preimage`, `update_postimage`, `insert`), `_version`, the
-        write that did it, `_commit_time`, NULL where it is not known, and the identity of the row
+        write that did it, `_commit_time`, by when that was committed by the metastore's clock, NULL
+        where it is not known to the second, and the identity of the row
         (`ROW_IDENTITY`). In order of version, and within one in that of the types as they stand
         here. Compactions are in no change.
 
@@ -171,19 +180,8 @@ def _version(now: ValidWriteIdList, number: int) -> ValidWriteIdList:
     return up_to(now, WriteId(0)) if number == 0 else as_of_number(now, WriteId(number))
 
 
-def changes_of(
-    spark: SparkSession,
-    snapshot: ReadSnapshot,
-    wanted: ChangeQuery,
-    kept_of: KeptOf = lambda _: None,
-) -> DataFrame:
+def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -> DataFrame:
     """The changes that are asked for; see `read_changes`.
-
-    Args:
-        spark: the session.
-        snapshot: what is seen.
-        wanted: which changes.
-        kept_of: what is promised of a partition; None if nothing is.
 
     Raises:
         HiveAcidError: see `read_changes`.
@@ -200,14 +198,14 @@ def changes_of(
             left = partitions_where(spark, table, seen, wanted.where, moment)
             touched = Touched(names=left, seen=seen)
     target = resolve_target(spark, client, table, snapshot.snapshot, touched)
-    stretches = _stretches(target, wanted, kept_of)
+    stretches = _stretches(client, target, wanted)
     place = free_name("place", table.column_names, CHANGE_COLUMNS)
     found = _found(spark, wanted, stretches, names, place)
     places = [info for info, _ in stretches]
     rows = _with_change_columns(target, places, found.rows, names, place)
     if wanted.where is not None:
         rows = _where(table, rows, names, wanted.where, moment)
-    rows = rows.withColumn(CHANGE_TYPE, _type_of(wanted))
+    rows = _timed(rows.withColumn(CHANGE_TYPE, _type_of(wanted)), table)
     rows = _in_order(rows, is_small=found.size_bytes <= TASK_BYTES)
     return rows.select(*[F.col(quoted(n)) for n in (*wanted.columns, *CHANGE_COLUMNS)])
 
@@ -236,34 +234,28 @@ def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -
     whole = _with_change_columns(target, target.partitions, rows, names, place)
     if wanted.where is not None:
         whole = _where(table, whole, names, wanted.where, moment)
-    whole = whole.withColumn(CHANGE_TYPE, F.lit(ChangeType.INSERT.value))
+    whole = _timed(whole.withColumn(CHANGE_TYPE, F.lit(ChangeType.INSERT.value)), table)
     return whole.select(*[F.col(quoted(n)) for n in (*wanted.columns, *CHANGE_COLUMNS)])
 
 
-def _stretches(target: Target, wanted: ChangeQuery, kept_of: KeptOf) -> list[Stretch]:
+def _stretches(client: MetastorePort, target: Target, wanted: ChangeQuery) -> list[Stretch]:
     """What of each partition's life is in the range.
 
     Raises:
         ChangesGoneError: it cannot be told of one; says since when it could be of all.
     """
-    refused: list[ChangesGoneError] = []
-
-    def of(info: PartitionInfo) -> list[Stretch]:
-        try:
-            found = segments_of(
-                target.listing(info),
-                target.write_ids,
-                wanted.part,
-                txns=target.txns,
-                kind=target.table.kind,
-                kept=kept_of(info),
-            )
-        except ChangesGoneError as error:
-            refused.append(error)
-            return []
-        return [(info, segment) for segment in found]
-
-    each = each_in_threads(of, target.partitions)
+    # What is promised is asked when all files are listed, and only if those that live do not do.
+    listings = each_in_threads(target.listing, target.partitions)
+    found = [_segments(target, wanted, listing, None) for listing in listings]
+    if any(isinstance(each, ChangesGoneError) for each in found):
+        promises = promises_of(client, target.table)
+        found = [
+            _segments(target, wanted, listing, promises.of(info.name))
+            if isinstance(each, ChangesGoneError)
+            else each
+            for info, listing, each in zip(target.partitions, listings, found, strict=True)
+        ]
+    refused = [each for each in found if isinstance(each, ChangesGoneError)]
     if refused:
         worst = max(refused, key=lambda error: error.oldest)
         raise ChangesGoneError(
@@ -272,7 +264,28 @@ def _stretches(target: Target, wanted: ChangeQuery, kept_of: KeptOf) -> list[Str
             oldest=worst.oldest,
             why=f"of {worst.table}, {worst.why}",
         )
-    return [one for found in each for one in found]
+    return [
+        (info, segment)
+        for info, each in zip(target.partitions, found, strict=True)
+        if not isinstance(each, ChangesGoneError)
+        for segment in each
+    ]
+
+
+def _segments(
+    target: Target, wanted: ChangeQuery, listing: Listing, kept: Kept | None
+) -> tuple[ChangeSegment, ...] | ChangesGoneError:
+    try:
+        return segments_of(
+            listing,
+            target.write_ids,
+            wanted.part,
+            txns=target.txns,
+            kind=target.table.kind,
+            kept=kept,
+        )
+    except ChangesGoneError as error:
+        return error
 
 
 def _found(
@@ -312,9 +325,22 @@ def _with_change_columns(
         *values,
         F.col(IS_BORN),
         F.col(VERSION).alias(CHANGE_VERSION),
-        F.lit(None).cast(TimestampType()).alias(COMMIT_TIME),
         *identity,
     )
+
+
+def _timed(rows: DataFrame, table: TableInfo) -> DataFrame:
+    """The same, with the time of each commit that is known to the second."""
+    known = [
+        (note.write_id, datetime.fromtimestamp(by_s, UTC))
+        for note in VersionNotes.of(table).commits()
+        if (by_s := note.committed.by_s) is not None
+        and by_s - (note.committed.after_s or 0.0) <= _SURE_S
+    ]
+    if not known:
+        return rows.withColumn(COMMIT_TIME, F.lit(None).cast(TimestampType()))
+    times = rows.sparkSession.createDataFrame(known, _TIMES)
+    return rows.join(F.broadcast(times), CHANGE_VERSION, "left")
 
 
 def _where(
