@@ -5,6 +5,8 @@
         --kerberos-service hive/_HOST@EXAMPLE.COM
     python -m airflow_hiveacid scan --location DIR --write-ids 'db.t:5:9223372036854775807::' \
         --schema 'struct<id:bigint,name:string>' --json
+    python -m airflow_hiveacid history db.t
+    python -m airflow_hiveacid tag db.t closing-2026-10 --version 1234 --keep-for '90 days'
     python -m airflow_hiveacid convert --table db.t --to full_acid --plan-only
     python -m airflow_hiveacid spark-environment /opt/hiveacid-spark
 
@@ -28,7 +30,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Final
 
-from airflow_hiveacid import cli_convert, cli_metastore, cli_view
+from airflow_hiveacid import cli_convert, cli_metastore, cli_past, cli_view
 from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
 from airflow_hiveacid.spark_environment import NEWEST_TESTED, add_s3a, make, pack
 
@@ -98,6 +100,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     inspect.add_argument("--json", action="store_true", help="print JSON instead of tables")
     inspect.set_defaults(command=inspect_lines)
     cli_convert.add_command(commands)
+    cli_past.add_commands(commands)
     spark = commands.add_parser(
         "spark-environment",
         help="make the environment whose spark-submit Airflow runs",

@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.cli_view import Place, View
     from airflow_hiveacid.storage.acid.read.inspect import InspectedEntry
+    from airflow_hiveacid.versions.history import TableHistory
 
 _WIDE: Final = 200
+_MOST_NAMED: Final = 3
 _IDENTITY: Final = StructType(
     (
         ("writeid", PrimitiveType("bigint")),
@@ -142,6 +144,41 @@ def entries_table(place: Place, entries: Sequence[InspectedEntry]) -> str:
         )
     title = f"{place.partition}  " if place.partition.columns else ""
     return f"{title}{place.location}\n{_drawn(table)}"
+
+
+def history_table(history: TableHistory) -> str:
+    """The versions of a table, newest first, and what is true of all of them."""
+    table = _table(
+        "version", "committed", "by", "operation", "inserted", "updated", "deleted", "partitions",
+        "bytes", "readable",
+    )  # fmt: skip
+    for at in (0, 4, 5, 6, 8):
+        table.columns[at].justify = "right"
+    for one in history.versions:
+        counts = [
+            "" if count is None else f"{count:,}"
+            for count in (one.inserted, one.updated, one.deleted)
+        ]
+        table.add_row(
+            str(one.number) + "".join(f" {tag}" for tag in one.tags),
+            str(one.committed),
+            one.by,
+            one.operation,
+            *counts,
+            _few(one.partitions),
+            "" if one.size_bytes is None else f"{one.size_bytes:,}",
+            "yes" if one.is_readable else "no",
+        )
+    kept = "; its past is kept" if history.is_kept else ""
+    return (
+        f"{_drawn(table)}{history.table}: the oldest readable version is {history.oldest}, the"
+        f" newest {history.newest}{kept}; {len(history.compactions)} compactions in the queue\n"
+    )
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _with_partition(batch: pa.RecordBatch, view: View, place: Place) -> pa.RecordBatch:

@@ -321,7 +321,7 @@ def floor_of(state: AcidState, kind: TransactionalKind) -> Kept:
 
     Of an insert-only table nothing below what was merged already.
     """
-    floor = WriteId(0) if state.base is None else max(WriteId(0), state.base.name.write_id)
+    floor = WriteId(0) if state.base is None else max(WriteId(0), state.base.high)
     if kind is TransactionalKind.INSERT_ONLY:
         floor = max([floor, *(d.high for d in state.deltas if _is_merged(d.name))])
     live = frozenset(d.text for d in state.live)
@@ -449,7 +449,7 @@ def _batch_in_part(
 
 
 def _oldest_live(state: AcidState, kind: TransactionalKind) -> WriteId:
-    base = WriteId(0) if state.base is None else max(WriteId(0), state.base.name.write_id)
+    base = WriteId(0) if state.base is None else max(WriteId(0), state.base.high)
     if kind is not TransactionalKind.INSERT_ONLY:
         return base
     merged = [d.name for d in state.deltas if isinstance(d.name, DeltaName)]

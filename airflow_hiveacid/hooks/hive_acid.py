@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.txn_values import OpenTxn
     from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
     from airflow_hiveacid.plan.thresholds import TableHealth
+    from airflow_hiveacid.versions.history import TableHistory
 
 DEFAULT_CONNECTION: Final = "hive_acid_default"
 
@@ -311,6 +312,22 @@ class HiveAcidHook(BaseHook):
         """The metastore's compaction queue and history, of one table or of all."""
         with self.metastore() as metastore:
             return metastore.show_compactions(TableRef.parse(table) if table else None)
+
+    def history(self, table: str, *, most: int | None = None) -> TableHistory:
+        """The versions of a table, newest first: when, by whom, what, and whether readable.
+
+        Args:
+            table: full name.
+            most: how many; None for all.
+
+        Raises:
+            InputError: the table is missing, or has no versions.
+            StorageError: its files or notes cannot be read.
+        """
+        from airflow_hiveacid.versions.history import history_of  # noqa: PLC0415 - needs Arrow
+
+        with self.metastore() as client:
+            return history_of(client, client.get_table(TableRef.parse(table)), most=most)
 
     def table_health(self, table: str, partition: str | None = None) -> tuple[TableHealth, ...]:
         """What a table's directories look like: one value per partition, or for the one named.

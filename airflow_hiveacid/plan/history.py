@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import VersionDoubtfulError, VersionUnknownError
 from airflow_hiveacid.format.ids import TxnId, WriteId
@@ -35,6 +35,10 @@ from airflow_hiveacid.format.versions import as_of_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+
+_MOST_SKEW_S: Final = 86400.0
+"""No two clocks are taken to differ by more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +124,10 @@ class Members:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knowledge:
-    """All that is known of the commits of one table."""
+    """All that is known of the commits of one table.
+
+    `born_s` is when it was made, by the clock of whoever made it; it bounds no commit.
+    """
 
     commits: Mapping[WriteId, Between] = field(default_factory=dict)
     sightings: tuple[Sighting, ...] = ()
@@ -157,8 +164,7 @@ class Knowledge:
 
     def of_commit(self, write_id: WriteId) -> Between:
         """When a write that is committed was so."""
-        found = Between(after_s=self.born_s)
-        found = found.within(self.commits.get(write_id, Between()))
+        found = self.commits.get(write_id, Between())
         for sighting in self.sightings:
             if sighting.write_ids.is_visible(write_id):
                 found = found.within(Between(by_s=sighting.by_s))
@@ -180,7 +186,6 @@ class Knowledge:
         later = [s for s in self.sightings if s.after_s > at_s]
         # Nothing that was given out later can have been committed.
         too_late = min((g.write_id for g in self.given if g.after_s > at_s), default=None)
-        is_before_birth = self.born_s is not None and at_s < self.born_s
         last = max(earlier, key=lambda s: s.write_ids.high_watermark, default=None)
         inside, outside, doubtful = set[WriteId](), set[WriteId](), set[WriteId]()
         for write_id in _undecided(now, None if last is None else last.write_ids):
@@ -190,8 +195,7 @@ class Knowledge:
             ):
                 inside.add(write_id)
             elif (
-                is_before_birth
-                or (known.after_s is not None and known.after_s > at_s)
+                (known.after_s is not None and known.after_s > at_s)
                 or (too_late is not None and write_id >= too_late)
                 or any(write_id in s.write_ids.open for s in later)
             ):
@@ -232,12 +236,14 @@ def as_of_time(
             detail=f"has no state at {at.isoformat()} yet; by the metastore's clock it is"
             f" {time_text(taken_s)}",
         )
-    if known.born_s is not None and at_s < known.born_s:
+    found = known.at(at_s, now)
+    is_early = known.born_s is not None and at_s < known.born_s and not found.inside
+    if is_early and (not found.doubtful or at_s < (known.born_s or 0.0) - _MOST_SKEW_S):
         raise VersionUnknownError(
             table=table,
-            detail=f"has no state at {at.isoformat()}; it was made at {time_text(known.born_s)}",
+            detail=f"has no state at {at.isoformat()}; it was made at"
+            f" {time_text(known.born_s or 0.0)}",
         )
-    found = known.at(at_s, now)
     if found.doubtful:
         first = min(found.doubtful | found.outside)
         raise VersionDoubtfulError(

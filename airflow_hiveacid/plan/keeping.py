@@ -44,13 +44,18 @@ def readable_for(parameters: Mapping[str, str]) -> float | None:
         ConfigurationError: it says no time.
     """
     text = parameters.get(READABLE_FOR)
-    if text is None:
-        return None
+    return None if text is None else duration(text, f"table parameter {READABLE_FOR}")
+
+
+def duration(text: str, what: str) -> float:
+    """The seconds that a text such as `7 days` says.
+
+    Raises:
+        ConfigurationError: it says no time.
+    """
     found = _DURATION.fullmatch(text.strip())
     if found is None:
-        raise ConfigurationError(
-            f"table parameter {READABLE_FOR}={text!r} says no time; write 7 days or 36 hours"
-        )
+        raise ConfigurationError(f"{what}: {text!r} says no time; write 7 days or 36 hours")
     return float(found[1]) * _UNITS[found[2].lower()]
 
 

@@ -255,7 +255,7 @@ def lost_of(note: CommitNote, info: PartitionInfo, state: AcidState) -> tuple[st
     """
     root = f"{info.location.rstrip('/')}/"
     names = [d.removeprefix(root) for d in note.directories if d.startswith(root)]
-    base = state.base.name.write_id if state.base is not None else -1
+    base = state.base.high if state.base is not None else -1
     if base >= note.write_id:
         return ()
     live = [d.name for d in state.live]

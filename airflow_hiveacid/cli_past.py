@@ -1,0 +1,204 @@
+"""The commands about a table's past: its history, its tags, and whether it is kept.
+
+Take parsed options; give tables for people or JSON for programs. A metastore is enough, and the
+files: no rows are read.
+
+Example:
+    >>> import argparse
+    >>> parser = argparse.ArgumentParser()
+    >>> add_commands(parser.add_subparsers())
+    >>> parser.parse_args(["history", "db.t", "--limit", "5"]).limit
+    5
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid import cli_metastore
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.plan.history import time_text
+from airflow_hiveacid.plan.keeping import READABLE_FOR, duration
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.plan.keeping import Tag
+
+_NEWEST: Final = 50
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `history`, `tag` and `keep` to a parser."""
+    history = commands.add_parser(
+        "history",
+        help="list the versions of a table: when, by whom, what, and whether each can be read",
+    )
+    history.add_argument("table", metavar="DB.TABLE")
+    history.add_argument(
+        "--limit",
+        type=int,
+        default=_NEWEST,
+        metavar="N",
+        help=f"the newest so many; 0 for all (default: {_NEWEST})",
+    )
+    history.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    history.set_defaults(command=history_lines)
+    cli_metastore.add_options(history)
+
+    tag = commands.add_parser(
+        "tag",
+        help="name a version, and keep its files until the tag goes; without a name, list tags",
+        description=(
+            "A table with a tag is kept: the server no longer compacts or cleans it by itself, our"
+            " operators do."
+        ),
+    )
+    tag.add_argument("table", metavar="DB.TABLE")
+    tag.add_argument("name", metavar="NAME", nargs="?")
+    which = tag.add_mutually_exclusive_group()
+    which.add_argument("--version", metavar="N", help="its number (default: the newest)")
+    which.add_argument("--timestamp", metavar="TIME", help="the state at this time")
+    which.add_argument("--remove", action="store_true", help="remove the tag")
+    tag.add_argument("--keep-for", metavar="TIME", help="such as '90 days' (default: for ever)")
+    tag.set_defaults(command=tag_lines)
+    cli_metastore.add_options(tag)
+
+    keep = commands.add_parser(
+        "keep",
+        help="keep a table's past readable, or no longer",
+        description=(
+            f"Set {READABLE_FOR} and keep from now on; with --off, let all of it be removed again."
+        ),
+    )
+    keep.add_argument("table", metavar="DB.TABLE")
+    how = keep.add_mutually_exclusive_group(required=True)
+    how.add_argument("--readable-for", metavar="TIME", help="such as '7 days'")
+    how.add_argument("--off", action="store_true")
+    keep.set_defaults(command=keep_lines)
+    cli_metastore.add_options(keep)
+
+
+def history_lines(options: argparse.Namespace) -> Iterator[str]:
+    """The versions of a table.
+
+    Raises:
+        HiveAcidError: an option is wrong, or the table cannot be read.
+    """
+    from airflow_hiveacid import cli_output  # noqa: PLC0415 - needs rich
+    from airflow_hiveacid.versions.history import history_of  # noqa: PLC0415 - needs pyarrow
+
+    with _table(options) as (client, table):
+        found = history_of(client, table, most=options.limit or None)
+    if not options.json:
+        yield cli_output.history_table(found)
+        return
+    body = {
+        "table": found.table,
+        "oldest_readable": found.oldest,
+        "newest": found.newest,
+        "is_kept": found.is_kept,
+        "versions": [asdict(version) for version in found.versions],
+        "tags": [_told(tag) for tag in found.tags],
+        "compactions": [
+            {
+                "entry_id": one.entry_id,
+                "partition": None if one.partition is None else str(one.partition),
+                "type": one.compaction_type.value,
+                "state": one.state.value,
+                "txn_id": one.txn_id,
+                "up_to": one.highest_write_id,
+                "ended_s": one.ended_s,
+            }
+            for one in found.compactions
+        ],
+    }
+    yield f"{json.dumps(body, indent=2)}\n"
+
+
+def tag_lines(options: argparse.Namespace) -> Iterator[str]:
+    """Make or remove a tag, or list all of a table.
+
+    Raises:
+        HiveAcidError: the tag cannot be made.
+    """
+    from airflow_hiveacid.metastore.server_time import server_now  # noqa: PLC0415 - needs Thrift
+    from airflow_hiveacid.storage.stores.version_notes import (  # noqa: PLC0415 - needs pyarrow
+        VersionNotes,
+    )
+    from airflow_hiveacid.versions.keeping import make_tag  # noqa: PLC0415 - as above
+
+    with _table(options) as (client, table):
+        notes = VersionNotes.of(table)
+        if options.name is None:
+            for tag in notes.tags():
+                yield f"{json.dumps(_told(tag))}\n"
+            return
+        if options.remove:
+            if notes.tag(options.name) is None:
+                raise ConfigurationError(f"table {table.ref} has no tag {options.name!r}")
+            notes.forget_tag(options.name)
+            yield f"{table.ref}: tag {options.name!r} is removed\n"
+            return
+        expires_s = None
+        if options.keep_for is not None:
+            now_s = server_now(client)
+            if now_s is None:
+                raise ConfigurationError("the metastore does not say what time it is")
+            expires_s = now_s + duration(options.keep_for, "--keep-for")
+        tag = make_tag(
+            client,
+            table,
+            options.name,
+            VersionSpec.of(options.version, options.timestamp),
+            expires_s=expires_s,
+            made_by=getpass.getuser(),
+        )
+        yield f"{json.dumps(_told(tag))}\n"
+
+
+def keep_lines(options: argparse.Namespace) -> Iterator[str]:
+    """Keep a table's past, or no longer.
+
+    Raises:
+        HiveAcidError: it cannot be kept now, or something still asks for it.
+    """
+    from airflow_hiveacid.versions.keeping import keep, keep_no_more  # noqa: PLC0415 - needs pyarrow
+
+    with _table(options) as (client, table):
+        if options.off:
+            client.set_table_parameters(table.ref, {READABLE_FOR: None})
+            keep_no_more(client, client.get_table(table.ref))
+            yield f"{table.ref}: its past is not kept any more\n"
+            return
+        duration(options.readable_for, "--readable-for")
+        client.set_table_parameters(table.ref, {READABLE_FOR: options.readable_for})
+        keep(client, client.get_table(table.ref))
+        yield f"{table.ref}: what is replaced stays readable for {options.readable_for}\n"
+
+
+@contextmanager
+def _table(options: argparse.Namespace) -> Iterator[tuple[MetastoreClient, TableInfo]]:
+    from airflow_hiveacid.metastore.client import connect  # noqa: PLC0415 - needs Thrift
+
+    with connect(cli_metastore.endpoint_of(options)) as client:
+        yield client, client.get_table(TableRef.parse(options.table))
+
+
+def _told(tag: Tag) -> dict[str, object]:
+    return {
+        "tag": tag.name,
+        "version": int(tag.write_ids.split(":")[1]),
+        "made": time_text(tag.made_s),
+        "made_by": tag.made_by,
+        "expires": None if tag.expires_s is None else time_text(tag.expires_s),
+    }

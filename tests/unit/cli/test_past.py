@@ -1,0 +1,126 @@
+"""History, tags, keeping and past versions at the command line, over a fake metastore."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid import cli
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.metastore.catalog import NewTable
+from contract.fake_client import FakeClient
+from contract.fake_metastore import FakeMetastore
+from contract.manual_clock import ManualClock
+from unit.storage.orc_tables import insert, write_acid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+COLUMNS = (Column(name="id", type="int"), Column(name="name", type="string"))
+REF = TableRef("default", "t")
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeClient:
+    """A table of three versions, the third of which overwrites."""
+    server = FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
+    monkeypatch.setattr(
+        "airflow_hiveacid.metastore.client.connect", lambda _endpoint: FakeClient(server)
+    )
+    client = FakeClient(server)
+    client.create_table(NewTable(ref=REF, columns=COLUMNS, location=str(tmp_path)))
+    for name in ("delta_1_1_0", "delta_2_2_0"):
+        write(client, tmp_path, name)
+    return client
+
+
+def write(client: FakeClient, root: Path, name: str) -> None:
+    txn_id = client.open_txn()
+    write_id = client.allocate_write_id(txn_id, REF)
+    write_acid(root / name / "bucket_00000", [insert(write_id, 0, int(write_id))])
+    client.commit_txn(txn_id)
+
+
+@pytest.fixture
+def run(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    assert client
+
+    def command(*argv: str, status: int = 0) -> str:
+        assert cli.main(argv) == status
+        printed = capsys.readouterr()
+        return printed.err if status else printed.out
+
+    return command
+
+
+def test_a_version_is_scanned_and_inspected(run: Callable[..., str]) -> None:
+    assert run("scan", "--table", "default.t", "--version", "1", "--json") == '[1, "n1"]\n'
+    told = run("inspect", "--table", "default.t", "--version", "1")
+    assert "write IDs default.t:1:9223372036854775807::" in told
+    assert "invisible: write ID 2 is above the high watermark 1" in told
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (["--version", "9"], "VersionUnknownError: table default.t: has no version 9 yet"),
+        (["--version", "x"], "ConfigurationError: version 'x' is no number"),
+        (["--timestamp", "yesterday"], "ConfigurationError: timestamp 'yesterday' is no time"),
+        (["--tag", "a"], "VersionUnknownError: table default.t: has no tag 'a'"),
+    ],
+)
+def test_what_never_was_is_one_line(run: Callable[..., str], asked: list[str], why: str) -> None:
+    assert why in run("scan", "--table", "default.t", *asked, status=2)
+
+
+def test_a_directory_has_no_versions(run: Callable[..., str], tmp_path: Path) -> None:
+    where = ["--location", str(tmp_path), "--write-ids", "default.t:2:9::", "--version", "1"]
+    assert "--version does not go with --location" in run("inspect", *where, status=2)
+
+
+def test_a_history_is_a_table_or_json(
+    client: FakeClient, run: Callable[..., str], tmp_path: Path
+) -> None:
+    write(client, tmp_path, "base_3")
+    told = run("history", "default.t")
+    assert "the oldest readable version is 3, the newest 3" in told
+    assert "somebody else" in told
+    body = json.loads(run("history", "default.t", "--json", "--limit", "0"))
+    assert [(v["number"], v["operation"], v["is_readable"]) for v in body["versions"]] == [
+        (3, "overwrite", True),
+        (2, "insert", False),
+        (1, "insert", False),
+    ]
+    assert len(json.loads(run("history", "default.t", "--json", "--limit", "1"))["versions"]) == 1
+
+
+def test_a_tag_is_made_listed_read_and_removed(
+    client: FakeClient, run: Callable[..., str], tmp_path: Path
+) -> None:
+    made = json.loads(run("tag", "default.t", "first", "--version", "1", "--keep-for", "2 days"))
+    assert (made["tag"], made["version"]) == ("first", 1)
+    assert made["expires"] > made["made"]
+    assert json.loads(run("tag", "default.t")) == made
+    write(client, tmp_path, "base_3")
+    assert run("scan", "--table", "default.t", "--tag", "first", "--json") == '[1, "n1"]\n'
+    taken = run("tag", "default.t", "first", "--version", "3", status=2)
+    assert "has a tag 'first' for version 1" in taken
+    run("tag", "default.t", "first", "--remove")
+    assert run("tag", "default.t") == ""
+    assert "no tag 'first'" in run("tag", "default.t", "first", "--remove", status=2)
+    assert "says no time" in run("tag", "default.t", "a", "--keep-for", "long", status=2)
+
+
+def test_a_table_is_kept_and_let_go(client: FakeClient, run: Callable[..., str]) -> None:
+    run("keep", "default.t", "--readable-for", "7 days")
+    parameters = client.get_table(REF).parameters
+    assert parameters["hiveacid.readable.for"] == "7 days"
+    assert parameters["no_cleanup"] == "true"
+    assert "its past is kept" in run("history", "default.t")
+    run("keep", "default.t", "--off")
+    assert not {"hiveacid.readable.for", "no_cleanup"} & set(client.get_table(REF).parameters)
+    assert "says no time" in run("keep", "default.t", "--readable-for", "long", status=2)

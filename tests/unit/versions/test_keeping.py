@@ -1,0 +1,318 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    CorruptFileError,
+    KeepingRefusedError,
+    VersionDoubtfulError,
+    VersionGoneError,
+    VersionUnknownError,
+)
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.versions import Kept, VersionSpec
+from airflow_hiveacid.jobs.specs import CleanSpec
+from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.metastore.server_time import server_now
+from airflow_hiveacid.plan.keeping import (
+    READABLE_FOR,
+    Horizon,
+    Keeping,
+    OwnCompaction,
+    Promises,
+    duration,
+    readable_for,
+)
+from airflow_hiveacid.spark.maintenance.clean import Cleaner
+from airflow_hiveacid.spark.maintenance.overview import with_past
+from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
+from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.versions.history import SOMEBODY, history_of
+from airflow_hiveacid.versions.keeping import keep, keep_no_more, make_tag
+from airflow_hiveacid.versions.past import past_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Bench
+
+
+def clean(bench: Bench, **spec: object) -> None:
+    table, overview = with_past(bench.client, bench.table, is_dry=False)
+    for info in bench.client.list_partitions(table):
+        Cleaner(
+            client=bench.client,
+            table=table,
+            spec=CleanSpec(target=str(table.ref), **spec),  # type: ignore[arg-type]
+            on_step=lambda _: None,
+            overview=overview,
+        ).clean(info)
+
+
+def names(bench: Bench, **asked: object) -> list[str]:
+    """The directories that a version reads."""
+    txns = bench.client.valid_txns()
+    snapshot = Snapshot(
+        txn_id=None, txns=txns, tables=bench.client.valid_write_ids([bench.ref], txns)
+    )
+    past = past_of(
+        bench.client,
+        bench.table,
+        VersionSpec.of(**asked),  # type: ignore[arg-type]
+        snapshot,
+        taken_s=lambda: server_now(bench.client),
+    )
+    roots = bench.client.list_partitions(bench.table)
+    past.check_vanished([info.name for info in roots])
+    states = past.states(roots, [list_table(info.location) for info in roots])
+    return [d.text for state in states for d in state.live]
+
+
+D1, D2 = "delta_0000001_0000001_0000", "delta_0000002_0000002_0000"
+
+
+# ---- promises ------------------------------------------------------------------------------------
+
+
+def test_a_table_that_is_kept_tells_the_server_to_leave_it_alone(bench: Bench) -> None:
+    bench.we_write()
+    kept = keep(bench.client, bench.table)
+    assert bench.table.parameters["no_auto_compaction"] == "true"
+    is_new = bench.client.generation.name == "V4"
+    assert (bench.table.parameters.get("no_cleanup") == "true") is is_new
+    assert keep(bench.client, bench.table) == kept  # once
+    keep_no_more(bench.client, bench.table)
+    assert not {"no_cleanup", "no_auto_compaction"} & set(bench.table.parameters)
+    assert bench.notes.promises() == Promises()
+
+
+def test_nothing_is_promised_while_a_compaction_is_on_its_way(bench: Bench) -> None:
+    bench.we_write()
+    bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR)
+    with pytest.raises(KeepingRefusedError, match="is initiated") as caught:
+        keep(bench.client, bench.table)
+    assert caught.value.retryable
+    assert not bench.notes.is_kept()
+
+
+@pytest.mark.parametrize("what", ["compaction", "parameter"])
+def test_somebody_elses_compaction_ends_a_promise(bench: Bench, what: str) -> None:
+    bench.we_write()
+    keep(bench.client, bench.table)
+    bench.we_write()
+    bench.we_write(overwrites=True)
+    assert names(bench, version=2) == [D1, D2]
+    if what == "compaction":
+        bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR)
+    else:
+        bench.client.set_table_parameters(bench.ref, {"no_auto_compaction": None})
+    with pytest.raises(VersionGoneError, match="oldest readable version is 3"):
+        names(bench, version=2)
+
+
+def test_a_compaction_of_ours_ends_nothing(bench: Bench) -> None:
+    bench.we_write()
+    keep(bench.client, bench.table)
+    bench.we_write()
+    bench.we_write(overwrites=True)
+    entry = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
+    bench.notes.note_own_compaction(OwnCompaction(entry_id=entry, aborted=(WriteId(1),)))
+    # what was aborted when it began stays so, whatever the metastore has forgotten since
+    assert names(bench, version=2) == [D2]
+
+
+def test_promises_add_up() -> None:
+    p, q = PartitionName.parse("p=1"), PartitionName.parse("p=2")
+    keeping = Keeping(
+        table_id="1.1", roots={p: Kept(floor=WriteId(5))}, last_entry_id=7, since_s=0.0
+    )
+    horizon = Horizon(partition=p, write_id=WriteId(9), high_watermark=0, at_s=0.0)  # type: ignore[arg-type]
+    promises = Promises(keeping=keeping, horizons=(horizon,), own=(OwnCompaction(entry_id=8),))
+    assert promises.of(p) == Kept(floor=WriteId(9))
+    assert promises.of(q) == Kept(floor=WriteId(0))  # made later
+    assert not promises.is_broken([3, 7, 8])
+    assert promises.is_broken([9])
+    assert Promises().of(p) is None
+
+
+def test_a_damaged_horizon_is_an_error(bench: Bench) -> None:
+    bench.we_write()
+    keep(bench.client, bench.table)
+    bench.notes.note_horizon(
+        Horizon(partition=PartitionName(), write_id=WriteId(1), high_watermark=0, at_s=0.0)  # type: ignore[arg-type]
+    )
+    (file,) = (bench.root / HIDDEN_DIRECTORY).glob("_horizon_*")
+    file.write_text("{")
+    bench.we_write(overwrites=True)
+    with pytest.raises(CorruptFileError, match="not a note"):
+        names(bench, version=1)
+
+
+# ---- retention -----------------------------------------------------------------------------------
+
+
+@pytest.mark.promise("V7")
+def test_what_was_replaced_stays_readable_to_the_second_by_the_metastores_clock(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(parameters={READABLE_FOR: "100 seconds"})
+    clean(bench)
+    bench.we_write()
+    bench.we_write(overwrites=True)
+    clean(bench)  # sees the replacement, and when
+    bench.clock.advance(99.9)
+    clean(bench)
+    assert names(bench, version=1) == [D1]
+    bench.clock.advance(0.2)
+    clean(bench)
+    with pytest.raises(VersionGoneError, match="oldest readable version is 2"):
+        names(bench, version=1)
+    assert not (bench.root / D1).exists()
+
+
+def test_what_an_early_base_replaced_is_not_kept_for_as_long_as_the_newest(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(parameters={READABLE_FOR: "100 seconds"})
+    clean(bench)
+    bench.we_write()
+    for _ in range(4):
+        bench.we_write(overwrites=True)
+        clean(bench)
+        bench.clock.advance(60)
+    clean(bench)
+    found = sorted(p.name for p in bench.root.iterdir() if p.name.startswith(("base", "delta")))
+    assert found == ["base_0000004", "base_0000005"]
+    assert names(bench, version=4) == ["base_0000004"]
+
+
+def test_a_reader_of_a_version_that_ends_is_waited_for(make_bench: Callable[..., Bench]) -> None:
+    bench = make_bench(parameters={READABLE_FOR: "0 seconds"})
+    clean(bench)
+    bench.we_write()
+    bench.we_write(overwrites=True)
+    clean(bench)  # nobody is there
+    bench.we_write()
+    bench.we_write(overwrites=True)
+    reader = bench.client.open_txn()
+    assert names(bench, version=3) == ["base_0000002", "delta_0000003_0000003_0000"]
+    clean(bench)
+    assert (bench.root / "base_0000002").exists()
+    bench.client.commit_txn(reader)
+    clean(bench)
+    assert not (bench.root / "base_0000002").exists()
+
+
+@pytest.mark.parametrize("text", ["", "7", "days", "-1 days", "1 month", "7 days or so"])
+def test_a_time_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="says no time"):
+        readable_for({READABLE_FOR: text})
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90 minutes", 5400), ("1.5 HOURS", 5400), ("1day", 86400), ("2 weeks", 1209600)],
+)
+def test_times_are_read(text: str, seconds: float) -> None:
+    assert duration(text, "x") == seconds
+
+
+# ---- tags ----------------------------------------------------------------------------------------
+
+
+def test_an_expired_tag_holds_nothing(bench: Bench) -> None:
+    bench.we_write()
+    now_s = server_now(bench.client) or 0.0
+    make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1), expires_s=now_s + 50)
+    bench.we_write(overwrites=True)
+    clean(bench)
+    assert names(bench, tag="a") == [D1]
+    bench.clock.advance(51)
+    with pytest.raises(VersionUnknownError, match="expired"):
+        names(bench, tag="a")
+    clean(bench)
+    assert not (bench.root / D1).exists()
+    assert bench.notes.tags() == ()
+
+
+def test_a_tag_whose_files_are_gone_is_told(bench: Bench) -> None:
+    bench.we_write()
+    make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
+    bench.we_write(overwrites=True)
+    keep_files = bench.root / D1 / "bucket_00000"
+    keep_files.unlink()
+    keep_files.parent.rmdir()
+    with pytest.raises(VersionGoneError, match="not there any more"):
+        names(bench, tag="a")
+
+
+def test_the_same_tag_again_moves_its_end(bench: Bench) -> None:
+    bench.we_write()
+    make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1), expires_s=5e9)
+    make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
+    assert [tag.expires_s for tag in bench.notes.tags()] == [None]
+
+
+def test_a_table_with_a_tag_stays_kept(bench: Bench) -> None:
+    bench.we_write()
+    make_tag(bench.client, bench.table, "a", VersionSpec())
+    with pytest.raises(ConfigurationError, match="tag 'a'"):
+        keep_no_more(bench.client, bench.table)
+
+
+# ---- history -------------------------------------------------------------------------------------
+
+
+@pytest.mark.promise("V1")
+def test_a_history_says_who_did_what_when_and_whether_it_can_be_read(bench: Bench) -> None:
+    bench.we_write(job_key="dag/run/load/-1")
+    bench.clock.advance(100)
+    bench.somebody_writes()
+    bench.clock.advance(100)
+    bench.we_write(overwrites=True)
+    bench.client.allocate_write_id(bench.client.open_txn(), bench.ref)
+    found = history_of(bench.client, bench.table)
+    assert [v.number for v in found.versions] == [3, 2, 1]
+    third, second, first = found.versions
+    assert (first.by, first.operation, first.inserted) == ("dag/run/load/-1", "insert", 3)
+    assert (second.by, second.operation, second.inserted) == (SOMEBODY, "insert", None)
+    assert (third.by, third.operation, third.size_bytes) == ("dag/run/task/-1", "overwrite", 1)
+    assert [v.is_readable for v in found.versions] == [True, False, False]
+    assert found.oldest == 3
+    start = bench.client.server.now_s() - 200
+    assert first.committed.by_s == pytest.approx(start, abs=0.01)
+    assert first.committed.after_s == pytest.approx(start, abs=0.01)
+    assert second.committed.after_s == pytest.approx(start, abs=0.01)
+    assert second.committed.by_s == pytest.approx(start + 200, abs=0.01)
+    assert [v.number for v in history_of(bench.client, bench.table, most=1).versions] == [3]
+
+
+def test_a_moment_between_two_bounds_is_refused_with_them(bench: Bench) -> None:
+    bench.we_write()
+    bench.clock.advance(100)
+    middle = bench.client.server.now_s()
+    bench.somebody_writes()
+    bench.clock.advance(100)
+    bench.we_write()
+
+    def at(seconds: float) -> list[str]:
+        return names(bench, timestamp=datetime.fromtimestamp(seconds, UTC))
+
+    bench.clock.advance(1)
+    assert at(middle + 100.5) == [D1, D2, "delta_0000003_0000003_0000"]
+    with pytest.raises(VersionDoubtfulError, match="version 1, without them, or version 2"):
+        at(middle + 50)
+
+
+def test_notes_of_another_table_of_that_name_are_not_met(bench: Bench) -> None:
+    bench.we_write()
+    keep(bench.client, bench.table)
+    other = type(bench.notes)(location=bench.table.location, table_id="77.1")
+    assert other.commits() == ()
+    assert other.promises() == Promises()
