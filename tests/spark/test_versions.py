@@ -75,7 +75,6 @@ class Copies:
             assert as_of(self.lab, self.name, timestamp=at) == rows
 
 
-@pytest.mark.promise("V3")
 @pytest.mark.promise("V6")
 def test_saved_copies_equal_their_versions_until_they_are_compacted_away(lab: Lab) -> None:
     lab.table("t", COLUMNS)
@@ -160,7 +159,6 @@ def test_an_open_write_keeps_versions_above_it_from_being_settled(lab: Lab) -> N
 
 
 @pytest.mark.promise("V2")
-@pytest.mark.promise("V4")
 def test_a_write_of_somebody_else_has_bounds_and_is_refused_between_them(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     with pytest.raises(VersionUnknownError, match="made at"):
@@ -189,7 +187,6 @@ def test_a_write_of_somebody_else_has_bounds_and_is_refused_between_them(lab: La
         as_of(lab, "t", timestamp="2999-01-01T00:00:00Z")
 
 
-@pytest.mark.promise("V8")
 def test_insert_only_tables_have_versions_as_far_as_directories_tell(lab: Lab) -> None:
     lab.table("t", COLUMNS, kind=TransactionalKind.INSERT_ONLY)
     copies = Copies(lab, "t")
