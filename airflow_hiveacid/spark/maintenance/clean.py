@@ -357,15 +357,16 @@ class Cleaner:
 def forget_unreadable(table: TableInfo, outcomes: Iterable[CleaningOutcome]) -> None:
     """Forget commits of versions that nobody can read any more, once they are a month old.
 
+    Notes of the others are put together.
+
     Args:
         table: all of it was cleaned.
         outcomes: of its partitions.
     """
     oldest = [o.oldest for o in outcomes if o.oldest is not None]
     if oldest:
-        VersionNotes.of(table).forget_commits_below(
-            WriteId(max(oldest)), time.time() - _COMMITS_REMEMBERED_S
-        )
+        before_s = time.time() - _COMMITS_REMEMBERED_S
+        VersionNotes.of(table).tidy_commits(WriteId(max(oldest)), before_s)
 
 
 def _held(tags: Iterable[Tag], partition: PartitionInfo, now_s: float) -> dict[str, str]:

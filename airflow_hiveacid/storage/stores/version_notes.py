@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import uuid
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -40,7 +41,11 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
 
 _VERSION: Final = 1
+_COMMITS: Final = "_commit"
 _COMMIT: Final = "_commit_"
+_BUNDLE: Final = "_commits_"
+_ENOUGH_TO_BUNDLE: Final = 50
+_MOST_IN_BUNDLE: Final = 1000
 _TAG: Final = "_tag_"
 _KEEPING: Final = "_kept_"
 _HORIZON: Final = "_horizon_"
@@ -74,35 +79,52 @@ class VersionNotes:
 
     def commits(self) -> tuple[CommitNote, ...]:
         """All that are remembered, by write ID; damaged ones are left out with a warning."""
-        names = self._names(f"{_COMMIT}{self._digest}.")
+        while True:
+            names = self._names(_COMMITS)
+            bundled = each_in_threads(self._bundle, self._of_table(names, _BUNDLE))
+            singles = each_in_threads(self._single, self._of_table(names, _COMMIT))
+            if None not in bundled and None not in singles:
+                break  # else somebody has just put them into a bundle
+        found = {n.write_id: n for notes in (*bundled, *singles) for n in notes or ()}
+        return tuple(found[write_id] for write_id in sorted(found))
 
-        def read(name: str) -> CommitNote | None:
-            try:
-                return self._read(name, _commit)
-            except CorruptFileError as error:
-                _log.warning("a commit's time is not known any more: %s", error)
-                return None
-
-        return tuple(note for note in each_in_threads(read, names) if note is not None)
-
-    def forget_commits_below(self, write_id: WriteId, before_s: float) -> int:
-        """Remove notes of versions that nobody can read; gives the number of what is removed.
+    def tidy_commits(self, oldest: WriteId, before_s: float) -> None:
+        """Put notes of commits together, and forget those of versions that nobody can read.
 
         Args:
-            write_id: the oldest readable version.
-            before_s: what was committed later stays all the same.
+            oldest: the oldest readable version.
+            before_s: what was committed later is not forgotten.
         """
-        gone = 0
-        prefix = f"{_COMMIT}{self._digest}."
-        for name in self._names(prefix):
-            number = name.removeprefix(prefix).removesuffix(".json")
-            if not number.isdigit() or int(number) >= write_id:
-                continue
+        names = self._names(_COMMITS)
+        bundles, singles = self._of_table(names, _BUNDLE), self._of_table(names, _COMMIT)
+        if len(singles) < _ENOUGH_TO_BUNDLE:
+            return
+        kept = [
+            note
+            for note in self.commits()
+            if note.write_id >= oldest or (note.committed.by_s or before_s) >= before_s
+        ]
+        for at in range(0, len(kept), _MOST_IN_BUNDLE):
+            part = kept[at : at + _MOST_IN_BUNDLE]
+            name = f"{_BUNDLE}{self._digest}.{uuid.uuid4().hex}.json"
+            self._write(name, {"commits": [asdict(note) for note in part]})
+        # Whoever has listed these looks again when he finds one gone.
+        for name in (*bundles, *singles):
+            self._delete(name)
+
+    def _of_table(self, names: Iterable[str], kind: str) -> list[str]:
+        return [name for name in names if name.startswith(f"{kind}{self._digest}.")]
+
+    def _bundle(self, name: str) -> tuple[CommitNote, ...] | None:
+        return self._read(name, _commits)
+
+    def _single(self, name: str) -> tuple[CommitNote, ...] | None:
+        try:
             note = self._read(name, _commit)
-            if note is not None and (note.committed.by_s or 0.0) < before_s:
-                self._delete(name)
-                gone += 1
-        return gone
+        except CorruptFileError as error:
+            _log.warning("a commit's time is not known any more: %s", error)
+            return ()
+        return None if note is None else (note,)
 
     # ---- promises --------------------------------------------------------------------------------
 
@@ -302,6 +324,10 @@ def _commit(table_id: str, body: dict[str, Any]) -> CommitNote:
             by_s=_seconds(body["committed"]["by_s"]),
         ),
     )
+
+
+def _commits(table_id: str, body: dict[str, Any]) -> tuple[CommitNote, ...]:
+    return tuple(_commit(table_id, one) for one in body["commits"])
 
 
 def _keeping(table_id: str, body: dict[str, Any]) -> Keeping:

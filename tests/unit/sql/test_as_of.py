@@ -6,7 +6,6 @@ from airflow_hiveacid.format.errors import SqlTextError
 from airflow_hiveacid.jobs.specs import InsertSpec, MergeSpec, SourceSpec, TransactionSpec
 from airflow_hiveacid.sql.script import read_script
 
-
 MERGE_ASKING = (
     "MERGE INTO a USING b s ON a.id = s.id"
     " WHEN MATCHED AND a.x IN (SELECT x FROM c FOR VERSION AS OF 3) THEN DELETE"

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import CorruptFileError
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.versions import Kept
+from airflow_hiveacid.plan.history import Between, CommitNote
+from airflow_hiveacid.plan.keeping import (
+    Horizon,
+    Keeping,
+    OwnCompaction,
+    Reset,
+    Tag,
+    TaggedRoot,
+)
+from airflow_hiveacid.storage.stores import version_notes
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+P = PartitionName.parse("p=1/q=a%2Fb")
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> VersionNotes:
+    return VersionNotes(location=f"file:{tmp_path}", table_id="17.3")
+
+
+def commit(write_id: int, by_s: float = 5.0) -> CommitNote:
+    return CommitNote(
+        table_id="17.3",
+        write_id=WriteId(write_id),
+        txn_id=TxnId(write_id + 100),
+        job_key="dag/run/task/-1",
+        attempt="1-abcdefabcdef",
+        kind="insert",
+        inserted=3,
+        partitions=(str(P),),
+        directories=("file:/t/p=1/delta_1_1",),
+        opened_s=1.0,
+        seen="db.t:3:9223372036854775807::",
+        seen_after_s=2.0,
+        seen_by_s=3.0,
+        committed=Between(after_s=4.0, by_s=by_s),
+    )
+
+
+def hidden(tmp_path: Path) -> list[str]:
+    return sorted(p.name for p in (tmp_path / "_hiveacid").iterdir())
+
+
+def test_what_is_noted_is_read_back(notes: VersionNotes) -> None:
+    notes.note_commit(commit(2))
+    notes.note_commit(commit(1))
+    assert notes.commits() == (commit(1), commit(2))
+    keeping = Keeping(
+        table_id="17.3",
+        roots={P: Kept(floor=WriteId(4), witnesses=frozenset({"base_4", "000000_0"}))},
+        last_entry_id=9,
+        since_s=1.5,
+    )
+    horizon = Horizon(partition=P, write_id=WriteId(7), high_watermark=TxnId(3), at_s=2.5)
+    own = OwnCompaction(entry_id=8, aborted=(WriteId(2), WriteId(3)))
+    notes.note_keeping(keeping)
+    notes.note_horizon(horizon)
+    notes.note_horizon(replace(horizon, at_s=9.0))  # once is enough
+    notes.note_own_compaction(own)
+    found = notes.promises()
+    assert (found.keeping, found.horizons, found.own) == (keeping, (horizon,), (own,))
+    assert not found.has_ended
+    notes.end_keeping(12)
+    assert notes.promises().has_ended
+    reset = Reset(partition=P, write_id=WriteId(6))
+    notes.note_reset(reset)
+    notes.note_reset(reset)
+    assert notes.resets() == (reset,)
+
+
+def test_a_new_promise_begins_with_nothing(notes: VersionNotes) -> None:
+    keeping = Keeping(table_id="17.3", roots={}, last_entry_id=-1, since_s=0.0)
+    notes.note_keeping(keeping)
+    notes.note_horizon(Horizon(partition=P, write_id=WriteId(7), high_watermark=TxnId(3), at_s=2.5))
+    notes.end_keeping(3)
+    notes.note_keeping(keeping)
+    found = notes.promises()
+    assert (found.horizons, found.has_ended) == ((), False)
+
+
+def test_a_tag_replaces_one_of_its_name(notes: VersionNotes, tmp_path: Path) -> None:
+    root = TaggedRoot(partition=P, location="file:/t/p", names=frozenset({"base_1", "delta_2_2"}))
+    tag = Tag(name="a/b ä", table_id="17.3", write_ids="db.t:2:9::", made_s=1.0, roots=(root,))
+    notes.note_tag(tag)
+    later = replace(tag, made_s=2.0, expires_s=7.0, made_by="me")
+    notes.note_tag(later)
+    assert notes.tags() == (later,)
+    assert notes.tag("a/b ä") == later
+    assert notes.tag("a") is None
+    assert len(hidden(tmp_path)) == 1
+    notes.forget_tag("a/b ä")
+    assert notes.tags() == ()
+
+
+def test_many_commits_are_put_together_and_old_ones_forgotten(
+    notes: VersionNotes, tmp_path: Path
+) -> None:
+    for number in range(1, 50):
+        notes.note_commit(commit(number, by_s=float(number)))
+    notes.tidy_commits(WriteId(10), 5.0)
+    assert len(hidden(tmp_path)) == 49  # too few to be worth it
+    notes.note_commit(commit(50))
+    notes.tidy_commits(WriteId(10), 5.0)
+    assert len(hidden(tmp_path)) == 1
+    assert [n.write_id for n in notes.commits()] == list(range(5, 51))
+    for number in range(51, 101):
+        notes.note_commit(commit(number))
+    notes.tidy_commits(WriteId(1), 0.0)
+    assert len(hidden(tmp_path)) == 1
+    assert [n.write_id for n in notes.commits()] == list(range(5, 101))
+
+
+def test_who_reads_while_they_are_put_together_reads_all(
+    notes: VersionNotes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(1, 61):
+        notes.note_commit(commit(number))
+    before, times = version_notes.read_bytes, [0]
+
+    def read_bytes(fs: object, path: str) -> bytes:
+        times[0] += 1
+        if times[0] == 30:
+            notes.tidy_commits(WriteId(1), 0.0)
+        return before(fs, path)
+
+    monkeypatch.setattr(version_notes, "read_bytes", read_bytes)
+    assert [n.write_id for n in notes.commits()] == list(range(1, 61))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 2}', '{"version": 1}'])
+def test_a_damaged_commit_is_left_out_and_a_damaged_tag_is_an_error(
+    notes: VersionNotes, tmp_path: Path, text: str
+) -> None:
+    notes.note_commit(commit(1))
+    notes.note_commit(commit(2))
+    notes.note_tag(Tag(name="a", table_id="17.3", write_ids="db.t:2:9::", made_s=1.0))
+    (tmp_path / "_hiveacid" / hidden(tmp_path)[0]).write_text(text)
+    assert notes.commits() == (commit(2),)
+    (tmp_path / "_hiveacid" / hidden(tmp_path)[2]).write_text(text)
+    with pytest.raises(CorruptFileError):
+        notes.tags()
