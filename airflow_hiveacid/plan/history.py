@@ -85,9 +85,10 @@ class CommitNote:
     """What a committed write of ours has done to one table.
 
     `table_id` tells a table from another that had its name and place before. `kind` is the job's.
-    `directories` are URIs. `committed` are bounds of the commit's time, `opened_s` a moment before
-    its write ID was given out, `seen` Hive's text of what it saw of the table at some moment
-    between `seen_after_s` and `seen_by_s`; empty if the metastore did not say what time it was.
+    `directories` are paths below the table's location, which may be renamed, or URIs of others.
+    `committed` are bounds of the commit's time, `opened_s` a moment before its write ID was given
+    out, `seen` Hive's text of what it saw of the table at some moment between `seen_after_s` and
+    `seen_by_s`; empty if the metastore did not say what time it was.
     """
 
     table_id: str
@@ -256,6 +257,16 @@ def as_of_time(
             after=max(found.doubtful | found.inside),
         )
     return as_of_set(now, found.outside)
+
+
+def below(location: str, uri: str) -> str:
+    """A URI as a path below a location, if it is one.
+
+    Example:
+        >>> below("file:/t/", "file:/t/p=1/base_3"), below("file:/t", "file:/u/base_3")
+        ('p=1/base_3', 'file:/u/base_3')
+    """
+    return uri.removeprefix(f"{location.rstrip('/')}/")
 
 
 def time_text(seconds: float) -> str:

@@ -150,7 +150,7 @@ def note_lost(
 
     Versions that come later never had it, so that they can be read.
     """
-    lost = [n for n in commits if now.is_visible(n.write_id) and lost_of(n, info, state)]
+    lost = [n for n in commits if now.is_visible(n.write_id) and lost_of(n, table, info, state)]
     if not lost:
         return
     notes = VersionNotes.of(table)

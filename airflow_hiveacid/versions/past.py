@@ -30,7 +30,7 @@ from airflow_hiveacid.format.versions import (
     state_as_of,
     without_aborted,
 )
-from airflow_hiveacid.plan.history import Knowledge, as_of_time, time_text
+from airflow_hiveacid.plan.history import Knowledge, as_of_time, below, time_text
 from airflow_hiveacid.plan.keeping import Promises, Reset, Tag, leaves_alone
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 
@@ -172,11 +172,11 @@ class Past:
                 continue
             if is_reset(self.resets, info.name, note.write_id, self.then):
                 continue
-            for name in lost_of(note, info, state):
+            for name in lost_of(note, self.table, info, state):
                 self._fail(
-                    f"{info.location}/{name}, which version {note.write_id} wrote, was removed"
-                    " without a version of its own: somebody dropped the partition, or truncated"
-                    " the table with Hive 3.1, or removed files by hand",
+                    f"{name}, which version {note.write_id} wrote, is not at {info.location} any"
+                    " more, without a version of its own: somebody dropped or moved the partition,"
+                    " or truncated the table with Hive 3.1, or removed files by hand",
                     oldest=0,
                 )
 
@@ -245,21 +245,27 @@ def promises_of(client: MetastorePort, table: TableInfo) -> Promises:
     return Promises(own=promises.own)
 
 
-def lost_of(note: CommitNote, info: PartitionInfo, state: AcidState) -> tuple[str, ...]:
-    """Names of directories that a commit put into a root, of which nothing is left there.
+def lost_of(
+    note: CommitNote, table: TableInfo, info: PartitionInfo, state: AcidState
+) -> tuple[str, ...]:
+    """What a commit put into a root, of which nothing is left there, as paths or URIs.
 
     Args:
         note: the commit.
+        table: the table.
         info: the root.
         state: what a reader reads there who sees the commit.
     """
-    root = f"{info.location.rstrip('/')}/"
-    names = [d.removeprefix(root) for d in note.directories if d.startswith(root)]
-    base = state.base.high if state.base is not None else -1
-    if base >= note.write_id:
+    if state.base is not None and state.base.high >= note.write_id:
         return ()
+    where = below(table.location, f"{info.location.rstrip('/')}/")
+    paths = [below(table.location, path) for path in note.directories]
+    here = [p for p in paths if p.startswith(where) and "/" not in p.removeprefix(where)]
+    wrote_here = str(info.name) in note.partitions if info.name.columns else bool(paths)
+    if wrote_here and not here:
+        return tuple(paths)  # the partition is at another place now
     live = [d.name for d in state.live]
-    return tuple(n for n in names if "/" not in n and not _is_held(n, live))
+    return tuple(p for p in here if not _is_held(p.removeprefix(where), live))
 
 
 def is_reset(

@@ -13,6 +13,7 @@ from airflow_hiveacid.local.metastore import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.versions.keeping import keep
 from spark_lab import make_lab
 
 if TYPE_CHECKING:
@@ -115,3 +116,19 @@ def test_the_servers_cleaner_waits_for_our_readers_and_cleans_up_after_us(
         assert sorted(tuple(row) for row in second.collect()) == OLD
     for name in ("first", "second") if by_table else ("first", "second", "free"):
         wait_until_cleaned(lab, name)
+
+
+@pytest.mark.promise("V7")
+def test_the_servers_cleaner_leaves_a_kept_table_alone(lab_cleaning: Lab) -> None:
+    lab = lab_cleaning
+    lab.table("kept", {"id": "bigint"})
+    lab.insert("kept", OLD, ["id"])
+    keep(lab.client, lab.info("kept"))
+    lab.delete("kept", "id = 1")
+    before = set(lab.directories("kept"))
+    lab.compact("kept", CompactionChoice.MAJOR)
+    wait_until(lab, "kept", lambda entry: entry.state is not CompactionState.READY_FOR_CLEANING)
+    assert set(lab.directories("kept")) == {*before, "base_0000002"}
+    with read_snapshot(lab.endpoint, [f"{lab.db}.kept"], job_key=f"{lab.db}/past") as snapshot:
+        frame = read_table(lab.spark, f"{lab.db}.kept", snapshot, version=1)
+        assert sorted(tuple(row) for row in frame.collect()) == OLD

@@ -20,7 +20,7 @@ from airflow_hiveacid.format.policies import doing_of
 from airflow_hiveacid.format.rivals import committed_since, first_rival
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
 from airflow_hiveacid.format.winner import Winner
-from airflow_hiveacid.plan.history import Between, CommitNote
+from airflow_hiveacid.plan.history import Between, CommitNote, below
 from airflow_hiveacid.plan.reruns import LedgerEntry, earlier_run
 from airflow_hiveacid.spark.reading.staged import Staged
 from airflow_hiveacid.spark.writing.burial import bury
@@ -401,7 +401,7 @@ class TableWrite:
             partitions=tuple(map(str, self._partitions)) if self.table.is_partitioned else (),
             files=len(files),
             size_bytes=sum(f.size_bytes for _, f in files),
-            directories=entry.directories,
+            directories=tuple(below(self.table.location, d) for d in entry.directories),
             opened_s=None if times is None else times.opened_s,
             seen="" if seen is None else self._txn.snapshot.write_ids(self.table.ref).text(),
             seen_after_s=(seen and seen.after_s) or 0.0,

@@ -82,7 +82,7 @@ class Bench:
                 inserted=3,
                 files=1,
                 size_bytes=1,
-                directories=(f"{self.table.location}/{_name(write_id, overwrites=overwrites)}",),
+                directories=(_name(write_id, overwrites=overwrites),),
                 opened_s=times.opened_s,
                 seen=txn.snapshot.write_ids(self.ref).text(),
                 seen_after_s=times.seen.after_s or 0.0,

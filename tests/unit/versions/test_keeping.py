@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -316,3 +317,42 @@ def test_notes_of_another_table_of_that_name_are_not_met(bench: Bench) -> None:
     other = type(bench.notes)(location=bench.table.location, table_id="77.1")
     assert other.commits() == ()
     assert other.promises() == Promises()
+
+
+# ---- what was removed without a version ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["removed", "moved"])
+def test_files_that_went_without_a_version_are_missed_until_that_is_noted(
+    bench: Bench, how: str
+) -> None:
+    bench.we_write()
+    bench.we_write()
+    if how == "removed":  # as TRUNCATE of Hive 3.1 does
+        for path in bench.root.glob("delta_*/*"):
+            path.unlink()
+            path.parent.rmdir()
+    else:
+        there = bench.root.with_name("elsewhere")
+        there.mkdir()
+        (bench.root / HIDDEN_DIRECTORY).rename(there / HIDDEN_DIRECTORY)
+        old = bench.client.server.tables[bench.ref]
+        bench.client.server.tables[bench.ref] = replace(old, location=f"file:{there}")
+    for version in (1, 2):
+        with pytest.raises(VersionGoneError, match="which version 1 wrote, is not at"):
+            names(bench, version=version)
+    clean(bench)
+    bench.we_write()
+    assert names(bench, version=3) == ["delta_0000003_0000003_0000"]
+    with pytest.raises(VersionGoneError):
+        names(bench, version=2)
+
+
+def test_a_table_that_is_renamed_keeps_its_past(bench: Bench) -> None:
+    bench.we_write()
+    bench.we_write()
+    there = bench.root.with_name("renamed")
+    bench.root.rename(there)
+    old = bench.client.server.tables[bench.ref]
+    bench.client.server.tables[bench.ref] = replace(old, location=f"file:{there}")
+    assert names(bench, version=1) == [D1]

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.specs import InsertSpec, JobSpec, SourceSpec
+from airflow_hiveacid.plan.arguments import EarlyChecks
+from airflow_hiveacid.plan.statement_arguments import check_source_early, source_spec
+from airflow_hiveacid.plan.statements import check_source
+
+
+@pytest.mark.parametrize(
+    ("asked", "version"),
+    [
+        ({"version": 12}, "version 12"),
+        ({"version": "12"}, "version 12"),
+        ({"timestamp": "2026-11-19T02:00:00Z"}, "timestamp 2026-11-19T02:00:00+00:00"),
+        ({"tag": "closing"}, "tag closing"),
+    ],
+)
+def test_a_table_is_read_as_of_what_stands_beside_it(
+    asked: dict[str, object], version: str
+) -> None:
+    found = source_spec({"table": "db.t", **asked})
+    assert found == SourceSpec(table="db.t", versions={"source": version})
+
+
+def test_tables_of_a_query_have_versions_by_their_views() -> None:
+    given = {
+        "tables": {"a": "db.t", "b": "db.t"},
+        "query": "SELECT * FROM a EXCEPT SELECT * FROM b",
+    }
+    assert source_spec({**given, "versions": {"b": "version 3"}}).versions == {"b": "version 3"}
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ({"table": "db.t", "version": 1, "tag": "a"}, "exclude each other"),
+        ({"table": "db.t", "version": "one"}, "no number of a version"),
+        ({"location": "/x", "format": "orc", "version": 1}, "say as of when 'table' is read"),
+        ({"table": "db.t", "version": 1, "versions": {"source": "version 2"}}, "say as of when"),
+        ({"table": "db.t", "versions": {"other": "version 2"}}, "no table of it"),
+        ({"table": "db.t", "versions": {"source": "2"}}, "none of version N"),
+        ({"table": "db.t", "versions": ["2"]}, "must map views to versions"),
+    ],
+)
+def test_a_version_of_nothing_is_refused(source: dict[str, object], why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        source_spec(source)
+
+
+def test_a_template_is_looked_at_when_it_is_rendered() -> None:
+    check_source_early(EarlyChecks("task"), {"table": "db.t", "version": "{{ params.version }}"})
+
+
+def test_another_version_is_another_statement() -> None:
+    def digests(**versions: str) -> dict[str, str]:
+        job = InsertSpec(target="db.a", source=SourceSpec(table="db.t", versions=versions))
+        metastore = MetastoreEndpoint(uris=("thrift://hms:9083",))
+        spec = JobSpec(job_key="k", metastore=metastore, job=job)
+        assert JobSpec.parse(spec.dump()) == spec
+        return spec.statement
+
+    assert digests() != digests(source="version 1") != digests(source="version 2")
+
+
+def test_a_spec_is_checked_again_by_the_application() -> None:
+    with pytest.raises(ConfigurationError, match="none of version N"):
+        check_source(SourceSpec(table="db.t", versions={"source": "then"}))
