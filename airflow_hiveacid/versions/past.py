@@ -30,6 +30,7 @@ from airflow_hiveacid.format.versions import (
     state_as_of,
     without_aborted,
 )
+from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.plan.history import Knowledge, as_of_time, below, time_text
 from airflow_hiveacid.plan.keeping import Promises, Reset, Tag, leaves_alone
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
@@ -46,6 +47,18 @@ if TYPE_CHECKING:
     from airflow_hiveacid.plan.history import CommitNote
 
 _MOST_WRITERS: Final = 5
+# Of no such entry has a cleaner of the server's removed anything. FAILED is none of them: 3.1's
+# cleaner says so when it died half-way.
+_NEVER_CLEANED: Final = frozenset(
+    {
+        CompactionState.INITIATED,
+        CompactionState.WORKING,
+        CompactionState.ATTEMPTED,
+        CompactionState.DID_NOT_INITIATE,
+        CompactionState.REFUSED,
+        CompactionState.ABORTED,
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: promises are asked for once
@@ -237,7 +250,7 @@ def promises_of(client: MetastorePort, table: TableInfo) -> Promises:
     promises = VersionNotes.of(table).promises()
     if promises.keeping is None:
         return promises
-    entries = client.show_compactions(table.ref)
+    entries = [e for e in client.show_compactions(table.ref) if e.state not in _NEVER_CLEANED]
     ids = [entry.entry_id for entry in entries if entry.entry_id is not None]
     is_whole = len(ids) == len(entries) and not promises.is_broken(ids)
     if is_whole and leaves_alone(table.parameters, client.generation):

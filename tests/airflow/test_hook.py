@@ -143,6 +143,19 @@ def test_a_compaction_is_queued_once(warehouse: Warehouse) -> None:
     assert (str(entry.partition), entry.state) == ("month=1", CompactionState.INITIATED)
 
 
+def test_the_history_of_a_table_is_newest_first(warehouse: Warehouse) -> None:
+    table = warehouse.table("t")
+    warehouse.delta(table, 7)
+    warehouse.base(table, 1000)
+    found = HiveAcidHook().history(str(table.ref).upper())
+    assert [(v.number, v.operation, v.is_readable) for v in found.versions] == [
+        (2, "overwrite", True),
+        (1, "insert", False),
+    ]
+    assert (found.oldest, found.newest) == (2, 2)
+    assert len(HiveAcidHook().history(str(table.ref), most=1).versions) == 1
+
+
 # ---- health --------------------------------------------------------------------------------------
 
 

@@ -206,6 +206,7 @@ class Compactor:
         plan = dataclasses.replace(plan, why=wanted.why)
         if claim is not None:
             self.client.set_job_id(claim, self.spark.sparkContext.applicationId)
+            self._note_as_ours(claim.entry_id, work)
         token = f"{txn.txn_id}-{self.attempt}"
         # Inside the partition, so that it goes with it: a process that stands still for longer than
         # it keeps its lock must not bring back what was truncated (3.1) or dropped meanwhile.
@@ -237,10 +238,6 @@ class Compactor:
         if claim is not None:
             notes = TableNotes(location=self.table.location)
             notes.note_highest_write_id(claim.entry_id, plan.high)
-            past = VersionNotes.of(self.table)
-            if past.is_kept():
-                aborted = work.snapshot.write_ids(self.table.ref).aborted
-                past.note_own_compaction(OwnCompaction(entry_id=claim.entry_id, aborted=aborted))
         return dataclasses.replace(
             _outcome(partition, plan),
             done=True,
@@ -251,6 +248,16 @@ class Compactor:
             txn_id=txn.txn_id,
             entry_id=claim.entry_id if claim is not None else None,
         )
+
+    def _note_as_ours(self, entry_id: int, work: CompactionWork) -> None:
+        """Say that an entry is ours, before the server's cleaner can take it up.
+
+        What somebody else compacts ends what is promised of a kept table (docs/adr/0052).
+        """
+        notes = VersionNotes.of(self.table)
+        if notes.is_kept():
+            aborted = work.snapshot.write_ids(self.table.ref).aborted
+            notes.note_own_compaction(OwnCompaction(entry_id=entry_id, aborted=aborted))
 
     def _state(self, partition: PartitionInfo, snapshot: Snapshot) -> AcidState:
         write_ids = CompactorWriteIdList.of(snapshot.write_ids(self.table.ref))

@@ -19,7 +19,7 @@ from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.format.versions import Kept, VersionSpec
 from airflow_hiveacid.jobs.specs import CleanSpec
-from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.plan.keeping import (
     READABLE_FOR,
@@ -102,19 +102,34 @@ def test_nothing_is_promised_while_a_compaction_is_on_its_way(bench: Bench) -> N
     assert not bench.notes.is_kept()
 
 
-@pytest.mark.parametrize("what", ["compaction", "parameter"])
-def test_somebody_elses_compaction_ends_a_promise(bench: Bench, what: str) -> None:
+ENDING = [CompactionState.READY_FOR_CLEANING, CompactionState.SUCCEEDED, CompactionState.FAILED]
+
+
+@pytest.mark.parametrize("state", [None, *CompactionState])
+def test_somebody_elses_compaction_ends_a_promise_once_it_may_be_cleaned_after(
+    bench: Bench, state: CompactionState | None
+) -> None:
     bench.we_write()
     keep(bench.client, bench.table)
     bench.we_write()
     bench.we_write(overwrites=True)
     assert names(bench, version=2) == [D1, D2]
-    if what == "compaction":
-        bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR)
-    else:
+    if state is None:
         bench.client.set_table_parameters(bench.ref, {"no_auto_compaction": None})
-    with pytest.raises(VersionGoneError, match="oldest readable version is 3"):
-        names(bench, version=2)
+    else:
+        entry = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
+        queue = bench.client.server.queue
+        queue[entry] = replace(queue[entry], state=state)
+    if state in (None, *ENDING, CompactionState.UNKNOWN):
+        with pytest.raises(VersionGoneError, match="oldest readable version is 3"):
+            names(bench, version=2)
+        if state is not CompactionState.READY_FOR_CLEANING:
+            clean(bench)
+            assert not bench.notes.is_kept()
+    else:
+        assert names(bench, version=2) == [D1, D2]
+        clean(bench)
+        assert bench.notes.is_kept()
 
 
 def test_a_compaction_of_ours_ends_nothing(bench: Bench) -> None:
@@ -123,6 +138,8 @@ def test_a_compaction_of_ours_ends_nothing(bench: Bench) -> None:
     bench.we_write()
     bench.we_write(overwrites=True)
     entry = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
+    queue = bench.client.server.queue
+    queue[entry] = replace(queue[entry], state=CompactionState.SUCCEEDED)
     bench.notes.note_own_compaction(OwnCompaction(entry_id=entry, aborted=(WriteId(1),)))
     # what was aborted when it began stays so, whatever the metastore has forgotten since
     assert names(bench, version=2) == [D2]
