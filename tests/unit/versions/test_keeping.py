@@ -227,6 +227,28 @@ def test_a_reader_of_a_version_that_ends_is_waited_for(make_bench: Callable[...,
     assert not (bench.root / "base_0000002").exists()
 
 
+def test_who_may_have_read_notes_before_a_horizon_is_waited_for(
+    make_bench: Callable[..., Bench],
+) -> None:
+    """Also where the replacement was seen long before he began."""
+    bench = make_bench(parameters={READABLE_FOR: "100 seconds"})
+    clean(bench)
+    bench.we_write()
+    bench.we_write(overwrites=True)
+    clean(bench)
+    bench.clock.advance(200)
+    reader = bench.client.open_txn()
+    assert names(bench, version=1) == [D1]
+    for _ in range(2):
+        clean(bench)
+        assert (bench.root / D1).exists()
+    with pytest.raises(VersionGoneError, match="oldest readable version is 2"):
+        names(bench, version=1)  # for whoever comes now
+    bench.client.commit_txn(reader)
+    clean(bench)
+    assert not (bench.root / D1).exists()
+
+
 @pytest.mark.parametrize("text", ["", "7", "days", "-1 days", "1 month", "7 days or so"])
 def test_a_time_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="says no time"):
@@ -257,6 +279,18 @@ def test_an_expired_tag_holds_nothing(bench: Bench) -> None:
     clean(bench)
     assert not (bench.root / D1).exists()
     assert bench.notes.tags() == ()
+
+
+def test_a_tag_holds_its_files_also_where_nothing_else_is_promised(bench: Bench) -> None:
+    bench.we_write()
+    make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
+    bench.we_write(overwrites=True)
+    entry = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
+    queue = bench.client.server.queue
+    queue[entry] = replace(queue[entry], state=CompactionState.READY_FOR_CLEANING)
+    clean(bench)
+    assert not bench.notes.is_kept()
+    assert names(bench, tag="a") == [D1]
 
 
 def test_a_tag_whose_files_are_gone_is_told(bench: Bench) -> None:
