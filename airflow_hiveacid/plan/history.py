@@ -15,7 +15,7 @@ Example:
     >>> known = Knowledge(
     ...     commits={WriteId(1): Between(after_s=10.0, by_s=11.0)},
     ...     sightings=(Sighting(write_ids=now, after_s=50.0, by_s=51.0),),
-    ...     given=(Given(write_id=WriteId(2), after_s=20.0),),
+    ...     given=(Given(write_id=WriteId(3), after_s=20.0),),
     ... )
     >>> found = known.at(15.0, now)
     >>> sorted(found.inside), sorted(found.outside), sorted(found.doubtful)
