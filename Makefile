@@ -45,7 +45,7 @@ check: setup ## style, types, import contracts, doctests and the fast tests
 	$(SPARK) -m pytest --quiet --doctest-modules tests $(wildcard $(addprefix airflow_hiveacid/,$(ROOMS)))
 
 # whose doctests need no Airflow
-ROOMS := format plan jobs metastore storage spark sql local
+ROOMS := format plan jobs metastore storage versions spark sql local
 
 judge: setup ## Hive and Trino against what we write, and the reverse; writes docs/interop.md
 	$(SPARK) -m pytest -m "judge or interop" tests

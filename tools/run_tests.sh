@@ -8,7 +8,7 @@ set -uo pipefail
 mkdir -p build
 rm -f build/junit-*.xml
 rooms=()
-for room in format plan jobs metastore storage spark sql local; do rooms+=("airflow_hiveacid/$room"); done
+for room in format plan jobs metastore storage versions spark sql local; do rooms+=("airflow_hiveacid/$room"); done
 engines="interop or judge"
 starting="server or spark or $engines"
 airflow_tests=()
