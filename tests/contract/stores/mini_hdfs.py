@@ -27,7 +27,6 @@ VERSION: Final = "3.4.2"
 """The release of Hadoop whose servers these are."""
 
 _START_S: Final = 120
-_TOO_LATE: Final = "Timed out waiting for Mini HDFS Cluster to start"
 _MAIN: Final = "org.apache.hadoop.test.MiniDFSClusterManager"
 _POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion><groupId>test</groupId><artifactId>hadoop</artifactId>
@@ -80,24 +79,6 @@ class MiniHdfs:
             *("-writeDetails", str(details)),
             *(word for option in options for word in ("-D", option)),
         ]
-        server = _running(command, folder, details)
-        try:
-            yield cls(f"127.0.0.1:{port}", server.pid)
-        finally:
-            server.kill()
-            server.wait()
-
-
-def _running(command: list[str], folder: Path, details: Path) -> subprocess.Popen[bytes]:
-    """A server that has said where it is.
-
-    It gives itself ten seconds, which on a busy machine are few: then it is started once more.
-
-    Raises:
-        RuntimeError: there is none.
-    """
-    until, said = time.monotonic() + _START_S, _TOO_LATE
-    while time.monotonic() < until and _TOO_LATE in said:
         with (folder / "log").open("wb") as log:
             server = subprocess.Popen(
                 command,
@@ -106,21 +87,22 @@ def _running(command: list[str], folder: Path, details: Path) -> subprocess.Pope
                 stderr=log,
                 env={**os.environ, "HADOOP_USER_NAME": "root"},
             )
-        if _is_up(server, details, until):
-            return server
-        server.kill()
-        server.wait()
-        said = (folder / "log").read_text()
-    raise RuntimeError(f"no HDFS:\n{said[-2000:]}")
+        try:
+            _wait(server, details, folder / "log")
+            yield cls(f"127.0.0.1:{port}", server.pid)
+        finally:
+            server.kill()
+            server.wait()
 
 
-def _is_up(server: subprocess.Popen[bytes], details: Path, until: float) -> bool:
+def _wait(server: subprocess.Popen[bytes], details: Path, log: Path) -> None:
+    until = time.monotonic() + _START_S
     while time.monotonic() < until and server.poll() is None:
         if details.is_file() and details.stat().st_size:
             json.loads(details.read_text())
-            return True
+            return
         time.sleep(0.2)
-    return False
+    raise RuntimeError(f"no HDFS after {_START_S} s:\n{log.read_text()[-2000:]}")
 
 
 def class_path(name: str, artifacts: Sequence[str]) -> str:

@@ -38,3 +38,10 @@ def test_the_report_of_an_earlier_run_is_not_believed(
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: None)
     with pytest.raises(FileNotFoundError):
         list(Lives(area="a", version="1", tests=("t",)).cells(tmp_path, ""))
+
+
+def test_words_that_no_test_can_have_try_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("it was run"))
+    assert list(Lives(area="a", version="1", tests=("t",)).cells(tmp_path, "S3; disk")) == []
