@@ -31,17 +31,20 @@ _MOST_HOLDERS: Final = 5
 _log = logging.getLogger(__name__)
 
 
-def acquire(
+def acquire(  # noqa: PLR0913 - two are told on the way
     client: MetastorePort,
     request: LockRequest,
     *,
     timeout_s: float,
     clock: Clock,
     on_enqueued: Callable[[], None],
+    on_waiting: Callable[[], None] = lambda: None,
 ) -> LockResponse:
     """Ask for locks and wait until all are granted.
 
-    `on_enqueued` is called once, when the request stands and before any waiting.
+    `on_enqueued` is called once, when the request stands and before any waiting; `on_waiting` each
+    time that they are not granted yet. What that raises ends the waiting, and whoever catches it
+    has to end the transaction.
 
     Raises:
         LockNotAcquiredError: not granted within `timeout_s`; the request is taken back.
@@ -55,6 +58,7 @@ def acquire(
         left_s = began_s + timeout_s - clock.monotonic()
         if left_s <= 0:
             break
+        on_waiting()
         clock.sleep(min(pause_s, left_s))
         pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
         answer = client.check_lock(answer.lock_id, request.txn_id)
