@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.local.metastore import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
+from airflow_hiveacid.local.stack import metastore_on_postgres
 from conflicts import report
 from conflicts.cells import Order, Seen, expected, is_right, meet
 from conflicts.report import VERSIONS, every_cell
@@ -77,11 +77,9 @@ def _meet(lab: Lab, name: str, cell: Cell) -> Seen:
 def _lab(version: str) -> Iterator[Lab]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="conflicts-")))
-        server = stack.enter_context(
-            LocalMetastore(
-                LocalMetastoreConfig(version=version, data_dir=folder, ends_with_parent=True)
-            )
-        )
+        config = LocalMetastoreConfig(version=version, data_dir=folder, ends_with_parent=True)
+        # On Derby a commit and somebody's question after a lock can lock each other out.
+        server = stack.enter_context(metastore_on_postgres(config))
         spark = small_session()
         stack.callback(spark.stop)
         labs = make_lab(spark, server)

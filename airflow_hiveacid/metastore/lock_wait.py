@@ -31,7 +31,7 @@ _MOST_HOLDERS: Final = 5
 _log = logging.getLogger(__name__)
 
 
-def acquire(  # noqa: PLR0913 - two bounds and two ears
+def acquire(  # noqa: PLR0913 - two bounds and three ears
     client: MetastorePort,
     request: LockRequest,
     *,
@@ -39,11 +39,13 @@ def acquire(  # noqa: PLR0913 - two bounds and two ears
     clock: Clock,
     on_enqueued: Callable[[], None],
     on_asking: Callable[[], None] = lambda: None,
+    on_waiting: Callable[[], None] = lambda: None,
 ) -> LockResponse:
     """Ask for locks and wait until all are granted.
 
     `on_enqueued` is called once, when the request stands and before any waiting; `on_asking` before
-    each request to the server.
+    each request to the server; `on_waiting` each time that they are not granted yet. What that one
+    raises ends the waiting, and whoever catches it has to end the transaction.
 
     Raises:
         LockNotAcquiredError: not granted within `timeout_s`; the request is taken back.
@@ -58,6 +60,7 @@ def acquire(  # noqa: PLR0913 - two bounds and two ears
         left_s = began_s + timeout_s - clock.monotonic()
         if left_s <= 0:
             break
+        on_waiting()
         clock.sleep(min(pause_s, left_s))
         pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
         on_asking()

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.conflicts import DataOperation, LockState
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     MetastoreUnavailableError,
@@ -122,7 +122,7 @@ class Opened:
 
     `seal` is None for a job without a key. `undo` ends patience and heartbeats, and aborts, when it
     is closed. `began` is what was committed of the tables `watched` when the job first opened a
-    transaction.
+    transaction; `has_waited` says that its locks were not granted at once.
     `timeout_s` is the server's patience, known here also when the server can no longer be asked.
     `readings` are of our own clock.
     """
@@ -134,6 +134,7 @@ class Opened:
     lock_id: LockId
     snapshot: Snapshot
     began: Mapping[TableRef, ValidWriteIdList]
+    has_waited: bool
     heartbeat: Heartbeat
     timeout_s: float
     readings: Readings
@@ -155,9 +156,10 @@ def open_and_lock(client: MetastorePort, plan: Plan) -> Opened:
     # Who does not wait for locks may begin anew all the same: that takes no time of anybody else's.
     never_waits = plan.lock_timeout_s == 0
     first_txn_id = plan.first_txn_id
-    for reopening in range(_MOST_REOPENINGS + 1):
+    reopenings = 0
+    while True:
         is_late = plan.clock.monotonic() >= deadline_s and not never_waits
-        is_last = reopening == _MOST_REOPENINGS or is_late
+        is_last = reopenings == _MOST_REOPENINGS or is_late
         before = _write_ids_of(client, tuple({*plan.changed, *plan.watched}))
         opened_s = plan.clock.monotonic()
         txn_id = client.open_txn(plan.txn_type)
@@ -174,19 +176,78 @@ def open_and_lock(client: MetastorePort, plan: Plan) -> Opened:
         )
         try:
             opened = opening.run(deadline_s=deadline_s)
+        except _WaitedInVainError as vain:
+            _log.info("overtaken while it waited, beginning anew txn_id=%s", txn_id)
+            plan = replace(plan, began=vain.began)
+            continue
         except MetastoreUnavailableError as error:
             # A lock was asked for and nobody said whether it stands; it falls with its transaction.
             if is_last:
                 raise
             _log.warning("beginning anew txn_id=%s: %s", txn_id, error)
+            reopenings += 1
             continue
-        changed = {ref: before[ref] for ref in plan.changed}
-        if is_last or not _is_overtaken(changed, opened.snapshot):
+        if is_last or not _is_overtaken(opening.changed, opened.snapshot.tables):
             return opened
         _log.info("overtaken before the snapshot, beginning anew txn_id=%s", txn_id)
         opened.undo.close()
         plan = replace(plan, began=opened.began)
-    raise AssertionError(_MOST_REOPENINGS)  # the last round has returned
+        # Waiting has an end of its own; and of many that queue up, each has to see all before it.
+        reopenings += not opened.has_waited
+
+
+class _WaitedInVainError(Exception):
+    """Whoever is waited for has committed: with the lock in hand it would be too late."""
+
+    def __init__(self, began: Mapping[TableRef, ValidWriteIdList]) -> None:
+        self.began = began
+        super().__init__()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Waiting:
+    """Looks, while locks are waited for, whether they are waited for in vain. Mutable.
+
+    On 3.1 those who change rows of a partition queue up, and each has to see what those before it
+    have done: who has committed makes all others begin anew, and they had better do so at once
+    than one after another, each with the lock in hand.
+    """
+
+    client: MetastorePort
+    plan: Plan
+    before: Mapping[TableRef, ValidWriteIdList]
+    began: Mapping[TableRef, ValidWriteIdList]
+    holders: frozenset[TxnId] = frozenset()
+    has_waited: bool = False
+
+    def look(self) -> None:
+        """Called before each pause.
+
+        Raises:
+            _WaitedInVainError: begin anew.
+        """
+        self.has_waited = True
+        if not self.before:
+            return
+        if not self.holders:
+            self.holders = frozenset(self._holders())
+            return
+        txns = self.client.valid_txns()
+        left = self.holders.intersection(txns.open)
+        if left == self.holders:
+            return
+        self.holders = left
+        if _is_overtaken(self.before, self.client.valid_write_ids(self.before, txns)):
+            raise _WaitedInVainError(self.began)
+
+    def _holders(self) -> Iterable[TxnId]:
+        """Who has a lock on a partition, or the table, that is waited for."""
+        for access in self.plan.writes:
+            names = {str(name).lower() for name in access.partitions or ()}
+            for lock in self.client.show_locks(access.ref):
+                is_here = not names or lock.partition is None or lock.partition.lower() in names
+                if is_here and lock.state is LockState.ACQUIRED and lock.txn_id is not None:
+                    yield lock.txn_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +262,11 @@ class _Opening:
     interval_s: float
     opened_s: float
     before: Mapping[TableRef, ValidWriteIdList]
+
+    @property
+    def changed(self) -> Mapping[TableRef, ValidWriteIdList]:
+        """What was committed of the tables in which a conflict is possible."""
+        return {ref: self.before[ref] for ref in self.plan.changed}
 
     def run(self, *, deadline_s: float) -> Opened:
         try:
@@ -230,9 +296,14 @@ class _Opening:
             self.plan.on_step("opened")
             write_ids = self._allocate()
             began = self._began(write_ids)
-            lock_id, asked_s, locked_s = self._lock(
-                timeout_s=max(0.0, deadline_s - self.plan.clock.monotonic())
+            waiting = _Waiting(
+                client=self.client,
+                plan=self.plan,
+                before=self.changed if self._queues_up else {},
+                began=began,
             )
+            left_s = max(0.0, deadline_s - self.plan.clock.monotonic())
+            lock_id, asked_s, locked_s = self._lock(timeout_s=left_s, waiting=waiting)
             self._register(write_ids)
             self.plan.on_step("fenced")
             snapshot = self._see(write_ids)
@@ -250,6 +321,7 @@ class _Opening:
                 lock_id=lock_id,
                 snapshot=snapshot,
                 began=began,
+                has_waited=waiting.has_waited,
                 heartbeat=heartbeat,
                 timeout_s=self.timeout_s,
                 readings=readings,
@@ -292,7 +364,13 @@ class _Opening:
         later = take_snapshot(self.client, self.txn_id, short, own).tables if short else {}
         return {**began, **later}
 
-    def _lock(self, *, timeout_s: float) -> tuple[LockId, float, float]:
+    @property
+    def _queues_up(self) -> bool:
+        """Whether it waits for others of its kind: an overwrite keeps its place in the queue."""
+        operations = frozenset().union(*(access.operations for access in self.plan.writes))
+        return DataOperation.OVERWRITE not in operations
+
+    def _lock(self, *, timeout_s: float, waiting: _Waiting) -> tuple[LockId, float, float]:
         """Get the locks; with our clock before the request that was granted, and after it."""
         clock, asked_s = self.plan.clock, [0.0]
 
@@ -310,6 +388,7 @@ class _Opening:
             clock=clock,
             on_enqueued=self._fence,
             on_asking=note_time,
+            on_waiting=waiting.look,
         )
         locked_s = clock.monotonic()
         self.plan.on_step("locked")
@@ -396,8 +475,10 @@ def _write_ids_of(
     return client.valid_write_ids(refs, client.valid_txns()) if refs else {}
 
 
-def _is_overtaken(before: Mapping[TableRef, ValidWriteIdList], snapshot: Snapshot) -> bool:
-    return any(_has_news(old, snapshot.tables[ref]) for ref, old in before.items())
+def _is_overtaken(
+    before: Mapping[TableRef, ValidWriteIdList], now: Mapping[TableRef, ValidWriteIdList]
+) -> bool:
+    return any(_has_news(old, now[ref]) for ref, old in before.items())
 
 
 def _has_news(before: ValidWriteIdList, after: ValidWriteIdList) -> bool:

@@ -6,13 +6,26 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.policies import ConflictPolicy, Doing, Meeting
+from airflow_hiveacid.format.policies import ConflictPolicy, Doing, Meeting, Outcome
 from conflicts.cells import Order, expected, meet
+from spark_lab import Lab, make_lab
 
 if TYPE_CHECKING:
-    from spark_lab import Lab
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from airflow_hiveacid.local.metastore import LocalMetastore
 
 STRICT, HIVE = ConflictPolicy.STRICT, ConflictPolicy.HIVE
+
+
+@pytest.fixture
+def lab_pg(spark: SparkSession, hive_metastore_on_postgres: LocalMetastore) -> Iterator[Lab]:
+    """On Derby a commit and somebody's question after a lock can lock each other out."""
+    yield from make_lab(spark, hive_metastore_on_postgres)
+
+
 PAIRS = [
     (STRICT, Order.AT_WORK, Doing.INSERT, Doing.INSERT),
     (STRICT, Order.AT_WORK, Doing.CHANGE, Doing.MAJOR),
@@ -25,8 +38,9 @@ PAIRS = [
 @pytest.mark.promise("O2")
 @pytest.mark.parametrize(("policy", "order", "earlier", "later"), PAIRS)
 def test_two_jobs_that_meet_end_as_their_table_says(
-    lab: Lab, policy: ConflictPolicy, order: Order, earlier: Doing, later: Doing
+    lab_pg: Lab, policy: ConflictPolicy, order: Order, earlier: Doing, later: Doing
 ) -> None:
+    lab = lab_pg
     meeting = Meeting(earlier=earlier, later=later)
     seen = meet(lab, "t", policy, order, meeting)
     wanted, _ = expected((lab.client.generation, policy, order, meeting))
@@ -34,11 +48,18 @@ def test_two_jobs_that_meet_end_as_their_table_says(
 
 
 @pytest.mark.promise("O3")
+@pytest.mark.promise("M1")
+def test_so_do_two_on_a_3_metastore(lab3: Lab) -> None:
+    meeting = Meeting(earlier=Doing.CHANGE, later=Doing.CHANGE)
+    seen = meet(lab3, "t", STRICT, Order.LATE, meeting)
+    assert (seen.outcome, seen.trouble) == (Outcome.FAILS, ""), seen.told
+
+
 def test_inserts_and_a_minor_compaction_do_not_conflict_under_the_strict_policy_either(
-    lab4: Lab,
+    lab_pg: Lab,
 ) -> None:
     for earlier, later in ((Doing.INSERT, Doing.MINOR), (Doing.MINOR, Doing.INSERT)):
         meeting = Meeting(earlier=earlier, later=later)
-        seen = meet(lab4, earlier.value, STRICT, Order.AT_WORK, meeting)
-        wanted, _ = expected((lab4.client.generation, STRICT, Order.AT_WORK, meeting))
+        seen = meet(lab_pg, earlier.value, STRICT, Order.AT_WORK, meeting)
+        wanted, _ = expected((lab_pg.client.generation, STRICT, Order.AT_WORK, meeting))
         assert (seen.outcome, seen.trouble) == (wanted, ""), seen.told

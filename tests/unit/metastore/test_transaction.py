@@ -8,13 +8,15 @@ from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import LockNotAcquiredError, TransactionAbortedError
 from airflow_hiveacid.metastore.transaction import STEPS, begin
 from airflow_hiveacid.metastore.txn_values import TxnState
-from contract.bench import access, month
+from contract.bench import access, month, start
+from contract.manual_clock import ManualClock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow_hiveacid.format.table import TableInfo
     from contract.fake_client import FakeClient
     from contract.fake_metastore import FakeMetastore
-    from contract.manual_clock import ManualClock
 
 SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 
@@ -262,6 +264,76 @@ def test_a_writer_that_never_waits_begins_anew_all_the_same(
     ) as txn:
         assert txn.txn_id != txn.first_txn_id
     assert clock.monotonic() == began_s
+
+
+class BusyClock(ManualClock):
+    """While somebody sleeps, others do something: what is to be done at each sleep. Mutable."""
+
+    def __init__(self, doings: list[Callable[[], object]]) -> None:
+        super().__init__()
+        self.doings = doings
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        if self.doings:
+            self.doings.pop(0)()
+
+
+@pytest.mark.parametrize("has_written", [True, False])
+def test_whoever_waits_in_vain_begins_anew_before_it_has_the_lock(
+    client: FakeClient, table: TableInfo, *, has_written: bool
+) -> None:
+    """Another one is before it in the queue, so that it would learn it from the lock much later."""
+    first = start(client, access(table, OVERWRITE))
+    second = start(client, access(table, OVERWRITE))
+    openings: list[int] = []
+
+    def end_first() -> None:
+        if has_written:
+            client.commit_txn(first.txn_id)
+        else:
+            client.abort_txn(first.txn_id)
+
+    doings: list[Callable[[], object]] = [
+        end_first,
+        lambda: None,
+        lambda: openings.append(len(seen)),
+        lambda: client.abort_txn(second.txn_id),
+    ]
+    seen: list[str] = []
+    with begin(
+        type(client)(client.server),
+        job_key="job",
+        writes=[access(table, UPDATE)],
+        lock_timeout_s=60,
+        clock=BusyClock(doings),
+        on_step=lambda step: seen.append(step) if step == "opened" else None,
+    ):
+        assert openings == [2 if has_written else 1]
+
+
+def test_many_who_queue_up_each_see_what_those_before_them_have_done(
+    client: FakeClient, table: TableInfo
+) -> None:
+    """More than a writer may be overtaken without having waited."""
+    holders = [start(client, access(table, OVERWRITE))]
+
+    def next_holder() -> None:
+        client.commit_txn(holders[-1].txn_id)
+        if len(holders) < 9:
+            holders.append(start(client, access(table, OVERWRITE)))
+
+    doings: list[Callable[[], object]] = [next_holder] * 9
+    with begin(
+        type(client)(client.server),
+        job_key="job",
+        writes=[access(table, UPDATE)],
+        lock_timeout_s=600,
+        clock=BusyClock(doings),
+    ) as txn:
+        seen = txn.snapshot.write_ids(table.ref)
+        assert all(seen.is_visible(holder.write_id) for holder in holders)
+    assert len(holders) == 9
 
 
 @pytest.mark.promise("O2")
