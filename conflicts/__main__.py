@@ -42,7 +42,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             if VERSIONS[cell[0]] == version
             and cell[1].value in (asked.policies or [p.value for p in ConflictPolicy])
             and cell[2].value in (asked.orders or [o.value for o in Order])
+            and not (asked.left and cell in record and is_right(cell, record[cell]))
         ]
+        if not cells:
+            continue
         with _lab(version) as lab:
             for number, cell in enumerate(cells):
                 seen = _meet(lab, f"pair_{number}", cell)
@@ -92,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--versions", nargs="*", help=f"of {', '.join(VERSIONS.values())}")
     parser.add_argument("--policies", nargs="*", help="hive, strict")
     parser.add_argument("--orders", nargs="*", help=", ".join(repr(o.value) for o in Order))
+    parser.add_argument("--left", action="store_true", help="only who has not ended well yet")
     parser.add_argument("--no-report", action="store_true", help="leave the page alone")
     return parser
 

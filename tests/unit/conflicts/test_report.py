@@ -3,11 +3,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.policies import Outcome
-from conflicts.cells import OTHERWISE, Seen, expected
+from conflicts.cells import OTHERWISE, Seen, expected, is_right
 from conflicts.report import PAGE, block, every_cell, lines, read, write
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+def test_the_page_is_made_of_what_was_seen_last() -> None:
+    assert block() == "\n".join(lines(read())).strip()
+
+
+def test_every_pair_was_let_meet_on_both_metastores_and_ended_as_it_had_to() -> None:
+    record = read()
+    assert [cell for cell in every_cell() if cell not in record] == []
+    assert [cell for cell, seen in record.items() if not is_right(cell, seen)] == []
 
 
 def test_there_are_25_pairs_in_two_policies_two_orders_and_on_two_metastores() -> None:
