@@ -21,6 +21,7 @@ from airflow_hiveacid.format.versions import Kept, VersionSpec
 from airflow_hiveacid.jobs.specs import CleanSpec
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.server_time import server_now
+from airflow_hiveacid.plan.cleaning import plan_cleaning
 from airflow_hiveacid.plan.keeping import (
     READABLE_FOR,
     Horizon,
@@ -30,10 +31,12 @@ from airflow_hiveacid.plan.keeping import (
     duration,
     readable_for,
 )
+from airflow_hiveacid.spark.maintenance import clean as cleaning_module
 from airflow_hiveacid.spark.maintenance.clean import Cleaner
 from airflow_hiveacid.spark.maintenance.overview import with_past
 from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.versions import keeping as keeping_module
 from airflow_hiveacid.versions.history import SOMEBODY, history_of
 from airflow_hiveacid.versions.keeping import keep, keep_no_more, make_tag
 from airflow_hiveacid.versions.past import past_of
@@ -291,6 +294,51 @@ def test_a_tag_holds_its_files_also_where_nothing_else_is_promised(bench: Bench)
     clean(bench)
     assert not bench.notes.is_kept()
     assert names(bench, tag="a") == [D1]
+
+
+def test_a_tag_that_is_made_while_a_cleaner_decides_holds_its_files(
+    make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = make_bench(parameters={READABLE_FOR: "0 seconds"})
+    clean(bench)
+    bench.we_write()
+    bench.we_write(overwrites=True)
+
+    def decide(*args: object, **terms: object) -> object:
+        plan = plan_cleaning(*args, **terms)  # type: ignore[arg-type]
+        make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
+        return plan
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cleaning_module, "plan_cleaning", decide)
+        clean(bench)
+    assert names(bench, tag="a") == [D1]
+    with pytest.raises(VersionGoneError):
+        names(bench, version=1)
+
+
+def test_no_tag_is_made_of_what_a_horizon_has_ended(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(parameters={READABLE_FOR: "0 seconds"})
+    clean(bench)
+    bench.we_write()
+    bench.we_write(overwrites=True)
+    horizon = Horizon(partition=PartitionName(), write_id=WriteId(2), high_watermark=0, at_s=0.0)  # type: ignore[arg-type]
+
+    looks = []
+
+    def listed(location: str) -> object:
+        looks.append(location)
+        if len(looks) == 2:  # a cleaner has come between the tag and the second look
+            bench.notes.note_horizon(horizon)
+        return list_table(location)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keeping_module, "list_table", listed)
+        with pytest.raises(VersionGoneError):
+            make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
+    assert bench.notes.tags() == ()
 
 
 def test_a_tag_whose_files_are_gone_is_told(bench: Bench) -> None:
