@@ -153,3 +153,57 @@ def test_a_table_with_leftovers_is_not_clean() -> None:
     assert not is_clean(state(directories=("base_0000002",), originals=("000000_0",)))
     assert not is_clean(state(f"d.t:4:{MAX}::3", ("delta_0000003_0000003_0000",)))
     assert is_clean(state(directories=("base_0000002",)))
+
+
+def ends(s: AcidState, *, is_insert_only: bool = False) -> dict[str, tuple[str, int]]:
+    """What replaced each thing that goes, and which versions end with it."""
+    found = plan_cleaning(
+        s,
+        (),
+        {},
+        ValidTxnList.parse(f"9:{MAX}::"),
+        now_s=0.0,
+        retention_s=0.0,
+        orphan_age_s=0.0,
+        is_insert_only=is_insert_only,
+    )
+    return {r.path: (r.why.removeprefix("replaced by "), r.ends) for r in found.remove}
+
+
+def test_each_thing_is_replaced_by_the_first_base_above_it() -> None:
+    bases = ("base_0000003", "base_0000005", "base_0000007")
+    deltas = (
+        "delta_0000002_0000002_0000",
+        "delta_0000005_0000005_0000",
+        "delta_0000008_0000008_0000",
+    )
+    found = ends(state(f"d.t:9:{MAX}::", (*bases, *deltas), ("000000_0",)))
+    assert found == {
+        "base_0000003": ("base_0000005", 5),
+        "base_0000005": ("base_0000007", 7),
+        "delta_0000002_0000002_0000": ("base_0000003", 3),
+        "delta_0000005_0000005_0000": ("base_0000005", 5),
+        "000000_0": ("base_0000003", 3),
+    }
+
+
+def test_an_aborted_base_replaces_nothing() -> None:
+    directories = ("base_0000004", "base_0000005", "delta_0000003_0000003_0000")
+    found = ends(
+        resolve(
+            Listing(
+                location="/t",
+                files=tuple(FileEntry(path=f"{d}/bucket_00000", size_bytes=5) for d in directories),
+            ),
+            ValidWriteIdList.parse(f"d.t:9:{MAX}::4"),
+            None,
+        )
+    )
+    assert found["delta_0000003_0000003_0000"] == ("base_0000005", 5)
+
+
+def test_a_wider_delta_ends_versions_of_insert_only_tables_alone() -> None:
+    merged = state(f"d.t:9:{MAX}::", ("delta_0000003_0000003_0000", "delta_0000003_0000004"))
+    path = "delta_0000003_0000003_0000"
+    assert ends(merged)[path] == ("delta_0000003_0000004", 0)
+    assert ends(merged, is_insert_only=True)[path] == ("delta_0000003_0000004", 4)
