@@ -81,8 +81,11 @@ def test_a_write_tells_how_many_rows_it_was(
             rows, place = make(spark), tmp_path / make.__name__
             by = ["g"] if "g" in rows.columns else []
             assert write_orc(rows, f"file:{place}", {"compression": "zlib"}, by) == counts[make]
-            tails = [read_tail(LocalFileSystem(), str(file)) for file in place.rglob("part-*.orc")]
+            files = list(place.rglob("part-*.orc"))
+            tails = [read_tail(LocalFileSystem(), str(file)) for file in files]
             assert sum(tail.footer.rows for tail in tails) == counts[make]
+            folders = {file.parent.name.partition("=")[0] for file in files}
+            assert folders <= ({*by} or {make.__name__})
 
 
 @pytest.fixture
@@ -162,9 +165,16 @@ def test_rows_of_a_task_whose_files_are_gone_at_the_commit_are_written_once_more
     assert not [p for p in lab4.root("t").iterdir() if p.name.startswith("_tmp")]
 
 
-@pytest.mark.parametrize("told", [None, 1_999])
+@pytest.mark.parametrize(
+    ("told", "words"), [(None, "does not say how many"), (1_999, "of 1999 rows")]
+)
 def test_a_count_that_is_not_that_of_the_files_is_believed_by_nobody(
-    lab4: Lab, source: SourceSpec, told: int | None, monkeypatch: pytest.MonkeyPatch
+    lab4: Lab,
+    source: SourceSpec,
+    told: int | None,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     def write(*given: Any) -> int | None:  # noqa: ANN401
         assert write_orc(*given) == 2_000
@@ -172,7 +182,9 @@ def test_a_count_that_is_not_that_of_the_files_is_believed_by_nobody(
 
     lab4.table("t", {"id": "bigint"})
     monkeypatch.setattr(flat_files, "write_orc", write)
-    lab4.run(InsertSpec(target=f"{lab4.db}.t", source=source))
+    with caplog.at_level(logging.WARNING, "hiveacid"):
+        lab4.run(InsertSpec(target=f"{lab4.db}.t", source=source))
+    assert words in caplog.text
     assert lab4.rows("t") == [(i,) for i in range(2_000)]
     files = [file for file in lab4.root("t").rglob("bucket_*") if not file.name.startswith(".")]
     assert {read_tail(LocalFileSystem(), str(file)).footer.writer for file in files} == {CPP}

@@ -16,6 +16,7 @@ from airflow_hiveacid.jobs.specs import CompactionChoice, MergeAction, MergeClau
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.store_settings import give_store_settings
+from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.given_settings import VARIABLE
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
@@ -39,6 +40,7 @@ CLAUSES = [
     MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
 ]
 ODD = "a/b c=1 %2F#?"
+JAVA = 0
 
 
 @pytest.fixture
@@ -132,6 +134,9 @@ def _lead_a_life(lab: Lab) -> None:
     lab.insert("t", [(i, f"v{i}", ODD) for i in range(4)], names)
     rights = [(f.path.rpartition("/")[2], rights_of(location, f.path)) for f in files(lab)]
     assert rights == [("_orc_acid_version", 0o640), ("bucket_00000", 0o640)]
+    fs, root = open_location(location)
+    tail = read_tail(fs, f"{root}/{files(lab)[-1].path}")
+    assert tail.footer.writer == JAVA, "Spark's count is not that of its files"
     lab.insert("t", [(9, "nine", "x")], names)
     lab.delete("t", "id = 0")
     lab.update("t", {"v": "'u'"}, "id = 1")
