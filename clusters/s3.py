@@ -48,7 +48,7 @@ def cells(folder: Path, only: str) -> Iterator[Cell]:
         "writing and scanning a bucket file": partial(_bytes, folder),
         "listing 10,000 partitions": _listing,
         f"processes killed at random times, {_MINUTES} minutes": partial(
-            campaign, "--s3", "--minutes", str(_MINUTES), "--kills", "10"
+            campaign, "--s3", "--minutes", str(_MINUTES), "--kills", "5"
         ),
     }
     for name, do in combinations.items():
