@@ -95,6 +95,14 @@ class ChangeSegment:
     fresh: frozenset[str]
     ends_with: WriteId | None = None
 
+    def is_all_of_range(self, directory: str) -> bool:
+        """Whether every row that is visible in a fresh directory was born in the range."""
+        name = next(d.name for d in self.state.live if d.text == directory)
+        if not isinstance(name, DeltaName):
+            return True
+        seen = self.part.until.visible_within(name.low, name.high)
+        return self.part.count_within(name.low, name.high) == seen
+
 
 def up_to(write_ids: ValidWriteIdList, write_id: WriteId) -> ValidWriteIdList:
     """The part of a list up to a write ID, inclusive."""

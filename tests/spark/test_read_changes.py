@@ -240,6 +240,22 @@ def test_what_is_asked_wrongly_is_refused(lab4: Lab) -> None:
         changes(lab4, "u", since=0)
 
 
+@pytest.mark.long
+def test_old_values_are_told_in_the_columns_that_the_table_has_today(lab4: Lab) -> None:
+    lab4.table("t", {"id": "bigint", "v": "int"}, partition={"p": "string"})
+    lab4.insert("t", [(1, 1, "a b"), (2, 2, None)], ["id", "v", "p"])
+    lab4.script("ALTER TABLE t ADD COLUMNS (w timestamp)")
+    lab4.insert("t", [(3, 3, "2026-01-01 00:00:00", "new")], ["id", "v", "w", "p"])
+    lab4.delete("t", "id < 3")
+    told = changes(lab4, since=1, columns=["p", "w", "id"])
+    found = [(c[0], c[1], c[2], c[3] is None, c[4]) for c in told]
+    assert found[0] == ("insert", 2, "new", False, 3)
+    assert sorted(found[1:], key=str) == [
+        ("delete", 3, "a b", True, 1),
+        ("delete", 3, None, True, 2),
+    ]
+
+
 def test_only_stripes_that_may_hold_an_old_row_are_read(
     lab4: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

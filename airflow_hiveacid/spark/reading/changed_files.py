@@ -22,7 +22,8 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName
-from airflow_hiveacid.spark.pieces import TASK_BYTES
+from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.spark.pieces import TASK_BYTES, work_of_file
 from airflow_hiveacid.spark.reading.arrow_scan import TargetFile, deletes_of, read_together
 from airflow_hiveacid.spark.reading.change_scan import (
     IS_BORN,
@@ -32,12 +33,15 @@ from airflow_hiveacid.spark.reading.change_scan import (
     work_of_changes,
 )
 from airflow_hiveacid.spark.reading.file_numbers import FILE_BITS, NUMBER, file_number, looked_up
+from airflow_hiveacid.spark.reading.live_files import LiveFiles
+from airflow_hiveacid.spark.reading.orc_fit import doubts_about
 from airflow_hiveacid.spark.reading.orc_frame import PLACE_FIELDS
 from airflow_hiveacid.spark.reading.plain_rows import PlainRows
 from airflow_hiveacid.spark.tasks import run_tasks
 from airflow_hiveacid.spark.types import struct_of
 from airflow_hiveacid.storage.acid.read.buckets import buckets_of
 from airflow_hiveacid.storage.acid.read.changes import change_files
+from airflow_hiveacid.storage.acid.row_schema import ORIGINAL_WRITE_ID
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 if TYPE_CHECKING:
@@ -92,18 +96,44 @@ class ChangedFiles:
             place=place,
         )
         pieces = [*self._whole(make), *self._in_part(make)]
-        where = StructField(place, StructType(list(PLACE_FIELDS)))
-        schema = StructType([where, *struct_of(columns), *_CODES])
-        return Changes(
-            rows=run_tasks(self.spark, scan_changes, pieces, schema, work=work_of_changes),
-            size_bytes=sum(map(work_of_changes, pieces)),
+        new = [target for target, file in self._files if self._is_new(target, file)]
+        frames = [self._as_live(new, wanted, place)] if new else []
+        if pieces or not frames:
+            where = StructField(place, StructType(list(PLACE_FIELDS)))
+            schema = StructType([where, *struct_of(columns), *_CODES])
+            frames.append(run_tasks(self.spark, scan_changes, pieces, schema, work=work_of_changes))
+        sizes = (*map(work_of_changes, pieces), *(work_of_file(target.data) for target in new))
+        return Changes(rows=reduce(DataFrame.unionByName, frames), size_bytes=sum(sizes))
+
+    def _is_new(self, target: TargetFile, file: ChangeFile) -> bool:
+        """Whether every row of a file was born in the range, and none died."""
+        segment = self._segment(target)
+        return (
+            file.is_whole
+            and segment.ends_with is None
+            and not file.deletes
+            and segment.is_all_of_range(file.data.key.partition("/")[0])
         )
+
+    def _as_live(self, files: Sequence[TargetFile], wanted: Sequence[str], place: str) -> DataFrame:
+        """Such files as any live ones are read: by Spark itself, if it reads them right."""
+        live = LiveFiles(
+            spark=self.spark,
+            table=self.table,
+            partitions=[info for info, _ in self.stretches],
+            files=files,
+            doubts=[doubts_about(segment.state) for _, segment in self.stretches],
+            write_ids=self._segment(files[0]).part.until,
+            ranges={},
+        )
+        born_by = F.col(f"{quoted(place)}.{ORIGINAL_WRITE_ID}")
+        return live.rows(wanted, place).withColumns({IS_BORN: F.lit(True), VERSION: born_by})
 
     def _whole(self, make: functools.partial[ChangePiece]) -> Iterator[ChangePiece]:
         """Files of which every row is looked at."""
-        files = [target for target, file in self._files if file.is_whole]
+        files = [t for t, file in self._files if file.is_whole and not self._is_new(t, file)]
         for together, stripes in read_together(files, self.spark.sparkContext.defaultParallelism):
-            segment = self.stretches[together[0].partition][1]
+            segment = self._segment(together[0])
             yield make(
                 numbers=tuple(file.number for file in together),
                 data=tuple(file.data for file in together),
@@ -125,7 +155,7 @@ class ChangedFiles:
                     data=(file.data,),
                     stripes=stripes,
                     deletes=file.deletes,
-                    part=self.stretches[target.partition][1].part,
+                    part=self._segment(target).part,
                     ends_with=None,
                     is_whole=False,
                     size_bytes=size,
@@ -147,6 +177,9 @@ class ChangedFiles:
                 )
                 found.append((target, file))
         return tuple(found)
+
+    def _segment(self, file: TargetFile) -> ChangeSegment:
+        return self.stretches[file.partition][1]
 
     def _buckets(self) -> Iterator[tuple[BucketFiles, ...]]:
         """The files of each stretch; neighbours that one reader sees are looked at together."""
