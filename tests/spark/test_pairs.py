@@ -29,8 +29,8 @@ def lab_pg(spark: SparkSession, hive_metastore_on_postgres: LocalMetastore) -> I
 PAIRS = [
     (STRICT, Order.AT_WORK, Doing.INSERT, Doing.INSERT),
     (STRICT, Order.AT_WORK, Doing.CHANGE, Doing.MAJOR),
-    (STRICT, Order.LATE, Doing.CHANGE, Doing.OVERWRITE),
-    (HIVE, Order.AT_WORK, Doing.INSERT, Doing.CHANGE),
+    pytest.param(STRICT, Order.LATE, Doing.CHANGE, Doing.OVERWRITE, marks=pytest.mark.long),
+    pytest.param(HIVE, Order.AT_WORK, Doing.INSERT, Doing.CHANGE, marks=pytest.mark.long),
 ]
 
 

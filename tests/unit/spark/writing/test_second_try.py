@@ -107,8 +107,8 @@ def reissued(monkeypatch: pytest.MonkeyPatch) -> list[Reissue]:
         with file_errors("read", str(source)):
             content = source.read_bytes()
         target.parent.mkdir(parents=True)
-        target.write_bytes(content)
-        return len(content)
+        target.write_bytes(content + b"!")
+        return len(content) + 1
 
     monkeypatch.setattr(second_try, "reissue", copy)
     return found
@@ -165,10 +165,11 @@ def test_an_insert_that_an_overwrite_hides_is_published_above_it_and_not_made_ag
     assert statement.made == 1
     assert result.write_ids == {str(table.ref): 3}
     assert result.rows.inserted == 1
+    assert result.size_bytes == len("row!")
     assert result.details["retried"]["how"] == "metadata"  # type: ignore[index,call-overload]
     assert directories(table) == {"base_0000002", "delta_0000003_0000003_0000"}
     assert [(w.old, w.new, w.is_delete) for w in reissued] == [(1, 3, False)]
-    assert (place(table) / "delta_0000003_0000003_0000" / "bucket_00000").read_text() == "row"
+    assert (place(table) / "delta_0000003_0000003_0000" / "bucket_00000").read_text() == "row!"
 
 
 @pytest.mark.promise("O4")
@@ -303,6 +304,24 @@ def test_who_has_lost_to_a_rival_by_the_strict_policy_does_not_try_again_by_itse
     assert "no ledger here knows" in "".join(lost.value.__notes__)
     assert statement.made == 1
     assert directories(table) == {name.format("0000002")}
+
+
+def test_a_list_that_ends_early_makes_no_rival_of_whoever_was_first_long_ago(
+    statement: Statement, server: FakeMetastore, table: TableInfo
+) -> None:
+    """What the server remembers is an aborted write ID alone, and its list ends there."""
+    client = FakeClient(server)
+    early, late = client.open_txn(), client.open_txn()
+    client.allocate_write_id(late, table.ref)
+    client.allocate_write_id(early, table.ref)
+    (place(table) / "delta_0000002_0000002_0000").mkdir()
+    client.commit_txn(early)
+    client.abort_txn(late)
+    server.clean_write_ids()
+    short = client.valid_write_ids([table.ref], client.valid_txns())[table.ref]
+    assert short.high_watermark == 1
+    statement.policy = ConflictPolicy.STRICT
+    assert statement.run().status is JobStatus.COMMITTED
 
 
 def test_who_begins_anew_has_begun_when_it_did_so_first(
