@@ -691,14 +691,17 @@ class VersionGoneError(StorageError):
 
 
 class ChangesGoneError(StorageError):
-    """What was changed in a range of versions cannot be told from the files that are left."""
+    """What was changed in a range of versions cannot be told from the files that are left.
+
+    `oldest` is the oldest version since which it can be told, 0 where nobody knows.
+    """
 
     def __init__(self, *, table: object, since: int, oldest: int, why: str) -> None:
         self.table, self.since, self.oldest, self.why = str(table), since, oldest, why
+        told = f" The oldest version since which they can be read is {oldest};" if oldest else ""
         super().__init__(
-            f"the changes of {table} since version {since} are gone: {why}. The oldest version"
-            f" since which they can be read is {oldest}; read the table as a whole, and its changes"
-            " from there"
+            f"the changes of {table} since version {since} are gone: {why}.{told} read the table as"
+            " a whole, and its changes from there"
         )
 
 

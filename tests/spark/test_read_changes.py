@@ -6,6 +6,7 @@ import random
 import time
 import uuid
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,7 +23,7 @@ from airflow_hiveacid.format.table import PartitionName, TransactionalKind
 from airflow_hiveacid.format.versions import Kept
 from airflow_hiveacid.jobs.specs import CompactionChoice, MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
-from airflow_hiveacid.plan.keeping import Keeping, kept_parameters
+from airflow_hiveacid.plan.keeping import READABLE_FOR, Keeping, kept_parameters
 from airflow_hiveacid.spark.reading.changes import (
     CHANGE_COLUMNS,
     read_changes,
@@ -196,6 +197,36 @@ def test_a_range_that_a_major_compaction_took_is_refused_unless_all_is_kept(lab4
     assert kept_changes(lab4, 0, 0, net=True) == [("insert", 3, 7, 7)]
     with pytest.raises(ChangesGoneError):
         changes(lab4, since=2)
+
+
+@pytest.mark.promise("V4")
+@pytest.mark.promise("V8")
+def test_a_table_that_keeps_its_past_tells_all_of_it_by_number_and_by_time(lab4: Lab) -> None:
+    lab4.table("t", {"id": "bigint", "v": "int"}, parameters={READABLE_FOR: "7 days"})
+    lab4.insert("t", [(1, 0), (2, 0)], ["id", "v"])
+    lab4.clean("t")  # finds the parameter, and keeps
+    time.sleep(1.1)  # the metastore's clock shows whole seconds
+    between = datetime.now(UTC)
+    time.sleep(1.1)
+    lab4.update("t", {"v": "1"}, "id = 1")
+    lab4.delete("t", "id = 2")
+    told = changes(lab4, since=1, keys=["id"])
+    assert [c[:3] for c in told] == [
+        ("update_preimage", 2, 1),
+        ("update_postimage", 2, 1),
+        ("delete", 3, 2),
+    ]
+    lab4.compact("t", CompactionChoice.MAJOR)
+    lab4.clean("t")
+    assert changes(lab4, since=1, keys=["id"]) == told
+    assert changes(lab4, since=between, keys=["id"]) == told
+    assert changes(lab4, since=between.isoformat(), until=2, keys=["id"]) == told[:2]
+    with pytest.raises(VersionRangeError):
+        changes(lab4, since=3, until=between)
+    with snapshot_of(lab4, "t") as snapshot:
+        rows = read_changes(lab4.spark, f"{lab4.db}.t", snapshot, since=1)
+        times = {r._commit_time for r in rows.collect()}
+    assert all(t is None or t > between.replace(tzinfo=None) for t in times)
 
 
 @pytest.mark.promise("V8")

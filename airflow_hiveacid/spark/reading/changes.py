@@ -15,30 +15,22 @@ Example:
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StructField, StructType, TimestampType
+from pyspark.sql.types import TimestampType
 
-from airflow_hiveacid.format.changes import (
-    ChangeRange,
-    ChangeType,
-    segments_of,
-    settled,
-    up_to,
-)
+from airflow_hiveacid.format.changes import ChangeType
 from airflow_hiveacid.format.errors import (
     ChangesGoneError,
     UnknownColumnError,
     UnsupportedTableError,
-    VersionRangeError,
 )
-from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
-from airflow_hiveacid.format.versions import as_of_number
 from airflow_hiveacid.plan.statements import quoted
 from airflow_hiveacid.spark.catalyst import Moment
 from airflow_hiveacid.spark.checked import condition as checked_condition
@@ -54,24 +46,22 @@ from airflow_hiveacid.spark.reading.target import empty_target, resolve_target, 
 from airflow_hiveacid.spark.store_settings import give_store_settings
 from airflow_hiveacid.spark.store_tokens import give_store_tokens
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-from airflow_hiveacid.storage.stores.version_notes import VersionNotes
-from airflow_hiveacid.versions.past import promises_of
+from airflow_hiveacid.versions.between import between
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_hiveacid.format.changes import ChangeSegment
     from airflow_hiveacid.format.directories import Listing
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.ids import WriteId
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.format.versions import Kept
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.spark.reading.changed_files import Changes
     from airflow_hiveacid.spark.reading.tables import ReadSnapshot
     from airflow_hiveacid.spark.reading.target import Target
+    from airflow_hiveacid.versions.between import Between, Version
 
 CHANGE_TYPE: Final = "_change_type"
 CHANGE_VERSION: Final = "_version"
@@ -83,10 +73,6 @@ CHANGE_COLUMNS: Final = (CHANGE_TYPE, CHANGE_VERSION, COMMIT_TIME, *ROW_IDENTITY
 """What a change has beside the table's columns, behind them."""
 
 _IDENTITY_TYPES: Final = ("bigint", "int", "bigint")
-_TIMES: Final = StructType(
-    [StructField(CHANGE_VERSION, LongType()), StructField(COMMIT_TIME, TimestampType())]
-)
-_SURE_S: Final = 1.0
 _RANK: Final = {kind: rank for rank, kind in enumerate(ChangeType)}
 
 
@@ -95,8 +81,8 @@ def read_changes(  # noqa: PLR0913 - every one is a choice of its own
     name: str,
     snapshot: ReadSnapshot,
     *,
-    since: int,
-    until: int | None = None,
+    since: Version,
+    until: Version | None = None,
     keys: Sequence[str] | None = None,
     net: bool = False,
     columns: Sequence[str] | None = None,
@@ -108,8 +94,10 @@ def read_changes(  # noqa: PLR0913 - every one is a choice of its own
         spark: the session.
         name: the table; one of the snapshot's.
         snapshot: what is seen.
-        since: the version before the first change; 0 is the table before its first write.
-        until: the version of the last one, inclusive; by default the highest that is settled.
+        since: the version before the first change: a write ID, 0 is the table before its first
+            write; a moment, aware or as an ISO text; or a `VersionSpec`.
+        until: the version of the last one, inclusive; by default the newest that no open write can
+            change.
         keys: columns by which rows are told from each other: they make updates of deletes and
             inserts.
         net: leave out rows that came and went within the range. With keys there is one change of a
@@ -121,15 +109,15 @@ def read_changes(  # noqa: PLR0913 - every one is a choice of its own
     Returns:
         The table's columns, as `read_table` gives them, deleted rows with the values they had; then
         `_change_type` (`delete`, `update_preimage`, `update_postimage`, `insert`), `_version`, the
-        write that did it, `_commit_time`, by when that was committed by the metastore's clock, NULL
-        where it is not known to the second, and the identity of the row
+        write that did it, `_commit_time`, NULL where it is not known, and the identity of the row
         (`ROW_IDENTITY`). In order of version, and within one in that of the types as they stand
         here. Compactions are in no change.
 
     Raises:
         ChangesGoneError: files that would be needed may be gone.
         VersionNotSettledError: a write up to `until` is still open.
-        VersionRangeError, VersionUnknownError: there is no such range.
+        VersionRangeError, VersionUnknownError, VersionDoubtfulError: there is no such range, or
+            nobody knows which it is.
         KeyError: the snapshot was not taken of this table.
         UnknownColumnError, ExpressionError: a column or the condition is wrong.
         StorageError: what is there cannot be read.
@@ -137,10 +125,9 @@ def read_changes(  # noqa: PLR0913 - every one is a choice of its own
     give_store_settings(spark)
     give_store_tokens(spark)
     table = snapshot.tables[TableRef.parse(name)]
-    now = snapshot.snapshot.write_ids(table.ref)
     wanted = ChangeQuery(
         table=table,
-        part=range_of(table, now, since, until),
+        writes=writes_between(snapshot, table, since, until),
         keys=known_columns(table, keys or ()),
         is_net=net,
         columns=known_columns(table, table.column_names if columns is None else columns),
@@ -154,30 +141,20 @@ class ChangeQuery:
     """Which changes of a table are asked for; names are the table's own."""
 
     table: TableInfo
-    part: ChangeRange
+    writes: Between
     columns: tuple[str, ...]
     keys: tuple[str, ...] = ()
     is_net: bool = False
     where: str | None = None
 
 
-def range_of(table: TableInfo, now: ValidWriteIdList, since: int, until: int | None) -> ChangeRange:
-    """The writes after one version up to another; see `read_changes`.
-
-    Raises:
-        VersionRangeError: it ends before it begins.
-        VersionNotSettledError, VersionUnknownError: see `as_of_number`.
-    """
-    last = settled(now) if until is None else WriteId(until)
-    if since > last:
-        if until is None:
-            as_of_number(now, WriteId(since))  # says what is wrong with it
-        raise VersionRangeError(table=table.ref, since=since, until=last)
-    return ChangeRange(since=_version(now, since), until=_version(now, last))
-
-
-def _version(now: ValidWriteIdList, number: int) -> ValidWriteIdList:
-    return up_to(now, WriteId(0)) if number == 0 else as_of_number(now, WriteId(number))
+def writes_between(
+    snapshot: ReadSnapshot, table: TableInfo, since: Version, until: Version | None
+) -> Between:
+    """The writes after one version up to another; see `between`."""
+    return between(
+        snapshot.client, table, snapshot.snapshot, since, until, taken_s=snapshot.taken_s
+    )
 
 
 def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -> DataFrame:
@@ -189,25 +166,41 @@ def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery)
     table, client = wanted.table, snapshot.client
     _require_free_names(table)
     moment = Moment.now(spark)
-    touched = Touched()
     names = list(dict.fromkeys((*wanted.columns, *wanted.keys)))
     if wanted.where is not None:
         names = list(dict.fromkeys((*names, *_used(spark, table, wanted.where, moment))))
-        if table.is_partitioned:
-            seen = client.partition_names(table)
-            left = partitions_where(spark, table, seen, wanted.where, moment)
-            touched = Touched(names=left, seen=seen)
+    touched = _touched(spark, client, wanted, moment)
     target = resolve_target(spark, client, table, snapshot.snapshot, touched)
-    stretches = _stretches(client, target, wanted)
+    stretches = _stretches(target, wanted)
     place = free_name("place", table.column_names, CHANGE_COLUMNS)
     found = _found(spark, wanted, stretches, names, place)
     places = [info for info, _ in stretches]
-    rows = _with_change_columns(target, places, found.rows, names, place)
+    rows = _with_change_columns(target, wanted, places, found.rows, names, place)
     if wanted.where is not None:
         rows = _where(table, rows, names, wanted.where, moment)
-    rows = _timed(rows.withColumn(CHANGE_TYPE, _type_of(wanted)), table)
+    rows = rows.withColumn(CHANGE_TYPE, _type_of(wanted))
     rows = _in_order(rows, is_small=found.size_bytes <= TASK_BYTES)
     return rows.select(*[F.col(quoted(n)) for n in (*wanted.columns, *CHANGE_COLUMNS)])
+
+
+def _touched(
+    spark: SparkSession, client: MetastorePort, wanted: ChangeQuery, moment: Moment
+) -> Touched:
+    """The partitions whose changes are asked for.
+
+    Raises:
+        ChangesGoneError: one of them was dropped.
+    """
+    if not wanted.table.is_partitioned:
+        return Touched()
+    seen = client.partition_names(wanted.table)
+    lost = wanted.writes.vanished(seen)
+    if wanted.where is None:
+        wanted.writes.check_vanished(lost)
+        return Touched()
+    left = partitions_where(spark, wanted.table, (*seen, *lost), wanted.where, moment)
+    wanted.writes.check_vanished(lost if left is None else lost.intersection(left))
+    return Touched(names=left, seen=seen)
 
 
 def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -> DataFrame:
@@ -225,67 +218,50 @@ def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -
     names = list(wanted.columns)
     if wanted.where is not None:
         names = list(dict.fromkeys((*names, *_used(spark, table, wanted.where, moment))))
-    target = resolve_target(spark, client, table, snapshot.snapshot).as_of(wanted.part.until)
+    # What is there now is read as it is, also where a partition was dropped that was there before.
+    past = None if wanted.writes.ends_now else wanted.writes.last
+    target = resolve_target(spark, client, table, snapshot.snapshot, past=past)
     place = free_name("place", table.column_names, CHANGE_COLUMNS)
     rows = target.live_rows(names, place)
     stored = {field.name for field in rows.schema[place].dataType}  # type: ignore[attr-defined] # a struct
     born = F.col(f"{quoted(place)}.{IDENTITY[0]}") if IDENTITY[0] in stored else F.lit(None)
     rows = rows.withColumns({IS_BORN: F.lit(True), VERSION: born.cast("bigint")})
-    whole = _with_change_columns(target, target.partitions, rows, names, place)
+    whole = _with_change_columns(target, wanted, target.partitions, rows, names, place)
     if wanted.where is not None:
         whole = _where(table, whole, names, wanted.where, moment)
-    whole = _timed(whole.withColumn(CHANGE_TYPE, F.lit(ChangeType.INSERT.value)), table)
+    whole = whole.withColumn(CHANGE_TYPE, F.lit(ChangeType.INSERT.value))
     return whole.select(*[F.col(quoted(n)) for n in (*wanted.columns, *CHANGE_COLUMNS)])
 
 
-def _stretches(client: MetastorePort, target: Target, wanted: ChangeQuery) -> list[Stretch]:
+def _stretches(target: Target, wanted: ChangeQuery) -> list[Stretch]:
     """What of each partition's life is in the range.
 
     Raises:
         ChangesGoneError: it cannot be told of one; says since when it could be of all.
     """
-    # What is promised is asked when all files are listed, and only if those that live do not do.
+    refused: list[ChangesGoneError] = []
+
+    def of(place: tuple[PartitionInfo, Listing]) -> list[Stretch]:
+        try:
+            return [(place[0], segment) for segment in wanted.writes.segments(*place)]
+        except ChangesGoneError as error:
+            refused.append(error)
+            return []
+
     listings = each_in_threads(target.listing, target.partitions)
-    found = [_segments(target, wanted, listing, None) for listing in listings]
-    if any(isinstance(each, ChangesGoneError) for each in found):
-        promises = promises_of(client, target.table)
-        found = [
-            _segments(target, wanted, listing, promises.of(info.name))
-            if isinstance(each, ChangesGoneError)
-            else each
-            for info, listing, each in zip(target.partitions, listings, found, strict=True)
-        ]
-    refused = [each for each in found if isinstance(each, ChangesGoneError)]
+    each = each_in_threads(of, list(zip(target.partitions, listings, strict=True)))
     if refused:
-        worst = max(refused, key=lambda error: error.oldest)
+        # Where it is not known of one, it is not of all.
+        worst = max(refused, key=lambda error: error.oldest or math.inf)
         raise ChangesGoneError(
             table=target.table.ref,
-            since=wanted.part.since.high_watermark,
+            since=wanted.writes.part.since.high_watermark,
             oldest=worst.oldest,
-            why=f"of {worst.table}, {worst.why}",
+            why=worst.why
+            if worst.table == str(target.table.ref)
+            else f"of {worst.table}, {worst.why}",
         )
-    return [
-        (info, segment)
-        for info, each in zip(target.partitions, found, strict=True)
-        if not isinstance(each, ChangesGoneError)
-        for segment in each
-    ]
-
-
-def _segments(
-    target: Target, wanted: ChangeQuery, listing: Listing, kept: Kept | None
-) -> tuple[ChangeSegment, ...] | ChangesGoneError:
-    try:
-        return segments_of(
-            listing,
-            target.write_ids,
-            wanted.part,
-            txns=target.txns,
-            kind=target.table.kind,
-            kept=kept,
-        )
-    except ChangesGoneError as error:
-        return error
+    return [one for found in each for one in found]
 
 
 def _found(
@@ -303,8 +279,9 @@ def _found(
     return plain_changes(spark, wanted.table, stretches, names, is_net=wanted.is_net, place=place)
 
 
-def _with_change_columns(
+def _with_change_columns(  # noqa: PLR0913, PLR0917 - rows, where they are, and what is known of both
     target: Target,
+    wanted: ChangeQuery,
     places: Sequence[PartitionInfo],
     rows: DataFrame,
     names: Sequence[str],
@@ -325,22 +302,19 @@ def _with_change_columns(
         *values,
         F.col(IS_BORN),
         F.col(VERSION).alias(CHANGE_VERSION),
+        _commit_time(wanted.writes.commit_times()).alias(COMMIT_TIME),
         *identity,
     )
 
 
-def _timed(rows: DataFrame, table: TableInfo) -> DataFrame:
-    """The same, with the time of each commit that is known to the second."""
-    known = [
-        (note.write_id, datetime.fromtimestamp(by_s, UTC))
-        for note in VersionNotes.of(table).commits()
-        if (by_s := note.committed.by_s) is not None
-        and by_s - (note.committed.after_s or 0.0) <= _SURE_S
-    ]
+def _commit_time(known: Mapping[WriteId, float]) -> SparkColumn:
+    """When the write of a change was committed; NULL if nobody noted it to the second."""
     if not known:
-        return rows.withColumn(COMMIT_TIME, F.lit(None).cast(TimestampType()))
-    times = rows.sparkSession.createDataFrame(known, _TIMES)
-    return rows.join(F.broadcast(times), CHANGE_VERSION, "left")
+        return F.lit(None).cast(TimestampType())
+    times = F.from_json(
+        F.lit(json.dumps({str(w): s for w, s in known.items()})), "map<string,double>"
+    )
+    return F.timestamp_seconds(times[F.col(VERSION).cast("string")])
 
 
 def _where(

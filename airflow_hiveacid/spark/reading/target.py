@@ -35,7 +35,6 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
 )
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.format.versions import check_provable
 from airflow_hiveacid.plan.statements import quoted
 from airflow_hiveacid.spark.checked import condition as checked_condition
 from airflow_hiveacid.spark.checked import resolved
@@ -403,17 +402,6 @@ class Target:
             partitions=self.partitions if found is None else self._named(found),
             ranges=ranges,
         )
-
-    def as_of(self, then: ValidWriteIdList) -> Target:
-        """The same as it was for a past list of write IDs.
-
-        Raises:
-            VersionGoneError: what is left does not hold it.
-        """
-        past = dataclasses.replace(self, write_ids=then)
-        for now, state in zip(self.states, past.states, strict=True):
-            check_provable(now, state, None, self.table.kind, now=self.write_ids, then=then)
-        return past
 
     def of_partitions(self, partitions: Iterable[PartitionInfo]) -> Target:
         """The same of other partitions, of which one may be there more than once."""

@@ -23,8 +23,8 @@ from airflow_hiveacid.spark.reading.changes import (
     ChangeQuery,
     changes_of,
     known_columns,
-    range_of,
     whole_of,
+    writes_between,
 )
 from airflow_hiveacid.spark.reading.tables import held_snapshot
 from airflow_hiveacid.spark.store_settings import give_store_settings
@@ -100,7 +100,7 @@ def _next_range(
         return _result(job, JobStatus.NOTHING_TO_DO)
     wanted = ChangeQuery(
         table=table,
-        part=range_of(table, now, since or 0, spec.until),
+        writes=writes_between(snapshot, table, since or 0, spec.until),
         columns=known_columns(table, spec.columns or table.column_names),
         keys=known_columns(table, spec.keys),
         is_net=spec.is_net,
@@ -110,7 +110,7 @@ def _next_range(
     if found is None:
         return _result(job, JobStatus.NOTHING_TO_DO)
     rows, is_whole = found
-    begin, end = wanted.part.since.high_watermark, wanted.part.until.high_watermark
+    begin, end = wanted.writes.part.since.high_watermark, wanted.writes.part.until.high_watermark
     place = feed.place_for(begin, AttemptId.parse(job.spec.attempt).nonce)
     files = write_files(rows, place, CHANGE_TYPE)
     if not files:
@@ -154,7 +154,7 @@ def _rows(  # noqa: PLR0913 - what is asked for, and what is known of the feed a
         ChangesGoneError, FeedError: nobody can tell its changes, and the whole is not wanted.
     """
     spec = job.job_of(ChangesSpec)
-    is_empty = wanted.part.until.high_watermark <= wanted.part.since.high_watermark
+    is_empty = wanted.writes.part.until.high_watermark <= wanted.writes.part.since.high_watermark
     is_whole = last is None and spec.since is None
     try:
         if last is not None:

@@ -1,0 +1,236 @@
+"""What lies between two versions of a table, and what is known of it from notes.
+
+Takes a metastore, a table, what is committed now, and two versions; gives the range of writes
+between them, what is promised of each root, and when its writes were committed. Must not know rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.changes import (
+    ChangeRange,
+    ChangeSegment,
+    segments_of,
+    settled,
+    up_to,
+)
+from airflow_hiveacid.format.errors import (
+    ChangesGoneError,
+    NotEnoughHistoryError,
+    VersionRangeError,
+)
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.versions import VersionSpec, without_aborted
+from airflow_hiveacid.plan.history import Knowledge
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
+from airflow_hiveacid.versions.past import Past, is_reset, lost_of, past_of, promises_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from airflow_hiveacid.format.directories import Listing
+    from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+    from airflow_hiveacid.format.versions import Kept
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.plan.history import CommitNote
+    from airflow_hiveacid.plan.keeping import Promises, Reset
+
+Version = int | str | datetime | VersionSpec
+"""A write ID, 0 for the table before its first write; a moment, aware or as an ISO text; a tag."""
+
+# The metastore's clock shows whole seconds.
+_EXACT_S: Final = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)  # no slots: promises are asked for once
+class Between:
+    """The writes of one table between two versions, as a reader who comes now finds them.
+
+    `first` and `last` are the versions; None is the table before its first write.
+    """
+
+    client: MetastorePort
+    table: TableInfo
+    now: ValidWriteIdList
+    txns: ValidTxnList
+    part: ChangeRange
+    commits: tuple[CommitNote, ...]
+    first: Past | None
+    last: Past | None
+
+    @property
+    def ends_now(self) -> bool:
+        """Whether the later version shows all that is committed now."""
+        first = WriteId(1)
+        then = self.part.until.visible_within(first, self.part.until.high_watermark)
+        return then == self.now.visible_within(first, self.now.high_watermark)
+
+    @property
+    def _pasts(self) -> tuple[Past, ...]:
+        return tuple(past for past in (self.first, self.last) if past is not None)
+
+    def vanished(self, existing: Collection[PartitionName]) -> frozenset[PartitionName]:
+        """Partitions that either version had, as far as we know, and that are not there."""
+        return frozenset(name for past in self._pasts for name in past.vanished(existing))
+
+    def check_vanished(self, names: Collection[PartitionName]) -> None:
+        """See that none of the partitions vanished that matter.
+
+        Raises:
+            ChangesGoneError: one has.
+        """
+        for name in sorted(names, key=str):
+            raise self._gone(f"partition {name} was dropped, and its rows with it", 0)
+
+    def segments(self, info: PartitionInfo, listing: Listing) -> tuple[ChangeSegment, ...]:
+        """The stretches of one root's life, which was listed just now.
+
+        Raises:
+            ChangesGoneError: files that are needed may be gone.
+        """
+        try:
+            found = self._segments(listing)
+        except ChangesGoneError:
+            # Asked for after the files were listed: a cleaner notes first, and then removes.
+            kept = self._promises.of(info.name)
+            if kept is None:
+                raise
+            found = self._segments(listing, kept)
+        self._check_commits(info, listing)
+        return found
+
+    def commit_times(self) -> Mapping[WriteId, float]:
+        """When writes of the range were committed, to the second, as far as anybody noted it."""
+        known = Knowledge.of(self.commits, born_s=self.table.born_s)
+        found: dict[WriteId, float] = {}
+        for note in self.commits:
+            if self.part.holds(note.write_id):
+                time = known.of_commit(note.write_id)
+                if time.by_s is None or time.after_s is None:
+                    continue
+                if time.by_s - time.after_s <= _EXACT_S:
+                    found[note.write_id] = time.by_s
+        return found
+
+    def _segments(self, listing: Listing, kept: Kept | None = None) -> tuple[ChangeSegment, ...]:
+        return segments_of(
+            listing, self.now, self.part, txns=self.txns, kind=self.table.kind, kept=kept
+        )
+
+    def _check_commits(self, info: PartitionInfo, listing: Listing) -> None:
+        """See that nothing that we know was written is gone without a write ID."""
+        try:
+            state = resolve(listing, self.part.until, self.txns, self.table.kind)
+        except NotEnoughHistoryError:
+            return  # a base stands for it
+        for note in self.commits:
+            until = self.part.until
+            if until.is_visible(note.write_id) and not is_reset(
+                self._resets, info.name, note.write_id, until
+            ):
+                for name in lost_of(note, self.table, info, state):
+                    raise self._gone(
+                        f"{name}, which version {note.write_id} wrote, is not at {info.location}"
+                        " any more, without a version of its own",
+                        0,
+                    )
+
+    @cached_property
+    def _promises(self) -> Promises:
+        return promises_of(self.client, self.table)
+
+    @cached_property
+    def _resets(self) -> tuple[Reset, ...]:
+        return VersionNotes.of(self.table).resets()
+
+    def _gone(self, why: str, oldest: int) -> ChangesGoneError:
+        return ChangesGoneError(
+            table=self.table.ref, since=self.part.since.high_watermark, oldest=oldest, why=why
+        )
+
+
+def between(  # noqa: PLR0913 - a table, two versions of it, and who is asked
+    client: MetastorePort,
+    table: TableInfo,
+    snapshot: Snapshot,
+    since: Version,
+    until: Version | None,
+    *,
+    taken_s: Callable[[], float | None],
+) -> Between:
+    """The writes after one version up to another.
+
+    Args:
+        client: the metastore.
+        table: it.
+        snapshot: what is committed now.
+        since: the earlier version.
+        until: the later one; None for the newest that no open write can change.
+        taken_s: see `past_of`.
+
+    Raises:
+        VersionRangeError: the later one lacks what the earlier one has.
+        VersionUnknownError, VersionDoubtfulError, VersionNotSettledError: one of them is not known,
+            or could still become another one.
+        StorageError: notes cannot be read.
+    """
+    notes = VersionNotes.of(table)
+    commits = notes.commits()
+    aborted = Knowledge.of(commits).aborted | notes.promises().aborted
+    now = without_aborted(snapshot.write_ids(table.ref), aborted)
+
+    def past(version: Version) -> Past | None:
+        spec = spec_of(version)
+        if spec.number == 0:
+            return None
+        return past_of(client, table, spec, snapshot, taken_s=taken_s)
+
+    first = past(since)
+    newest = settled(now)
+    if until is None and first is not None and first.then.high_watermark > newest:
+        until = since
+    last = past(newest if until is None else until)
+    before, after = (up_to(now, WriteId(0)) if one is None else one.then for one in (first, last))
+    if _lacks(after, before):
+        raise VersionRangeError(
+            table=table.ref, since=before.high_watermark, until=after.high_watermark
+        )
+    return Between(
+        client=client,
+        table=table,
+        now=now,
+        txns=snapshot.txns,
+        part=ChangeRange(since=before, until=after),
+        commits=commits,
+        first=first,
+        last=last,
+    )
+
+
+def spec_of(version: Version) -> VersionSpec:
+    """Which version is meant.
+
+    Raises:
+        ConfigurationError: nobody can tell.
+    """
+    match version:
+        case VersionSpec():
+            return version
+        case datetime() | str():
+            return VersionSpec.of(timestamp=version)
+        case _:
+            return VersionSpec.of(version=version)
+
+
+def _lacks(later: ValidWriteIdList, earlier: ValidWriteIdList) -> bool:
+    """Whether a list lacks a write that another one shows."""
+    above = WriteId(later.high_watermark + 1)
+    return earlier.visible_within(above, earlier.high_watermark) > 0 or any(
+        earlier.is_visible(w) for w in later.open
+    )

@@ -1,0 +1,162 @@
+"""The range between two versions: which writes, from which directories, and when it is refused."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import (
+    ChangesGoneError,
+    ConfigurationError,
+    VersionNotSettledError,
+    VersionRangeError,
+    VersionUnknownError,
+)
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.metastore.server_time import server_now
+from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.versions.between import between
+from airflow_hiveacid.versions.keeping import keep, make_tag
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.versions.between import Between, Version
+    from conftest import Bench
+
+
+def range_of(bench: Bench, since: Version, until: Version | None = None) -> Between:
+    txns = bench.client.valid_txns()
+    tables = bench.client.valid_write_ids([bench.ref], txns)
+    snapshot = Snapshot(txn_id=None, txns=txns, tables=tables)
+    taken_s = server_now(bench.client)
+    return between(bench.client, bench.table, snapshot, since, until, taken_s=lambda: taken_s)
+
+
+def fresh(bench: Bench, since: Version, until: Version | None = None) -> list[str]:
+    """The directories that hold what came and went."""
+    found = range_of(bench, since, until)
+    roots = bench.client.list_partitions(bench.table)
+    found.check_vanished(found.vanished([info.name for info in roots]))
+    return sorted(
+        name
+        for info in roots
+        for segment in found.segments(info, list_table(info.location))
+        for name in segment.fresh
+    )
+
+
+def delta(number: int) -> str:
+    return f"delta_{number:07d}_{number:07d}_0000"
+
+
+def now(bench: Bench) -> datetime:
+    return datetime.fromtimestamp(server_now(bench.client) or 0.0, UTC)
+
+
+def test_a_range_goes_by_numbers_by_moments_and_by_tags(bench: Bench) -> None:
+    bench.we_write()
+    bench.clock.advance(10)
+    moment = now(bench)
+    bench.clock.advance(10)
+    bench.we_write()
+    bench.we_write()
+    bench.clock.advance(10)
+    make_tag(bench.client, bench.table, "second", VersionSpec.of(version=2))
+    assert fresh(bench, 0) == [delta(1), delta(2), delta(3)]
+    assert fresh(bench, 1, 2) == [delta(2)]
+    assert fresh(bench, moment) == fresh(bench, moment.isoformat()) == [delta(2), delta(3)]
+    assert fresh(bench, moment, VersionSpec(tag="second")) == [delta(2)]
+    assert fresh(bench, 3) == []
+
+
+def test_a_range_that_is_none_is_refused(bench: Bench) -> None:
+    bench.we_write()
+    bench.clock.advance(10)
+    moment = now(bench)
+    bench.clock.advance(10)
+    bench.we_write()
+    for since, until in ((2, 1), (2, moment)):
+        with pytest.raises(VersionRangeError):
+            range_of(bench, since, until)
+    for since, until in ((9, None), (1, 9)):
+        with pytest.raises(VersionUnknownError):
+            range_of(bench, since, until)
+    with pytest.raises(ConfigurationError):
+        range_of(bench, "yesterday")
+
+
+def test_a_range_ends_below_what_is_still_open(bench: Bench) -> None:
+    bench.we_write()
+    bench.we_write()
+    txn = bench.client.open_txn()
+    bench.client.allocate_write_id(txn, bench.ref)
+    bench.somebody_writes()
+    assert fresh(bench, 1) == [delta(2)]
+    with pytest.raises(VersionNotSettledError):
+        range_of(bench, 1, 4)
+    with pytest.raises(VersionNotSettledError):
+        range_of(bench, 4)
+
+
+def test_what_is_kept_tells_a_range_that_a_base_has_taken(bench: Bench) -> None:
+    bench.we_write()
+    keep(bench.client, bench.table)
+    bench.we_write()
+    bench.we_write(overwrites=True)
+    assert fresh(bench, 1) == ["base_0000003", delta(2)]
+    found = range_of(bench, 1)
+    (info,) = bench.client.list_partitions(bench.table)
+    ends = [s.ends_with for s in found.segments(info, list_table(info.location))]
+    assert ends == [3, None]
+
+
+def test_without_a_promise_it_is_gone(bench: Bench) -> None:
+    bench.we_write()
+    bench.we_write(overwrites=True)
+    with pytest.raises(ChangesGoneError) as refused:
+        fresh(bench, 1)
+    assert refused.value.oldest == 2
+
+
+def test_what_somebody_has_removed_without_a_version_is_said(bench: Bench) -> None:
+    bench.we_write()
+    bench.we_write()
+    shutil.rmtree(bench.root / delta(2))
+    with pytest.raises(ChangesGoneError, match="which version 2 wrote"):
+        fresh(bench, 1)
+    bench.we_write(overwrites=True)
+    bench.we_write()
+    assert fresh(bench, 3) == [delta(4)]
+
+
+def test_a_write_that_was_aborted_is_in_no_range_though_it_was_forgotten(bench: Bench) -> None:
+    bench.we_write()
+    txn = bench.client.open_txn()
+    bench.client.allocate_write_id(txn, bench.ref)
+    bench.put(delta(2))
+    bench.client.abort_txn(txn)
+    bench.we_write()  # and sees it aborted
+    txns = bench.client.valid_txns()
+    forgetful = replace(bench.client.valid_write_ids([bench.ref], txns)[bench.ref], aborted=())
+    snapshot = Snapshot(txn_id=None, txns=txns, tables={bench.ref: forgetful})
+    found = between(bench.client, bench.table, snapshot, 1, None, taken_s=lambda: None)
+    (info,) = bench.client.list_partitions(bench.table)
+    (segment,) = found.segments(info, list_table(info.location))
+    assert segment.fresh == {delta(3)}
+    assert not found.part.holds(WriteId(2))
+
+
+def test_commit_times_are_told_where_they_are_known_to_the_second(bench: Bench) -> None:
+    bench.we_write()
+    at_s = server_now(bench.client)
+    bench.clock.advance(10)
+    bench.somebody_writes()
+    known = range_of(bench, 0).commit_times()
+    assert set(known) == {1}
+    assert known[WriteId(1)] == pytest.approx(at_s, abs=1)
+    assert range_of(bench, 1).commit_times() == {}
