@@ -163,7 +163,15 @@ class Cleaner:
             return None
         past, now = self.overview.past, self.overview.write_ids
         if not self.spec.dry_run:
-            note_lost(self.table, past.commits, partition, state, now)
+            note_lost(
+                self.client,
+                self.table,
+                partition,
+                state,
+                now,
+                commits=past.commits,
+                keeping=past.keeping,
+            )
         return oldest_readable(state, past.promises.of(partition.name), self.table.kind)
 
     def _with_horizon(

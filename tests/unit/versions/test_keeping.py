@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -443,6 +444,80 @@ def test_files_that_went_without_a_version_are_missed_until_that_is_noted(
     clean(bench)
     bench.we_write()
     assert names(bench, version=3) == ["delta_0000003_0000003_0000"]
+    with pytest.raises(VersionGoneError):
+        names(bench, version=2)
+
+
+def test_a_tag_is_not_read_without_its_files_where_nothing_has_replaced_them(
+    bench: Bench,
+) -> None:
+    bench.we_write()
+    bench.we_write()
+    make_tag(bench.client, bench.table, "a", VersionSpec())
+    assert names(bench, tag="a") == [D1, D2]
+    shutil.rmtree(bench.root / D1)
+    with pytest.raises(VersionGoneError, match="not there any more"):
+        names(bench, tag="a")
+    shutil.rmtree(bench.root / D2)
+    with pytest.raises(VersionGoneError, match="not there any more"):
+        names(bench, tag="a")
+
+
+def test_what_was_live_when_keeping_began_is_missed_also_if_somebody_else_wrote_it(
+    bench: Bench,
+) -> None:
+    bench.somebody_writes()
+    keep(bench.client, bench.table)
+    bench.somebody_writes()
+    assert names(bench, version=2) == [D1, D2]
+    for name in (D1, D2):  # as TRUNCATE of Hive 3.1 does
+        shutil.rmtree(bench.root / name)
+    for version in (1, 2):
+        with pytest.raises(VersionGoneError, match="not there any more"):
+            names(bench, version=version)
+    clean(bench)
+    bench.somebody_writes()
+    assert names(bench, version=3) == ["delta_0000003_0000003_0000"]
+    with pytest.raises(VersionGoneError):
+        names(bench, version=2)
+
+
+def test_a_partition_that_was_there_when_keeping_began_is_missed(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(partitions=("p=1", "p=2"))
+    txn = bench.client.open_txn()
+    bench.client.allocate_write_id(txn, bench.ref)
+    bench.put(D1, "p=1")
+    bench.put(D1, "p=2")
+    bench.client.commit_txn(txn)
+    keep(bench.client, bench.table)
+    assert names(bench, version=1) == [D1, D1]
+    (gone, _) = bench.client.list_partitions(bench.table)
+    bench.client.drop_partitions(bench.table, [gone.name])
+    with pytest.raises(VersionGoneError, match="partition p=1 was dropped"):
+        names(bench, version=1)
+    clean(bench)
+    bench.somebody_writes()
+    assert names(bench, version=2) == [D1]
+
+
+def test_what_was_written_while_a_cleaner_looked_may_have_been_removed_with_the_rest(
+    bench: Bench,
+) -> None:
+    bench.we_write()
+    table, overview = with_past(bench.client, bench.table, is_dry=False)
+    bench.somebody_writes()
+    for name in (D1, D2):
+        shutil.rmtree(bench.root / name)
+    (info,) = bench.client.list_partitions(table)
+    Cleaner(
+        client=bench.client,
+        table=table,
+        spec=CleanSpec(target=str(table.ref)),
+        on_step=lambda _: None,
+        overview=overview,
+    ).clean(info)
     with pytest.raises(VersionGoneError):
         names(bench, version=2)
 
