@@ -134,16 +134,28 @@ class VersionNotes:
         Raises:
             CorruptFileError: a horizon cannot be read, so nobody knows what is gone.
         """
+        while True:
+            found = self._promises()
+            if found is not None:
+                return found
+
+    def _promises(self) -> Promises | None:
+        """The same; None if something was removed since it was listed.
+
+        Nothing but a later horizon, which was not listed, removes one (`forget_horizons_below`).
+        """
         every = self._names("_")
 
         def of(kind: str) -> list[str]:
             return [name for name in every if name.startswith(f"{kind}{self._digest}.")]
 
-        keepings = [k for name in of(_KEEPING) if (k := self._read(name, _keeping)) is not None]
+        keepings = [self._read(name, _keeping) for name in of(_KEEPING)]
         if not keepings:
             return Promises()
         horizons = each_in_threads(lambda name: self._read(name, _horizon), of(_HORIZON))
         own = each_in_threads(lambda name: self._read(name, _own), of(_OWN))
+        if None in keepings or None in horizons or None in own:
+            return None
         return Promises(
             keeping=keepings[0],
             horizons=tuple(h for h in horizons if h is not None),

@@ -92,6 +92,26 @@ def test_a_new_promise_begins_with_nothing(notes: VersionNotes) -> None:
     assert (found.horizons, found.has_ended) == ((), False)
 
 
+def test_who_reads_while_a_horizon_takes_the_place_of_another_reads_one_of_them(
+    notes: VersionNotes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes.note_keeping(Keeping(table_id="17.3", roots={}, last_entry_id=-1, since_s=0.0))
+    horizon = Horizon(partition=P, write_id=WriteId(7), high_watermark=TxnId(3), at_s=2.5)
+    later = replace(horizon, write_id=WriteId(9))
+    notes.note_horizon(horizon)
+    before, times = version_notes.read_bytes, [0]
+
+    def read_bytes(fs: object, path: str) -> bytes:
+        times[0] += 1
+        if times[0] == 1:  # all is listed, and nothing is read
+            notes.note_horizon(later)
+            notes.forget_horizons_below(later)
+        return before(fs, path)
+
+    monkeypatch.setattr(version_notes, "read_bytes", read_bytes)
+    assert notes.promises().horizons == (later,)
+
+
 def test_a_tag_replaces_one_of_its_name(notes: VersionNotes, tmp_path: Path) -> None:
     root = TaggedRoot(partition=P, location="file:/t/p", names=frozenset({"base_1", "delta_2_2"}))
     tag = Tag(name="a/b ä", table_id="17.3", write_ids="db.t:2:9::", made_s=1.0, roots=(root,))
