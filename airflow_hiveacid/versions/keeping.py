@@ -25,6 +25,7 @@ from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.plan.keeping import (
     Keeping,
+    OwnCompaction,
     Reset,
     Tag,
     TaggedRoot,
@@ -107,6 +108,25 @@ def keep_no_more(client: MetastorePort, table: TableInfo) -> None:
         raise ConfigurationError(f"table {table.ref} is kept for {why}; remove that first")
     notes.forget_keeping()
     client.set_table_parameters(table.ref, dict.fromkeys(kept_parameters(client.generation), None))
+
+
+def note_as_ours(client: MetastorePort, table: TableInfo, own: OwnCompaction) -> None:
+    """Say that an entry of the queue is ours, if the table is kept.
+
+    The queue forgets an old entry for each new one. So a promise that somebody else's has broken
+    ends for good before ours may push that out of sight.
+
+    Raises:
+        StorageError: notes cannot be read or written.
+    """
+    notes = VersionNotes.of(table)
+    if not notes.is_kept():
+        return
+    table = client.get_table(table.ref)
+    # Twice: between notes and queue, another of ours may have been noted and got ready.
+    if all(promises_of(client, table).keeping is None for _ in range(2)):
+        notes.end_keeping(own.entry_id)
+    notes.note_own_compaction(own)
 
 
 def look_after(client: MetastorePort, table: TableInfo, now_s: float) -> None:

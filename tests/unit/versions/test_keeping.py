@@ -39,7 +39,7 @@ from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.versions import keeping as keeping_module
 from airflow_hiveacid.versions.history import SOMEBODY, history_of
-from airflow_hiveacid.versions.keeping import keep, keep_no_more, make_tag
+from airflow_hiveacid.versions.keeping import keep, keep_no_more, make_tag, note_as_ours
 from airflow_hiveacid.versions.past import past_of
 
 if TYPE_CHECKING:
@@ -147,6 +147,21 @@ def test_a_compaction_of_ours_ends_nothing(bench: Bench) -> None:
     bench.notes.note_own_compaction(OwnCompaction(entry_id=entry, aborted=(WriteId(1),)))
     # what was aborted when it began stays so, whatever the metastore has forgotten since
     assert names(bench, version=2) == [D2]
+
+
+def test_a_broken_promise_stays_broken_when_the_queue_forgets_who_broke_it(bench: Bench) -> None:
+    bench.we_write()
+    keep(bench.client, bench.table)
+    bench.we_write()
+    bench.we_write(overwrites=True)
+    queue = bench.client.server.queue
+    theirs = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
+    queue[theirs] = replace(queue[theirs], state=CompactionState.SUCCEEDED)
+    ours = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
+    note_as_ours(bench.client, bench.table, OwnCompaction(entry_id=ours))
+    del queue[theirs]
+    with pytest.raises(VersionGoneError):
+        names(bench, version=2)
 
 
 def test_promises_add_up() -> None:
