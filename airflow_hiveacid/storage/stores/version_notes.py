@@ -36,7 +36,7 @@ from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from airflow_hiveacid.format.table import TableInfo
 
@@ -88,21 +88,38 @@ class VersionNotes:
         found = {n.write_id: n for notes in (*bundled, *singles) for n in notes or ()}
         return tuple(found[write_id] for write_id in sorted(found))
 
-    def tidy_commits(self, oldest: WriteId, before_s: float) -> None:
+    def tidy_commits(self, oldest: Mapping[str, WriteId], before_s: float) -> None:
         """Put notes of commits together, and forget those of versions that nobody can read.
 
+        A note also bears witness of what it wrote for as long as no base holds that. So it goes
+        only if the oldest readable version of each of its partitions is later.
+
         Args:
-            oldest: the oldest readable version.
+            oldest: the oldest readable version of each partition that there is.
             before_s: what was committed later is not forgotten.
         """
         names = self._names(_COMMITS)
         bundles, singles = self._of_table(names, _BUNDLE), self._of_table(names, _COMMIT)
         if len(singles) < _ENOUGH_TO_BUNDLE:
             return
+        dropped: dict[str, WriteId] = {}
+        for reset in self.resets():
+            partition = str(reset.partition)
+            dropped[partition] = max(reset.write_id, dropped.get(partition, reset.write_id))
+        newest = max(oldest.values(), default=0)
+
+        def is_over(note: CommitNote) -> bool:
+            return all(
+                note.write_id < oldest[partition]
+                if partition in oldest
+                else note.write_id <= dropped.get(partition, -1) < newest
+                for partition in note.partitions or ("",)
+            )
+
         kept = [
             note
             for note in self.commits()
-            if note.write_id >= oldest or (note.committed.by_s or before_s) >= before_s
+            if not is_over(note) or (note.committed.by_s or before_s) >= before_s
         ]
         for at in range(0, len(kept), _MOST_IN_BUNDLE):
             part = kept[at : at + _MOST_IN_BUNDLE]
