@@ -353,6 +353,43 @@ def lost_witness(state: AcidState, kept: Kept, kind: TransactionalKind) -> str |
     return None
 
 
+def not_held(state: AcidState, names: Iterable[str]) -> str | None:
+    """One of these that is neither there nor in what is read; None if there is none.
+
+    What is live now proves a version only if nobody has removed any of that: without a base, a root
+    from which all was removed looks like one that never had anything.
+
+    Args:
+        state: what is read.
+        names: directories, and paths of original files, that were live once.
+    """
+    there = {d.text for d in state.directories}
+    there |= {f.path for f in (*state.originals, *state.obsolete_originals)}
+    for text in sorted({*names} - there):
+        name = parse_directory_name(text)
+        if state.base is not None and state.base.high >= write_id_of(text):
+            continue
+        if name is None or not any(_holds(d.name, name) for d in state.live):
+            return text
+    return None
+
+
+def write_id_of(text: str) -> WriteId:
+    """Up to which write ID a directory goes; an original file lies below every one."""
+    name = parse_directory_name(text)
+    if name is None:
+        return WriteId(0)
+    return name.write_id if isinstance(name, BaseName) else name.high
+
+
+def is_seen(write_ids: ValidWriteIdList, text: str) -> bool:
+    """Whether a list sees anything of a directory; nobody knows since when a base's rows are."""
+    name = parse_directory_name(text)
+    if not isinstance(name, DeltaName):
+        return True
+    return write_ids.range_visibility(name.low, name.high) is not RangeVisibility.NONE
+
+
 def only_of(listing: Listing, names: Collection[str]) -> Listing:
     """A listing of nothing but these directories and original files."""
     wanted = frozenset(names)

@@ -17,13 +17,15 @@ from airflow_hiveacid.format.errors import (
     NotTransactionalError,
     TagTakenError,
 )
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.format.versions import VersionSpec, floor_of
+from airflow_hiveacid.format.versions import VersionSpec, floor_of, not_held, write_id_of
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.plan.keeping import (
     Keeping,
+    OwnCompaction,
     Reset,
     Tag,
     TaggedRoot,
@@ -108,6 +110,25 @@ def keep_no_more(client: MetastorePort, table: TableInfo) -> None:
     client.set_table_parameters(table.ref, dict.fromkeys(kept_parameters(client.generation), None))
 
 
+def note_as_ours(client: MetastorePort, table: TableInfo, own: OwnCompaction) -> None:
+    """Say that an entry of the queue is ours, if the table is kept.
+
+    The queue forgets an old entry for each new one. So a promise that somebody else's has broken
+    ends for good before ours may push that out of sight.
+
+    Raises:
+        StorageError: notes cannot be read or written.
+    """
+    notes = VersionNotes.of(table)
+    if not notes.is_kept():
+        return
+    table = client.get_table(table.ref)
+    # Twice: between notes and queue, another of ours may have been noted and got ready.
+    if all(promises_of(client, table).keeping is None for _ in range(2)):
+        notes.end_keeping(own.entry_id)
+    notes.note_own_compaction(own)
+
+
 def look_after(client: MetastorePort, table: TableInfo, now_s: float) -> None:
     """What a run of the cleaner does for a table as a whole, before it removes anything.
 
@@ -139,33 +160,46 @@ def look_after(client: MetastorePort, table: TableInfo, now_s: float) -> None:
     _note_dropped(client, table, notes)
 
 
-def note_lost(
+def note_lost(  # noqa: PLR0913 - who is asked, of which root, and what is known
+    client: MetastorePort,
     table: TableInfo,
-    commits: Sequence[CommitNote],
     info: PartitionInfo,
     state: AcidState,
     now: ValidWriteIdList,
+    *,
+    commits: Sequence[CommitNote],
+    keeping: Keeping | None,
 ) -> None:
-    """Note that what commits of ours wrote to a root was removed without a version, if it was.
+    """Note that what a root is known to have had was removed without a version, if it was.
 
-    Versions that come later never had it, so that they can be read.
+    Versions that come later never had it, so that they can be read. What was written until now may
+    have been removed with it, also if it was after `now` was taken.
     """
-    lost = [n for n in commits if now.is_visible(n.write_id) and lost_of(n, table, info, state)]
+    lost = {
+        note.write_id
+        for note in commits
+        if now.is_visible(note.write_id) and lost_of(note, table, info, state)
+    }
+    kept = None if keeping is None else keeping.roots.get(info.name)
+    lost |= {
+        write_id_of(text)
+        for text in (() if kept is None else kept.witnesses)
+        if not_held(state, [text]) is not None
+    }
     if not lost:
         return
     notes = VersionNotes.of(table)
-    resets = notes.resets()
-    for note in lost:
-        known = any(r.partition == info.name and note.write_id <= r.write_id for r in resets)
-        if not known:
-            _log.warning(
-                "what version %s wrote was removed without a version table=%s partition=%s",
-                note.write_id,
-                table.ref,
-                info.name,
-            )
-            notes.note_reset(Reset(partition=info.name, write_id=now.high_watermark))
-            return
+    known = [r.write_id for r in notes.resets() if r.partition == info.name]
+    if max(lost) <= max(known, default=WriteId(-1)):
+        return
+    _log.warning(
+        "what version %s wrote was removed without a version table=%s partition=%s",
+        max(lost),
+        table.ref,
+        info.name,
+    )
+    newest = _snapshot(client, table).write_ids(table.ref).high_watermark
+    notes.note_reset(Reset(partition=info.name, write_id=max(newest, *lost)))
 
 
 def make_tag(  # noqa: PLR0913 - a name, what it is for, for how long and by whom
@@ -278,8 +312,11 @@ def _note_dropped(client: MetastorePort, table: TableInfo, notes: VersionNotes) 
     if not table.is_partitioned:
         return
     commits = notes.commits()
-    if not commits:
+    keeping = notes.promises().keeping
+    if not commits and keeping is None:
         return
+    # Before the snapshot: a version that is written after it may still have had what is missed.
+    existing = client.partition_names(table)
     snapshot = _snapshot(client, table)
     now = snapshot.write_ids(table.ref)
     past = Past(
@@ -291,9 +328,10 @@ def _note_dropped(client: MetastorePort, table: TableInfo, notes: VersionNotes) 
         txns=snapshot.txns,
         commits=commits,
         resets=notes.resets(),
+        keeping=keeping,
     )
     known = {reset.partition for reset in past.resets if reset.write_id == now.high_watermark}
-    for name in past.vanished(client.partition_names(table)):
+    for name in past.vanished(existing):
         if name not in known:
             notes.note_reset(Reset(partition=name, write_id=now.high_watermark))
 

@@ -25,14 +25,17 @@ from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import PartitionName, TransactionalKind
 from airflow_hiveacid.format.versions import (
     as_of_number,
+    is_seen,
+    not_held,
     oldest_readable,
     only_of,
     state_as_of,
     without_aborted,
+    write_id_of,
 )
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.plan.history import Knowledge, as_of_time, below, time_text
-from airflow_hiveacid.plan.keeping import Promises, Reset, Tag, leaves_alone
+from airflow_hiveacid.plan.keeping import Keeping, Promises, Reset, Tag, leaves_alone
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 
 if TYPE_CHECKING:
@@ -63,7 +66,10 @@ _NEVER_CLEANED: Final = frozenset(
 
 @dataclass(frozen=True, kw_only=True)  # no slots: promises are asked for once
 class Past:
-    """One table as of a version. `now` is what is committed by now, `then` what it sees of that."""
+    """One table as of a version. `now` is what is committed by now, `then` what it sees of that.
+
+    `keeping` bears witness of what was live when it began, also if it was broken since.
+    """
 
     client: MetastorePort
     table: TableInfo
@@ -74,6 +80,7 @@ class Past:
     commits: tuple[CommitNote, ...] = field(default=(), repr=False)
     resets: tuple[Reset, ...] = ()
     tag: Tag | None = None
+    keeping: Keeping | None = None
 
     def states(
         self, partitions: Sequence[PartitionInfo], listings: Sequence[Listing]
@@ -118,6 +125,8 @@ class Past:
                 for name in note.partitions
                 if not is_reset(self.resets, PartitionName.parse(name), note.write_id, self.then)
             }
+            roots = () if self.keeping is None else self.keeping.roots
+            known |= {name for name in roots if self.witnesses(name)}
         return tuple(sorted(known - set(existing), key=str))
 
     def check_vanished(self, existing: Collection[PartitionName]) -> None:
@@ -129,12 +138,22 @@ class Past:
         for name in self.vanished(existing):
             self._fail(f"partition {name} was dropped", oldest=0)
 
+    def witnesses(self, partition: PartitionName) -> tuple[str, ...]:
+        """What was live in a partition when keeping began, and may be the version's."""
+        root = None if self.keeping is None else self.keeping.roots.get(partition)
+        return tuple(
+            text
+            for text in (() if root is None else root.witnesses)
+            if is_seen(self.then, text)
+            and not is_reset(self.resets, partition, write_id_of(text), self.then)
+        )
+
     def _fail(self, why: str, oldest: int) -> NoReturn:
         raise VersionGoneError(table=self.table.ref, what=str(self.version), oldest=oldest, why=why)
 
     def _state(self, info: PartitionInfo, listing: Listing) -> AcidState:
         try:
-            return self._state_if(listing, None)
+            state = self._state_if(listing, None)
         except VersionGoneError:
             if self.tag is not None:
                 return self._tagged(info, listing, self.tag)
@@ -142,6 +161,15 @@ class Past:
             if kept is None:
                 raise
             return self._state_if(listing, kept)
+        if self.tag is None:
+            names: Collection[str] = self.witnesses(info.name)
+        else:
+            root = self.tag.root(info.name)
+            names = frozenset() if root is None else root.names
+        lost = not_held(state, names)
+        if lost is not None:
+            self._fail(f"{listing.location}/{lost} is not there any more", oldest=0)
+        return state
 
     def _state_if(self, listing: Listing, kept: Kept | None) -> AcidState:
         return state_as_of(
@@ -222,7 +250,8 @@ def past_of(
     notes = VersionNotes.of(table)
     commits = notes.commits()
     known = Knowledge.of(commits, born_s=table.born_s)
-    forgotten = known.aborted | notes.promises().aborted
+    promises = notes.promises()
+    forgotten = known.aborted | promises.aborted
     now = without_aborted(snapshot.write_ids(table.ref), forgotten)
     tag = None
     if version.number is not None:
@@ -242,6 +271,7 @@ def past_of(
         commits=commits,
         resets=notes.resets(),
         tag=tag,
+        keeping=promises.keeping,
     )
 
 

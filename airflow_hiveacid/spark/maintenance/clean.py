@@ -163,7 +163,15 @@ class Cleaner:
             return None
         past, now = self.overview.past, self.overview.write_ids
         if not self.spec.dry_run:
-            note_lost(self.table, past.commits, partition, state, now)
+            note_lost(
+                self.client,
+                self.table,
+                partition,
+                state,
+                now,
+                commits=past.commits,
+                keeping=past.keeping,
+            )
         return oldest_readable(state, past.promises.of(partition.name), self.table.kind)
 
     def _with_horizon(
@@ -363,10 +371,10 @@ def forget_unreadable(table: TableInfo, outcomes: Iterable[CleaningOutcome]) -> 
         table: all of it was cleaned.
         outcomes: of its partitions.
     """
-    oldest = [o.oldest for o in outcomes if o.oldest is not None]
+    oldest = {o.partition: WriteId(o.oldest) for o in outcomes if o.oldest is not None}
     if oldest:
         before_s = time.time() - _COMMITS_REMEMBERED_S
-        VersionNotes.of(table).tidy_commits(WriteId(max(oldest)), before_s)
+        VersionNotes.of(table).tidy_commits(oldest, before_s)
 
 
 def _held(tags: Iterable[Tag], partition: PartitionInfo, now_s: float) -> dict[str, str]:

@@ -63,7 +63,7 @@ from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.traits import publishes_files
-from airflow_hiveacid.storage.stores.version_notes import VersionNotes
+from airflow_hiveacid.versions.keeping import note_as_ours
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -254,10 +254,8 @@ class Compactor:
 
         What somebody else compacts ends what is promised of a kept table (docs/adr/0052).
         """
-        notes = VersionNotes.of(self.table)
-        if notes.is_kept():
-            aborted = work.snapshot.write_ids(self.table.ref).aborted
-            notes.note_own_compaction(OwnCompaction(entry_id=entry_id, aborted=aborted))
+        aborted = work.snapshot.write_ids(self.table.ref).aborted
+        note_as_ours(self.client, self.table, OwnCompaction(entry_id=entry_id, aborted=aborted))
 
     def _state(self, partition: PartitionInfo, snapshot: Snapshot) -> AcidState:
         write_ids = CompactorWriteIdList.of(snapshot.write_ids(self.table.ref))

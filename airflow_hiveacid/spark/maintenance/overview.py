@@ -27,14 +27,18 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.plan.history import CommitNote
-    from airflow_hiveacid.plan.keeping import Promises
+    from airflow_hiveacid.plan.keeping import Keeping, Promises
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastNotes:
-    """What a cleaner minds of a table's past: what is promised, and the commits noted of it."""
+    """What a cleaner minds of a table's past: what is promised, and the commits noted of it.
+
+    `keeping` is there also if it was broken, as a witness.
+    """
 
     promises: Promises
+    keeping: Keeping | None
     commits: tuple[CommitNote, ...]
 
 
@@ -93,5 +97,9 @@ def with_past(
     if not is_dry:
         look_after(client, table, time.time() if now_s is None else now_s)
         table = client.get_table(table.ref)
-    past = PastNotes(promises=promises_of(client, table), commits=notes.commits())
+    past = PastNotes(
+        promises=promises_of(client, table),
+        keeping=notes.promises().keeping,
+        commits=notes.commits(),
+    )
     return table, dataclasses.replace(Overview.of(client, table), now_s=now_s, past=past)

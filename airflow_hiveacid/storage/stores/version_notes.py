@@ -36,7 +36,7 @@ from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from airflow_hiveacid.format.table import TableInfo
 
@@ -88,21 +88,38 @@ class VersionNotes:
         found = {n.write_id: n for notes in (*bundled, *singles) for n in notes or ()}
         return tuple(found[write_id] for write_id in sorted(found))
 
-    def tidy_commits(self, oldest: WriteId, before_s: float) -> None:
+    def tidy_commits(self, oldest: Mapping[str, WriteId], before_s: float) -> None:
         """Put notes of commits together, and forget those of versions that nobody can read.
 
+        A note also bears witness of what it wrote for as long as no base holds that. So it goes
+        only if the oldest readable version of each of its partitions is later.
+
         Args:
-            oldest: the oldest readable version.
+            oldest: the oldest readable version of each partition that there is.
             before_s: what was committed later is not forgotten.
         """
         names = self._names(_COMMITS)
         bundles, singles = self._of_table(names, _BUNDLE), self._of_table(names, _COMMIT)
         if len(singles) < _ENOUGH_TO_BUNDLE:
             return
+        dropped: dict[str, WriteId] = {}
+        for reset in self.resets():
+            partition = str(reset.partition)
+            dropped[partition] = max(reset.write_id, dropped.get(partition, reset.write_id))
+        newest = max(oldest.values(), default=0)
+
+        def is_over(note: CommitNote) -> bool:
+            return all(
+                note.write_id < oldest[partition]
+                if partition in oldest
+                else note.write_id <= dropped.get(partition, -1) < newest
+                for partition in note.partitions or ("",)
+            )
+
         kept = [
             note
             for note in self.commits()
-            if note.write_id >= oldest or (note.committed.by_s or before_s) >= before_s
+            if not is_over(note) or (note.committed.by_s or before_s) >= before_s
         ]
         for at in range(0, len(kept), _MOST_IN_BUNDLE):
             part = kept[at : at + _MOST_IN_BUNDLE]
@@ -134,16 +151,28 @@ class VersionNotes:
         Raises:
             CorruptFileError: a horizon cannot be read, so nobody knows what is gone.
         """
+        while True:
+            found = self._promises()
+            if found is not None:
+                return found
+
+    def _promises(self) -> Promises | None:
+        """The same; None if something was removed since it was listed.
+
+        Nothing but a later horizon, which was not listed, removes one (`forget_horizons_below`).
+        """
         every = self._names("_")
 
         def of(kind: str) -> list[str]:
             return [name for name in every if name.startswith(f"{kind}{self._digest}.")]
 
-        keepings = [k for name in of(_KEEPING) if (k := self._read(name, _keeping)) is not None]
+        keepings = [self._read(name, _keeping) for name in of(_KEEPING)]
         if not keepings:
             return Promises()
         horizons = each_in_threads(lambda name: self._read(name, _horizon), of(_HORIZON))
         own = each_in_threads(lambda name: self._read(name, _own), of(_OWN))
+        if None in keepings or None in horizons or None in own:
+            return None
         return Promises(
             keeping=keepings[0],
             horizons=tuple(h for h in horizons if h is not None),

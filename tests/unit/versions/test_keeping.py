@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -38,7 +39,7 @@ from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.versions import keeping as keeping_module
 from airflow_hiveacid.versions.history import SOMEBODY, history_of
-from airflow_hiveacid.versions.keeping import keep, keep_no_more, make_tag
+from airflow_hiveacid.versions.keeping import keep, keep_no_more, make_tag, note_as_ours
 from airflow_hiveacid.versions.past import past_of
 
 if TYPE_CHECKING:
@@ -146,6 +147,21 @@ def test_a_compaction_of_ours_ends_nothing(bench: Bench) -> None:
     bench.notes.note_own_compaction(OwnCompaction(entry_id=entry, aborted=(WriteId(1),)))
     # what was aborted when it began stays so, whatever the metastore has forgotten since
     assert names(bench, version=2) == [D2]
+
+
+def test_a_broken_promise_stays_broken_when_the_queue_forgets_who_broke_it(bench: Bench) -> None:
+    bench.we_write()
+    keep(bench.client, bench.table)
+    bench.we_write()
+    bench.we_write(overwrites=True)
+    queue = bench.client.server.queue
+    theirs = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
+    queue[theirs] = replace(queue[theirs], state=CompactionState.SUCCEEDED)
+    ours = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
+    note_as_ours(bench.client, bench.table, OwnCompaction(entry_id=ours))
+    del queue[theirs]
+    with pytest.raises(VersionGoneError):
+        names(bench, version=2)
 
 
 def test_promises_add_up() -> None:
@@ -443,6 +459,80 @@ def test_files_that_went_without_a_version_are_missed_until_that_is_noted(
     clean(bench)
     bench.we_write()
     assert names(bench, version=3) == ["delta_0000003_0000003_0000"]
+    with pytest.raises(VersionGoneError):
+        names(bench, version=2)
+
+
+def test_a_tag_is_not_read_without_its_files_where_nothing_has_replaced_them(
+    bench: Bench,
+) -> None:
+    bench.we_write()
+    bench.we_write()
+    make_tag(bench.client, bench.table, "a", VersionSpec())
+    assert names(bench, tag="a") == [D1, D2]
+    shutil.rmtree(bench.root / D1)
+    with pytest.raises(VersionGoneError, match="not there any more"):
+        names(bench, tag="a")
+    shutil.rmtree(bench.root / D2)
+    with pytest.raises(VersionGoneError, match="not there any more"):
+        names(bench, tag="a")
+
+
+def test_what_was_live_when_keeping_began_is_missed_also_if_somebody_else_wrote_it(
+    bench: Bench,
+) -> None:
+    bench.somebody_writes()
+    keep(bench.client, bench.table)
+    bench.somebody_writes()
+    assert names(bench, version=2) == [D1, D2]
+    for name in (D1, D2):  # as TRUNCATE of Hive 3.1 does
+        shutil.rmtree(bench.root / name)
+    for version in (1, 2):
+        with pytest.raises(VersionGoneError, match="not there any more"):
+            names(bench, version=version)
+    clean(bench)
+    bench.somebody_writes()
+    assert names(bench, version=3) == ["delta_0000003_0000003_0000"]
+    with pytest.raises(VersionGoneError):
+        names(bench, version=2)
+
+
+def test_a_partition_that_was_there_when_keeping_began_is_missed(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(partitions=("p=1", "p=2"))
+    txn = bench.client.open_txn()
+    bench.client.allocate_write_id(txn, bench.ref)
+    bench.put(D1, "p=1")
+    bench.put(D1, "p=2")
+    bench.client.commit_txn(txn)
+    keep(bench.client, bench.table)
+    assert names(bench, version=1) == [D1, D1]
+    (gone, _) = bench.client.list_partitions(bench.table)
+    bench.client.drop_partitions(bench.table, [gone.name])
+    with pytest.raises(VersionGoneError, match="partition p=1 was dropped"):
+        names(bench, version=1)
+    clean(bench)
+    bench.somebody_writes()
+    assert names(bench, version=2) == [D1]
+
+
+def test_what_was_written_while_a_cleaner_looked_may_have_been_removed_with_the_rest(
+    bench: Bench,
+) -> None:
+    bench.we_write()
+    table, overview = with_past(bench.client, bench.table, is_dry=False)
+    bench.somebody_writes()
+    for name in (D1, D2):
+        shutil.rmtree(bench.root / name)
+    (info,) = bench.client.list_partitions(table)
+    Cleaner(
+        client=bench.client,
+        table=table,
+        spec=CleanSpec(target=str(table.ref)),
+        on_step=lambda _: None,
+        overview=overview,
+    ).clean(info)
     with pytest.raises(VersionGoneError):
         names(bench, version=2)
 

@@ -92,6 +92,26 @@ def test_a_new_promise_begins_with_nothing(notes: VersionNotes) -> None:
     assert (found.horizons, found.has_ended) == ((), False)
 
 
+def test_who_reads_while_a_horizon_takes_the_place_of_another_reads_one_of_them(
+    notes: VersionNotes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes.note_keeping(Keeping(table_id="17.3", roots={}, last_entry_id=-1, since_s=0.0))
+    horizon = Horizon(partition=P, write_id=WriteId(7), high_watermark=TxnId(3), at_s=2.5)
+    later = replace(horizon, write_id=WriteId(9))
+    notes.note_horizon(horizon)
+    before, times = version_notes.read_bytes, [0]
+
+    def read_bytes(fs: object, path: str) -> bytes:
+        times[0] += 1
+        if times[0] == 1:  # all is listed, and nothing is read
+            notes.note_horizon(later)
+            notes.forget_horizons_below(later)
+        return before(fs, path)
+
+    monkeypatch.setattr(version_notes, "read_bytes", read_bytes)
+    assert notes.promises().horizons == (later,)
+
+
 def test_a_tag_replaces_one_of_its_name(notes: VersionNotes, tmp_path: Path) -> None:
     root = TaggedRoot(partition=P, location="file:/t/p", names=frozenset({"base_1", "delta_2_2"}))
     tag = Tag(name="a/b ä", table_id="17.3", write_ids="db.t:2:9::", made_s=1.0, roots=(root,))
@@ -111,17 +131,40 @@ def test_many_commits_are_put_together_and_old_ones_forgotten(
 ) -> None:
     for number in range(1, 50):
         notes.note_commit(commit(number, by_s=float(number)))
-    notes.tidy_commits(WriteId(10), 5.0)
+    notes.tidy_commits({str(P): WriteId(10)}, 5.0)
     assert len(hidden(tmp_path)) == 49  # too few to be worth it
     notes.note_commit(commit(50))
-    notes.tidy_commits(WriteId(10), 5.0)
+    notes.tidy_commits({str(P): WriteId(10)}, 5.0)
     assert len(hidden(tmp_path)) == 1
     assert [n.write_id for n in notes.commits()] == list(range(5, 51))
     for number in range(51, 101):
         notes.note_commit(commit(number))
-    notes.tidy_commits(WriteId(1), 0.0)
+    notes.tidy_commits({str(P): WriteId(1)}, 0.0)
     assert len(hidden(tmp_path)) == 1
     assert [n.write_id for n in notes.commits()] == list(range(5, 101))
+
+
+def test_what_a_partition_without_a_base_has_of_a_commit_is_not_forgotten(
+    notes: VersionNotes,
+) -> None:
+    other = PartitionName.parse("p=2")
+    for number in range(1, 51):
+        one = commit(number, by_s=1.0)
+        both = (str(P), str(other))
+        notes.note_commit(replace(one, partitions=both) if number == 2 else one)
+    oldest = {str(P): WriteId(60), str(other): WriteId(1)}
+    notes.tidy_commits(oldest, 5.0)
+    assert [n.write_id for n in notes.commits()] == [2]
+    for number in range(51, 101):
+        notes.note_commit(commit(number))
+    del oldest[str(other)]
+    notes.tidy_commits(oldest, 5.0)
+    assert notes.commits()[0].write_id == 2  # nobody knows since when it is not there
+    notes.note_reset(Reset(partition=other, write_id=WriteId(40)))
+    for number in range(101, 151):
+        notes.note_commit(commit(number))
+    notes.tidy_commits(oldest, 5.0)
+    assert notes.commits()[0].write_id == 51
 
 
 def test_who_reads_while_they_are_put_together_reads_all(
@@ -134,7 +177,7 @@ def test_who_reads_while_they_are_put_together_reads_all(
     def read_bytes(fs: object, path: str) -> bytes:
         times[0] += 1
         if times[0] == 30:
-            notes.tidy_commits(WriteId(1), 0.0)
+            notes.tidy_commits({str(P): WriteId(1)}, 0.0)
         return before(fs, path)
 
     monkeypatch.setattr(version_notes, "read_bytes", read_bytes)
