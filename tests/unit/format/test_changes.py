@@ -139,6 +139,15 @@ def test_merged_deltas_of_insert_only_tables_tell_nothing() -> None:
         segments("delta_1_3 delta_4_4_0", 1, 4, kind=INSERT_ONLY, kept=0)
 
 
+@pytest.mark.parametrize("since", [0, 1])
+def test_a_merged_delta_of_which_a_range_sees_one_write_is_not_that_writes(since: int) -> None:
+    merged = "delta_1_1_0 delta_2_2_0 delta_3_3_0 delta_4_4_0 delta_2_4"
+    fresh = [f"delta_{w}_{w}_0" for w in range(since + 1, 3)]
+    assert shown(segments(merged, since, 2, kind=INSERT_ONLY, kept=0)) == [(fresh, None)]
+    with pytest.raises(ChangesGoneError):
+        segments("delta_1_1_0 delta_2_4", since, 2, kind=INSERT_ONLY, kept=0)
+
+
 def test_the_oldest_version_is_that_of_the_base_or_of_the_promise() -> None:
     now = ids(f"9:{MAX}::")
     found = listing("delta_1_1_0 base_3 delta_4_6")
