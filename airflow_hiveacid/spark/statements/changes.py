@@ -173,10 +173,11 @@ def _rows(  # noqa: PLR0913 - what is asked for, and what is known of the feed a
 def _own(feed: ChangeFeed, job: JobContext) -> FeedNote | None:
     """The range that this run of the task has written, in an earlier try or before it was cleared.
 
-    Whoever clears it with what comes after it wants that to have the same range again. A retry
-    follows its first try at once; a cleared one may be old.
+    Whoever clears it with what comes after it wants that to have the same range again. Between a
+    try and the next one another run may have gone on with the feed, so all ranges are asked; a
+    first try has written none.
     """
-    if job.spec.generation:
+    if job.spec.generation or AttemptId.parse(job.spec.attempt).try_number > 1:
         return feed.written_by(job.spec.job_key)
     last = feed.last()
     return last if last is not None and last.job_key == job.spec.job_key else None
