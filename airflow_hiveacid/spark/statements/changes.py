@@ -78,7 +78,7 @@ def feed_changes(job: JobContext) -> JobResult:
         last, own = feed.last(), _own(feed, job)
         if own is not None:
             log.warning("nothing is done: %s has written its range before", job.spec.job_key)
-            return _result(job, JobStatus.ALREADY_DONE, own, feed.uri_of(own.since))
+            return _result(job, JobStatus.ALREADY_DONE, own, feed.place_of(own))
         return _next_range(job, spec, feed, last, snapshot)
 
 
