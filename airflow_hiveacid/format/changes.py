@@ -125,6 +125,13 @@ def is_news(state: AcidState, part: ChangeRange) -> bool:
     )
 
 
+def holds_older(state: AcidState, version: WriteId) -> bool:
+    """Whether what is live of a root began with a write up to a version, or before any."""
+    names = [d.name for d in state.live]
+    begins = [n.write_id if isinstance(n, BaseName) else n.low for n in names]
+    return bool(state.originals) or any(begin <= version for begin in begins)
+
+
 def oldest_since(
     listing: Listing,
     now: ValidWriteIdList,

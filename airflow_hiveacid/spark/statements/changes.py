@@ -12,10 +12,12 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.changes import ChangeType, settled
+from airflow_hiveacid.format.changes import ChangeType, holds_older, settled
 from airflow_hiveacid.format.errors import ChangesGoneError, FeedError
-from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs.changes import ChangesSpec, WhenGone
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.spark.reading.changes import (
@@ -32,6 +34,8 @@ from airflow_hiveacid.spark.store_tokens import give_store_tokens
 from airflow_hiveacid.spark.tasks import job_group
 from airflow_hiveacid.spark.writing.feed_files import write_files
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
+from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +61,8 @@ def feed_changes(job: JobContext) -> JobResult:
 
     Raises:
         ChangesGoneError: files that hold them may be gone.
-        FeedError: the feed is of another table, or a partition was dropped since.
+        FeedError: the feed is of another table; or a partition was dropped since, or added with
+            rows of before.
         DirectoryExistsError: somebody else went on with the feed meanwhile.
         HiveAcidError: nothing was changed.
     """
@@ -159,6 +164,7 @@ def _rows(  # noqa: PLR0913 - what is asked for, and what is known of the feed a
     try:
         if last is not None:
             _check_dropped(feed, last, births)
+            _check_added(feed, last, births, snapshot)
         if is_empty:
             return None
         if not is_whole:
@@ -218,6 +224,32 @@ def _check_dropped(feed: ChangeFeed, last: FeedNote, births: Mapping[str, int]) 
             reason=f"partition {gone[0]} of {last.table} was dropped since version {last.until},"
             " and no file says which rows went with it",
         )
+
+
+def _check_added(
+    feed: ChangeFeed, last: FeedNote, births: Mapping[str, int], snapshot: ReadSnapshot
+) -> None:
+    """See that the partitions that have come since have no rows of before.
+
+    Files are brought to a table without a write of theirs by who adds a partition that has some, or
+    repairs the table. No range from here on would tell of their rows.
+
+    Raises:
+        FeedError: one has.
+    """
+    ref = TableRef.parse(last.table)
+    table, now = snapshot.tables[ref], snapshot.snapshot.write_ids(ref)
+    added = [PartitionName.parse(name) for name in births if name not in last.births]
+    places = snapshot.client.get_partitions(table, added) if added else ()
+    listings = each_in_threads(lambda place: list_table(place.location), places)
+    for place, listing in zip(places, listings, strict=True):
+        state = resolve(listing, now, snapshot.snapshot.txns, table.kind)
+        if holds_older(state, WriteId(last.until)):
+            raise FeedError(
+                location=feed.location,
+                reason=f"partition {place.name} of {last.table} was added since version"
+                f" {last.until} with rows that are older",
+            )
 
 
 def _counted(kinds: Mapping[str, int]) -> RowCounts:

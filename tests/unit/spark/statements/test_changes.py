@@ -1,17 +1,29 @@
-"""Which range of a feed a try finds to be its own; feeds are tried whole in tests/spark."""
+"""What a try finds a feed and its table to be; feeds are tried whole in tests/spark."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.spark.statements.changes import _own
+from airflow_hiveacid.format.errors import FeedError
+from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.table import (
+    PartitionInfo,
+    PartitionName,
+    TableRef,
+    TransactionalKind,
+)
+from airflow_hiveacid.spark.statements.changes import _check_added, _own
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+REF = TableRef("db", "t")
 
 
 def note(since: int, job_key: str) -> FeedNote:
@@ -42,3 +54,37 @@ def test_a_retry_finds_its_range_though_another_run_went_on(
     assert _own(feed, job("one", try_number, generation)) == note(0, "one")
     assert _own(feed, job("two", try_number, generation)) == note(1, "two")
     assert _own(feed, job("three", try_number, generation)) is None
+
+
+@pytest.mark.parametrize(
+    ("file", "is_older"),
+    [
+        ("delta_0000001_0000001_0000/bucket_00000", True),
+        ("base_0000001/bucket_00000", True),
+        ("delta_0000001_0000003/bucket_00000", True),
+        ("000000_0", True),
+        ("delta_0000002_0000002_0000/bucket_00000", False),
+        ("base_0000003_v0000009/bucket_00000", False),
+    ],
+)
+def test_a_partition_that_came_with_rows_of_before_ends_a_feed(
+    tmp_path: Path, file: str, is_older: bool
+) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text("rows")
+    place = PartitionInfo(name=PartitionName.parse("p=2"), location=f"file:{tmp_path}")
+    snapshot: Any = SimpleNamespace(
+        client=SimpleNamespace(get_partitions=lambda _table, names: [place] if names else []),
+        tables={REF: SimpleNamespace(kind=TransactionalKind.FULL_ACID)},
+        snapshot=Snapshot(
+            txn_id=None,
+            txns=ValidTxnList.parse(""),
+            tables={REF: ValidWriteIdList.parse("db.t:3:9223372036854775807::")},
+        ),
+    )
+    feed = ChangeFeed(f"file:{tmp_path}/feed")
+    known = replace(note(0, "one"), births={"p=1": 5, "p=2": 7})
+    _check_added(feed, known, {"p=1": 5, "p=2": 7}, snapshot)
+    last = replace(note(0, "one"), births={"p=1": 5})
+    with pytest.raises(FeedError, match="p=2") if is_older else nullcontext():
+        _check_added(feed, last, {"p=1": 5, "p=2": 7}, snapshot)
