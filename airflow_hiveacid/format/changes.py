@@ -118,11 +118,15 @@ def settled(write_ids: ValidWriteIdList) -> WriteId:
 def is_news(state: AcidState, part: ChangeRange) -> bool:
     """Whether what is live of a root has data of a range, by the names of its directories.
 
-    A compactor names its base after the highest write whose rows it holds.
+    A compactor names its base after the highest write whose rows it holds; or, where a stream was
+    broken off, after one that was aborted: then any write of the range may be in it.
     """
-    return any(
-        part.meets(d) or (d.is_base and d.is_compacted and part.holds(d.high)) for d in state.live
-    )
+
+    def may_hold(base: AcidDirectory) -> bool:
+        is_named_so = not part.until.is_aborted(base.high)
+        return part.holds(base.high) if is_named_so else part.count_within(_FIRST, base.high) > 0
+
+    return any(part.meets(d) or (d.is_base and d.is_compacted and may_hold(d)) for d in state.live)
 
 
 def holds_older(state: AcidState, version: WriteId) -> bool:

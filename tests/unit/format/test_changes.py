@@ -184,3 +184,13 @@ def test_news_is_what_has_data_of_later(
     part = ChangeRange(since=up_to(now, WriteId(4)), until=now)
     found = resolve(listing(text, compacted=compacted), now, None)
     assert is_news(found, part) is is_new
+
+
+@pytest.mark.parametrize(("since", "is_new"), [(7, True), (8, False)])
+def test_news_may_be_in_a_base_that_is_named_after_an_aborted_write(
+    since: int, is_new: bool
+) -> None:
+    now = ids(f"9:{MAX}::9")
+    part = ChangeRange(since=up_to(now, WriteId(since)), until=now)
+    found = resolve(listing("base_9", compacted=("base_9",)), now, None)
+    assert is_news(found, part) is is_new
