@@ -61,8 +61,8 @@ def feed_changes(job: JobContext) -> JobResult:
 
     Raises:
         ChangesGoneError: files that hold them may be gone.
-        FeedError: the feed is of another table; or a partition was dropped since, or added with
-            rows of before.
+        FeedError: the feed is of another table, or of other rows of it; or a partition was dropped
+            since, or added with rows of before.
         DirectoryExistsError: somebody else went on with the feed meanwhile.
         HiveAcidError: nothing was changed.
     """
@@ -97,7 +97,7 @@ def _next_range(
     table = snapshot.tables[TableRef.parse(spec.target)]
     births = _births(snapshot.client, table)
     if last is not None:
-        _check_same(feed, last, table)
+        _check_same(feed, last, table, spec.where)
     since = last.until if last is not None else spec.since
     now = snapshot.snapshot.write_ids(table.ref)
     if last is not None and settled(now) < last.until:
@@ -136,6 +136,7 @@ def _next_range(
         rows=dict(kinds),
         size_bytes=sum(file.size_bytes for file in files),
         births=births,
+        where=spec.where or "",
     )
     job.on_step("staged")
     snapshot.confirm_alive()
@@ -196,8 +197,10 @@ def _births(client: MetastorePort, table: TableInfo) -> dict[str, int]:
     return {str(name): born_s for name, born_s in found.items()}
 
 
-def _check_same(feed: ChangeFeed, last: FeedNote, table: TableInfo) -> None:
-    """See that the table is the one that the feed is of.
+def _check_same(feed: ChangeFeed, last: FeedNote, table: TableInfo, where: str | None) -> None:
+    """See that the table is the one that the feed is of, and that the same of its rows are wanted.
+
+    Of two feeds of other rows at one place each would leave out what the other has gone over.
 
     Raises:
         FeedError: it is not.
@@ -207,6 +210,9 @@ def _check_same(feed: ChangeFeed, last: FeedNote, table: TableInfo) -> None:
     if last.table_id != table.table_id:
         reason = f"table {table.ref} was dropped and made again since"
         raise FeedError(location=feed.location, reason=reason)
+    if last.where != (where or ""):
+        reason = f"it has the rows of {table.ref} where {last.where or 'true'}, not where"
+        raise FeedError(location=feed.location, reason=f"{reason} {where or 'true'}")
 
 
 def _check_dropped(feed: ChangeFeed, last: FeedNote, births: Mapping[str, int]) -> None:

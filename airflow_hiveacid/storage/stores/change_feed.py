@@ -58,7 +58,8 @@ class FeedNote:
     `table_id` tells the table from one that had its name before, `births` (seconds since 1970, by
     partition) its partitions from such. `is_whole` says that the rows are the table as it was at
     `until`, and not changes since `since`. `rows` are counted by type of change. `directory` is
-    where the files are, in the range's own; blank if they are in that itself.
+    where the files are, in the range's own; blank if they are in that itself. `where` is the
+    condition by which rows were chosen; blank if there was none.
     """
 
     table: str
@@ -73,6 +74,7 @@ class FeedNote:
     size_bytes: int = 0
     births: Mapping[str, int] = field(default_factory=dict)
     directory: str = ""
+    where: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.spark.statements.changes import _check_added, _own
+from airflow_hiveacid.spark.statements.changes import _check_added, _check_same, _own
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
 
 if TYPE_CHECKING:
@@ -88,3 +88,14 @@ def test_a_partition_that_came_with_rows_of_before_ends_a_feed(
     last = replace(note(0, "one"), births={"p=1": 5})
     with pytest.raises(FeedError, match="p=2") if is_older else nullcontext():
         _check_added(feed, last, {"p=1": 5, "p=2": 7}, snapshot)
+
+
+def test_a_feed_goes_on_with_the_rows_that_it_has(tmp_path: Path) -> None:
+    feed = ChangeFeed(f"file:{tmp_path}/feed")
+    table: Any = SimpleNamespace(ref=REF, table_id="7")
+    _check_same(feed, note(0, "one"), table, None)
+    chosen = replace(note(0, "one"), where="carrier = 'UA'")
+    _check_same(feed, chosen, table, "carrier = 'UA'")
+    for last, where in ((chosen, "carrier = 'DL'"), (chosen, None), (note(0, "one"), "a > 1")):
+        with pytest.raises(FeedError, match="not where"):
+            _check_same(feed, last, table, where)
