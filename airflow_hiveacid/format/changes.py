@@ -126,11 +126,22 @@ def settled(write_ids: ValidWriteIdList) -> WriteId:
 def is_news(state: AcidState, part: ChangeRange) -> bool:
     """Whether what is live of a root has data of a range, by the names of its directories.
 
-    A compactor names its base after the highest write whose rows it holds.
+    A compactor names its base after the highest write whose rows it holds; or, where a stream was
+    broken off, after one that was aborted: then any write of the range may be in it.
     """
-    return any(
-        part.meets(d) or (d.is_base and d.is_compacted and part.holds(d.high)) for d in state.live
-    )
+
+    def may_hold(base: AcidDirectory) -> bool:
+        is_named_so = not part.until.is_aborted(base.high)
+        return part.holds(base.high) if is_named_so else part.count_within(_FIRST, base.high) > 0
+
+    return any(part.meets(d) or (d.is_base and d.is_compacted and may_hold(d)) for d in state.live)
+
+
+def holds_older(state: AcidState, version: WriteId) -> bool:
+    """Whether what is live of a root began with a write up to a version, or before any."""
+    names = [d.name for d in state.live]
+    begins = [n.write_id if isinstance(n, BaseName) else n.low for n in names]
+    return bool(state.originals) or any(begin <= version for begin in begins)
 
 
 def oldest_since(
@@ -193,7 +204,7 @@ def segments_of(  # noqa: PLR0913 - who looks, at what, since when, and what is 
             return found
     floor = _promised(resolve(listing, now, txns, kind), kept, kind)
     if floor is not None and not part.count_within(_FIRST, floor):
-        return tuple(_of_kept(listing, part, txns, kind))
+        return tuple(_of_kept(listing, now, part, txns, kind))
     raise ChangesGoneError(
         table=listing.location,
         since=part.since.high_watermark,
@@ -224,7 +235,11 @@ def _of_live(
 
 
 def _of_kept(
-    listing: Listing, part: ChangeRange, txns: ValidTxnList | None, kind: TransactionalKind
+    listing: Listing,
+    now: ValidWriteIdList,
+    part: ChangeRange,
+    txns: ValidTxnList | None,
+    kind: TransactionalKind,
 ) -> Iterator[ChangeSegment]:
     """A range of which all files are there that ever were, obsolete ones too."""
     names = {text: parse_directory_name(text) for text in _tops(listing)}
@@ -241,7 +256,7 @@ def _of_kept(
             usable = {t for t, w in _overwrites(listing, bases) if w == begin}
         seen = _without(listing, set(bases) - usable)
         if kind is TransactionalKind.INSERT_ONLY:
-            seen = _apart(seen, within, txns)
+            seen = _apart(seen, now, within, txns)
         segment = _segment(resolve(seen, within.until, txns, kind), within, end)
         if end is not None or segment.fresh:
             yield segment
@@ -276,14 +291,18 @@ def _require_order(listing: Listing, part: ChangeRange, overwrites: list[WriteId
             )
 
 
-def _apart(listing: Listing, part: ChangeRange, txns: ValidTxnList | None) -> Listing:
+def _apart(
+    listing: Listing, now: ValidWriteIdList, part: ChangeRange, txns: ValidTxnList | None
+) -> Listing:
     """An insert-only root without the merged deltas whose parts are there, too.
+
+    One in which the range sees a single write has the rows of later ones as well.
 
     Raises:
         ChangesGoneError: one has no parts: it was written so.
     """
     state = resolve(listing, part.until, txns, TransactionalKind.INSERT_ONLY)
-    mixed = [d for d in state.deltas if _is_mixed(d, part.until) and part.meets(d)]
+    mixed = [d for d in state.deltas if _is_mixed(d, now) and part.meets(d)]
     if not mixed:
         return listing
     for one in mixed:
@@ -294,7 +313,7 @@ def _apart(listing: Listing, part: ChangeRange, txns: ValidTxnList | None) -> Li
                 oldest=one.high,
                 why=f"{one.text} does not say which write a row is of",
             )
-    return _apart(_without(listing, {d.text for d in mixed}), part, txns)
+    return _apart(_without(listing, {d.text for d in mixed}), now, part, txns)
 
 
 def _is_mixed(directory: AcidDirectory, write_ids: ValidWriteIdList) -> bool:

@@ -12,10 +12,12 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.changes import ChangeType, settled
+from airflow_hiveacid.format.changes import ChangeType, holds_older, settled
 from airflow_hiveacid.format.errors import ChangesGoneError, FeedError
-from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs.changes import ChangesSpec, WhenGone
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.spark.reading.changes import (
@@ -32,6 +34,8 @@ from airflow_hiveacid.spark.store_tokens import give_store_tokens
 from airflow_hiveacid.spark.tasks import job_group
 from airflow_hiveacid.spark.writing.feed_files import write_files
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
+from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +61,8 @@ def feed_changes(job: JobContext) -> JobResult:
 
     Raises:
         ChangesGoneError: files that hold them may be gone.
-        FeedError: the feed is of another table, or a partition was dropped since.
+        FeedError: the feed is of another table, or of other rows of it; or a partition was dropped
+            since, or added with rows of before.
         DirectoryExistsError: somebody else went on with the feed meanwhile.
         HiveAcidError: nothing was changed.
     """
@@ -78,7 +83,7 @@ def feed_changes(job: JobContext) -> JobResult:
         last, own = feed.last(), _own(feed, job)
         if own is not None:
             log.warning("nothing is done: %s has written its range before", job.spec.job_key)
-            return _result(job, JobStatus.ALREADY_DONE, own, feed.uri_of(own.since))
+            return _result(job, JobStatus.ALREADY_DONE, own, feed.place_of(own))
         return _next_range(job, spec, feed, last, snapshot)
 
 
@@ -92,7 +97,7 @@ def _next_range(
     table = snapshot.tables[TableRef.parse(spec.target)]
     births = _births(snapshot.client, table)
     if last is not None:
-        _check_same(feed, last, table)
+        _check_same(feed, last, table, spec.where)
     since = last.until if last is not None else spec.since
     now = snapshot.snapshot.write_ids(table.ref)
     if last is not None and settled(now) < last.until:
@@ -131,6 +136,7 @@ def _next_range(
         rows=dict(kinds),
         size_bytes=sum(file.size_bytes for file in files),
         births=births,
+        where=spec.where or "",
     )
     job.on_step("staged")
     snapshot.confirm_alive()
@@ -159,6 +165,7 @@ def _rows(  # noqa: PLR0913 - what is asked for, and what is known of the feed a
     try:
         if last is not None:
             _check_dropped(feed, last, births)
+            _check_added(feed, last, births, snapshot)
         if is_empty:
             return None
         if not is_whole:
@@ -173,10 +180,11 @@ def _rows(  # noqa: PLR0913 - what is asked for, and what is known of the feed a
 def _own(feed: ChangeFeed, job: JobContext) -> FeedNote | None:
     """The range that this run of the task has written, in an earlier try or before it was cleared.
 
-    Whoever clears it with what comes after it wants that to have the same range again. A retry
-    follows its first try at once; a cleared one may be old.
+    Whoever clears it with what comes after it wants that to have the same range again. Between a
+    try and the next one another run may have gone on with the feed, so all ranges are asked; a
+    first try has written none.
     """
-    if job.spec.generation:
+    if job.spec.generation or AttemptId.parse(job.spec.attempt).try_number > 1:
         return feed.written_by(job.spec.job_key)
     last = feed.last()
     return last if last is not None and last.job_key == job.spec.job_key else None
@@ -189,8 +197,10 @@ def _births(client: MetastorePort, table: TableInfo) -> dict[str, int]:
     return {str(name): born_s for name, born_s in found.items()}
 
 
-def _check_same(feed: ChangeFeed, last: FeedNote, table: TableInfo) -> None:
-    """See that the table is the one that the feed is of.
+def _check_same(feed: ChangeFeed, last: FeedNote, table: TableInfo, where: str | None) -> None:
+    """See that the table is the one that the feed is of, and that the same of its rows are wanted.
+
+    Of two feeds of other rows at one place each would leave out what the other has gone over.
 
     Raises:
         FeedError: it is not.
@@ -200,6 +210,9 @@ def _check_same(feed: ChangeFeed, last: FeedNote, table: TableInfo) -> None:
     if last.table_id != table.table_id:
         reason = f"table {table.ref} was dropped and made again since"
         raise FeedError(location=feed.location, reason=reason)
+    if last.where != (where or ""):
+        reason = f"it has the rows of {table.ref} where {last.where or 'true'}, not where"
+        raise FeedError(location=feed.location, reason=f"{reason} {where or 'true'}")
 
 
 def _check_dropped(feed: ChangeFeed, last: FeedNote, births: Mapping[str, int]) -> None:
@@ -217,6 +230,32 @@ def _check_dropped(feed: ChangeFeed, last: FeedNote, births: Mapping[str, int]) 
             reason=f"partition {gone[0]} of {last.table} was dropped since version {last.until},"
             " and no file says which rows went with it",
         )
+
+
+def _check_added(
+    feed: ChangeFeed, last: FeedNote, births: Mapping[str, int], snapshot: ReadSnapshot
+) -> None:
+    """See that the partitions that have come since have no rows of before.
+
+    Files are brought to a table without a write of theirs by who adds a partition that has some, or
+    repairs the table. No range from here on would tell of their rows.
+
+    Raises:
+        FeedError: one has.
+    """
+    ref = TableRef.parse(last.table)
+    table, now = snapshot.tables[ref], snapshot.snapshot.write_ids(ref)
+    added = [PartitionName.parse(name) for name in births if name not in last.births]
+    places = snapshot.client.get_partitions(table, added) if added else ()
+    listings = each_in_threads(lambda place: list_table(place.location), places)
+    for place, listing in zip(places, listings, strict=True):
+        state = resolve(listing, now, snapshot.snapshot.txns, table.kind)
+        if holds_older(state, WriteId(last.until)):
+            raise FeedError(
+                location=feed.location,
+                reason=f"partition {place.name} of {last.table} was added since version"
+                f" {last.until} with rows that are older",
+            )
 
 
 def _counted(kinds: Mapping[str, int]) -> RowCounts:

@@ -1,8 +1,10 @@
 """A feed of changes: a directory of Parquet for each range, with a note in it that says which.
 
 The note is the feed's memory. A range is there when its note is: where directories are renamed,
-both appear in one step; elsewhere the note comes last, and files without one count for nothing. A
-range has the name of the version at which it begins, so two writers cannot both go on from there.
+both appear in one step; elsewhere the note comes last, files without one count for nothing, and
+each attempt writes to a directory of its own inside the range's: what another one writes, even
+later, is in nobody's way. A range has the name of the version at which it begins, so two writers
+cannot both go on from there.
 Whoever has taken over what is in a range may remove it, but for the last one, from which the feed
 goes on.
 
@@ -25,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors import FeedError
+from airflow_hiveacid.format.errors import DirectoryExistsError, FeedError
 from airflow_hiveacid.format.names import STAGING_PREFIX, staging_directory
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_directory,
@@ -55,7 +57,9 @@ class FeedNote:
 
     `table_id` tells the table from one that had its name before, `births` (seconds since 1970, by
     partition) its partitions from such. `is_whole` says that the rows are the table as it was at
-    `until`, and not changes since `since`. `rows` are counted by type of change.
+    `until`, and not changes since `since`. `rows` are counted by type of change. `directory` is
+    where the files are, in the range's own; blank if they are in that itself. `where` is the
+    condition by which rows were chosen; blank if there was none.
     """
 
     table: str
@@ -69,6 +73,8 @@ class FeedNote:
     rows: Mapping[str, int] = field(default_factory=dict)
     size_bytes: int = 0
     births: Mapping[str, int] = field(default_factory=dict)
+    directory: str = ""
+    where: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,10 @@ class ChangeFeed:
     def uri_of(self, since: int) -> str:
         """Where the range that begins with a version lies."""
         return f"{self.location.rstrip('/')}/changes_{since:07d}"
+
+    def place_of(self, note: FeedNote) -> str:
+        """Where the files of a range lie."""
+        return posixpath.join(self.uri_of(note.since), note.directory).rstrip("/")
 
     def last(self) -> FeedNote | None:
         """The last range; None if the feed has not begun.
@@ -108,9 +118,9 @@ class ChangeFeed:
                 continue  # somebody died before it was complete
 
     def place_for(self, since: int, attempt: str) -> str:
-        """Where an attempt writes the files of a range; it exists, and nobody else writes there.
+        """Where an attempt writes the files of a range; nobody else writes there.
 
-        Where nothing is renamed, what a dead attempt has left is removed.
+        Where directories are kept without files, it exists.
         """
         fs, root = open_location(self.location)
         if traits_of(fs).renames:
@@ -118,26 +128,37 @@ class ChangeFeed:
             self._remove_orphans(fs, root)
             make_directory(*open_location(place))
             return place
-        place = self.uri_of(since)
-        _keep_only(place, ())
-        return place
+        return f"{self.uri_of(since)}/{attempt}"
 
     def publish(self, place: str, note: FeedNote) -> str:
-        """Make a range of the files that the note names; answers where it is.
+        """Make a range of the files that the note names; answers where they are.
 
         Raises:
             DirectoryExistsError: somebody else went on from the same version.
             LocationPermissionError, StorageError: it failed otherwise.
         """
         _keep_only(place, note.files)
-        body = {"version": _NOTE_VERSION, **dataclasses.asdict(note)}
-        text = json.dumps(body, sort_keys=True).encode()
         fs, path = open_location(place)
-        write_new(fs, posixpath.join(path, _NOTE), text)
+        if not traits_of(fs).renames:
+            self._note_down(dataclasses.replace(note, directory=posixpath.basename(path)))
+            return place
+        write_new(fs, posixpath.join(path, _NOTE), _text_of(note))
         target = self.uri_of(note.since)
-        if target != place:
-            rename_directory(fs, path, open_location(target)[1])
+        rename_directory(fs, path, open_location(target)[1])
         return target
+
+    def _note_down(self, note: FeedNote) -> None:
+        """Write the note where there is none, and remove what others have left beside its files."""
+        fs, root = open_location(self.uri_of(note.since))
+        path = posixpath.join(root, _NOTE)
+        with storage_errors("write", path):
+            try:
+                fs.handler.put_once(path, _text_of(note), note.attempt)
+            except FileExistsError as error:
+                raise DirectoryExistsError(path=root) from error
+        for info in _inside(fs, root):
+            if info.type == pafs.FileType.Directory and info.base_name != note.directory:
+                delete_directory(fs, info.path)
 
     def discard(self, place: str) -> None:
         """Remove what was written for a range that is not to be."""
@@ -174,6 +195,11 @@ def _keep_only(place: str, names: Collection[str]) -> None:
     for info in _inside(fs, root):
         if info.type == pafs.FileType.File and info.base_name not in names:
             delete_file(fs, info.path)
+
+
+def _text_of(note: FeedNote) -> bytes:
+    body = {"version": _NOTE_VERSION, **dataclasses.asdict(note)}
+    return json.dumps(body, sort_keys=True).encode()
 
 
 def _note_in(location: str, content: bytes) -> FeedNote:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from airflow_hiveacid.format.errors import DirectoryExistsError
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
 from airflow_hiveacid.storage.stores.locations import open_location
 
@@ -33,23 +36,46 @@ def note(since: int, until: int, *files: str) -> FeedNote:
     )
 
 
+def names(s3: MotoS3) -> list[str]:
+    return sorted(key.partition("/feed/")[2] for key in s3.objects())
+
+
 def test_the_note_comes_last_and_what_a_dead_attempt_left_goes(s3: MotoS3, table: str) -> None:
     feed = ChangeFeed(table.replace("/t", "/feed"))
     assert feed.last() is None
-    dead = feed.place_for(0, "dead")
-    write(dead, "part-dead.parquet")
+    write(feed.place_for(0, "dead"), "part-dead.parquet")
     assert feed.last() is None, "nobody has said that it counts"
     place = feed.place_for(0, "a")
-    assert s3.objects() == []
     write(place, "part-a.parquet")
     write(place, "part-lost.parquet")
     uri = feed.publish(place, note(0, 3, "part-a.parquet"))
-    assert [k.rpartition("/")[2] for k in s3.objects()] == ["_changes.json", "part-a.parquet"]
-    assert feed.last() == note(0, 3, "part-a.parquet")
-    assert uri == feed.uri_of(0)
+    assert names(s3) == ["changes_0000000/_changes.json", "changes_0000000/a/part-a.parquet"]
+    last = feed.last()
+    assert last == replace(note(0, 3, "part-a.parquet"), directory="a")
+    assert uri == place == feed.place_of(last)
     fs, path = open_location(f"{uri}/part-a.parquet")
     assert pq.read_table(path, filesystem=fs).num_rows == 1
     nothing = feed.place_for(3, "b")
     write(nothing, "part-b.parquet")
     feed.discard(nothing)
     assert len(s3.objects()) == 2
+
+
+def test_of_two_that_write_at_a_time_the_second_fails_and_does_no_harm(
+    s3: MotoS3, table: str
+) -> None:
+    feed = ChangeFeed(table.replace("/t", "/feed"))
+    one = feed.place_for(4, "a")
+    write(one, "part-a.parquet")
+    other = feed.place_for(4, "b")
+    write(other, "part-b.parquet")
+    uri = feed.publish(one, note(4, 6, "part-a.parquet"))
+    write(other, "part-late.parquet")
+    with pytest.raises(DirectoryExistsError):
+        feed.publish(other, replace(note(4, 9, "part-b.parquet"), attempt="1-b"))
+    last = feed.last()
+    assert last is not None
+    assert last.until == 6
+    assert {"changes_0000004/_changes.json", "changes_0000004/a/part-a.parquet"} <= {*names(s3)}
+    fs, root = open_location(uri)
+    assert pq.read_table(root, filesystem=fs).num_rows == 1

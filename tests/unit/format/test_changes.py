@@ -139,6 +139,15 @@ def test_merged_deltas_of_insert_only_tables_tell_nothing() -> None:
         segments("delta_1_3 delta_4_4_0", 1, 4, kind=INSERT_ONLY, kept=0)
 
 
+@pytest.mark.parametrize("since", [0, 1])
+def test_a_merged_delta_of_which_a_range_sees_one_write_is_not_that_writes(since: int) -> None:
+    merged = "delta_1_1_0 delta_2_2_0 delta_3_3_0 delta_4_4_0 delta_2_4"
+    fresh = [f"delta_{w}_{w}_0" for w in range(since + 1, 3)]
+    assert shown(segments(merged, since, 2, kind=INSERT_ONLY, kept=0)) == [(fresh, None)]
+    with pytest.raises(ChangesGoneError):
+        segments("delta_1_1_0 delta_2_4", since, 2, kind=INSERT_ONLY, kept=0)
+
+
 def test_the_oldest_version_is_that_of_the_base_or_of_the_promise() -> None:
     now = ids(f"9:{MAX}::")
     found = listing("delta_1_1_0 base_3 delta_4_6")
@@ -174,4 +183,14 @@ def test_news_is_what_has_data_of_later(
     now = ids(f"9:{MAX}::")
     part = ChangeRange(since=up_to(now, WriteId(4)), until=now)
     found = resolve(listing(text, compacted=compacted), now, None)
+    assert is_news(found, part) is is_new
+
+
+@pytest.mark.parametrize(("since", "is_new"), [(7, True), (8, False)])
+def test_news_may_be_in_a_base_that_is_named_after_an_aborted_write(
+    since: int, is_new: bool
+) -> None:
+    now = ids(f"9:{MAX}::9")
+    part = ChangeRange(since=up_to(now, WriteId(since)), until=now)
+    found = resolve(listing("base_9", compacted=("base_9",)), now, None)
     assert is_news(found, part) is is_new

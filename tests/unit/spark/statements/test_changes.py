@@ -1,0 +1,101 @@
+"""What a try finds a feed and its table to be; feeds are tried whole in tests/spark."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.errors import FeedError
+from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.table import (
+    PartitionInfo,
+    PartitionName,
+    TableRef,
+    TransactionalKind,
+)
+from airflow_hiveacid.spark.statements.changes import _check_added, _check_same, _own
+from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REF = TableRef("db", "t")
+
+
+def note(since: int, job_key: str) -> FeedNote:
+    return FeedNote(
+        table="db.t",
+        table_id="7",
+        since=since,
+        until=since + 1,
+        is_whole=False,
+        job_key=job_key,
+        attempt="1-00c0ffee0123",
+    )
+
+
+def job(job_key: str, try_number: int, generation: int = 0) -> Any:  # noqa: ANN401 - a stand-in
+    attempt = f"{try_number}-0123456789ab"
+    spec = SimpleNamespace(job_key=job_key, attempt=attempt, generation=generation)
+    return SimpleNamespace(spec=spec)
+
+
+@pytest.mark.parametrize(("try_number", "generation"), [(2, 0), (1, 1)])
+def test_a_retry_finds_its_range_though_another_run_went_on(
+    tmp_path: Path, try_number: int, generation: int
+) -> None:
+    feed = ChangeFeed(f"file:{tmp_path}/feed")
+    for since, run in enumerate(("one", "two")):
+        feed.publish(feed.place_for(since, "a"), note(since, run))
+    assert _own(feed, job("one", try_number, generation)) == note(0, "one")
+    assert _own(feed, job("two", try_number, generation)) == note(1, "two")
+    assert _own(feed, job("three", try_number, generation)) is None
+
+
+@pytest.mark.parametrize(
+    ("file", "is_older"),
+    [
+        ("delta_0000001_0000001_0000/bucket_00000", True),
+        ("base_0000001/bucket_00000", True),
+        ("delta_0000001_0000003/bucket_00000", True),
+        ("000000_0", True),
+        ("delta_0000002_0000002_0000/bucket_00000", False),
+        ("base_0000003_v0000009/bucket_00000", False),
+    ],
+)
+def test_a_partition_that_came_with_rows_of_before_ends_a_feed(
+    tmp_path: Path, file: str, is_older: bool
+) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text("rows")
+    place = PartitionInfo(name=PartitionName.parse("p=2"), location=f"file:{tmp_path}")
+    snapshot: Any = SimpleNamespace(
+        client=SimpleNamespace(get_partitions=lambda _table, names: [place] if names else []),
+        tables={REF: SimpleNamespace(kind=TransactionalKind.FULL_ACID)},
+        snapshot=Snapshot(
+            txn_id=None,
+            txns=ValidTxnList.parse(""),
+            tables={REF: ValidWriteIdList.parse("db.t:3:9223372036854775807::")},
+        ),
+    )
+    feed = ChangeFeed(f"file:{tmp_path}/feed")
+    known = replace(note(0, "one"), births={"p=1": 5, "p=2": 7})
+    _check_added(feed, known, {"p=1": 5, "p=2": 7}, snapshot)
+    last = replace(note(0, "one"), births={"p=1": 5})
+    with pytest.raises(FeedError, match="p=2") if is_older else nullcontext():
+        _check_added(feed, last, {"p=1": 5, "p=2": 7}, snapshot)
+
+
+def test_a_feed_goes_on_with_the_rows_that_it_has(tmp_path: Path) -> None:
+    feed = ChangeFeed(f"file:{tmp_path}/feed")
+    table: Any = SimpleNamespace(ref=REF, table_id="7")
+    _check_same(feed, note(0, "one"), table, None)
+    chosen = replace(note(0, "one"), where="carrier = 'UA'")
+    _check_same(feed, chosen, table, "carrier = 'UA'")
+    for last, where in ((chosen, "carrier = 'DL'"), (chosen, None), (note(0, "one"), "a > 1")):
+        with pytest.raises(FeedError, match="not where"):
+            _check_same(feed, last, table, where)
