@@ -216,20 +216,26 @@ def begun(
         except BaseException as error:
             if write is not None and order.keeps_staged:
                 _keep_or_discard(write, rank, error)
+            elif rank.staged is not None:  # of an earlier beginning; this one had not begun
+                rank.staged.write.discard()
+                rank.staged = None
             raise
 
 
 def _keep_or_discard(write: Write, rank: Rank, error: BaseException) -> None:
-    """Keep what a lost write has staged if the job's next beginning may take it over."""
-    is_whole = rank.staged is not None and rank.staged.write is write
+    """Keep what is staged, by this write or an earlier one, if the next beginning may take it over.
+
+    Whoever was ended by an order keeps nothing: without it nobody begins anew.
+    """
+    staged = rank.staged
     is_lost = isinstance(error, OvertakenError) or (
         isinstance(error, TransactionAbortedError) and write.txn.was_out_of_touch
     )
-    if is_whole and is_lost:
-        return
-    if is_whole:
+    if staged is None or staged.write is not write:
+        write.discard()
+    if staged is not None and not is_lost:
+        staged.write.discard()
         rank.staged = None
-    write.discard()
 
 
 def _order(

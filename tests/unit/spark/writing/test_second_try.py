@@ -204,6 +204,29 @@ def test_who_is_ended_by_an_order_stays_ended(
     assert directories(table) == set()
 
 
+def killed(server: FakeMetastore) -> None:
+    client = FakeClient(server)
+    for txn_id in client.valid_txns().open:
+        client.abort_txn(txn_id)
+
+
+@pytest.mark.parametrize("step", ["allocated", "snapshot"])
+def test_who_is_ended_by_an_order_before_it_has_taken_over_stays_ended(
+    statement: Statement, server: FakeMetastore, table: TableInfo, clock: ManualClock, step: str
+) -> None:
+    """What an earlier beginning has staged is no reason to go on."""
+
+    def meanwhile() -> None:
+        silence(clock)()
+        statement.at[step] = lambda: killed(server)
+
+    statement.at["published"] = meanwhile
+    with pytest.raises(TransactionAbortedError):
+        statement.run()
+    assert statement.made == 1
+    assert directories(table) == set()
+
+
 @pytest.mark.parametrize("name", ["delta_{}_0000009_0000", "delta_0000001_0000009", "base_{}"])
 def test_a_change_whose_rows_may_be_others_by_now_is_made_again(
     statement: Statement, server: FakeMetastore, table: TableInfo, clock: ManualClock, name: str
