@@ -30,6 +30,7 @@ from airflow_hiveacid.format.errors import (
     InsertOnlyTableError,
     MetastoreError,
     NotTransactionalError,
+    OvertakenError,
     TransactionAbortedError,
     WriteConflictError,
 )
@@ -152,6 +153,16 @@ class Transaction:
             self._client.heartbeat(self.txn_id)
         except TransactionAbortedError as error:
             self.raise_why(error)
+
+    def why_over(self) -> TransactionAbortedError | None:
+        """What the server says if it has given the transaction up; None if not, or if it is mute."""
+        try:
+            self._client.heartbeat(self.txn_id)
+        except TransactionAbortedError as error:
+            return error
+        except MetastoreError as error:
+            _log.debug("cannot ask whether txn_id=%s is open: %s", self.txn_id, error)
+        return None
 
     def newest(self, ref: TableRef) -> Snapshot:
         """What is committed of a table now, beyond what this job sees."""
@@ -397,12 +408,17 @@ def begin(  # noqa: PLR0913 -- one keyword for each thing a transaction is made 
         if not txn.is_ended:
             txn.settle()
     except BaseException as error:
+        # Whose locks fell with a transaction that was ended is overtaken soon, too: it may not
+        # begin anew because of that.
+        is_overtaken = isinstance(error, OvertakenError) and not txn.is_ended
+        end = txn.why_over() if is_overtaken else None
         txn.roll_back()
         if isinstance(error, TransactionAbortedError):
             txn.raise_why(error)
-        if txn.lost is not None and isinstance(error, Exception):
+        end = txn.lost or end
+        if end is not None and isinstance(error, Exception):
             # Whatever the body came to grief over, it was stopped because of this.
-            txn.raise_why(txn.lost)
+            txn.raise_why(end)
         raise
     # Outside the try: a commit whose answer is lost must never be followed by an abort.
     if not txn.is_ended:

@@ -227,6 +227,23 @@ def test_who_is_ended_by_an_order_before_it_has_taken_over_stays_ended(
     assert directories(table) == set()
 
 
+def test_who_is_ended_by_an_order_and_then_overtaken_stays_ended(
+    statement: Statement, server: FakeMetastore, table: TableInfo
+) -> None:
+    """No heartbeat has heard it yet; its locks are gone, and somebody has overwritten."""
+    write = foreign(server, table, "base_{}")
+
+    def meanwhile() -> None:
+        killed(server)
+        write()
+
+    statement.at["registered"] = meanwhile
+    with pytest.raises(TransactionAbortedError):
+        statement.run()
+    assert statement.made == 1
+    assert directories(table) == {"base_0000002"}
+
+
 @pytest.mark.parametrize("name", ["delta_{}_0000009_0000", "delta_0000001_0000009", "base_{}"])
 def test_a_change_whose_rows_may_be_others_by_now_is_made_again(
     statement: Statement, server: FakeMetastore, table: TableInfo, clock: ManualClock, name: str
