@@ -81,6 +81,7 @@ class Transaction:
         self._server_time: ServerTime | None = None
         self._commit_readings: tuple[float, float] | None = None
         self._take_backs: list[Callable[[], None]] = []
+        self._silent_s: float | None = None
 
     @property
     def txn_id(self) -> TxnId:
@@ -119,8 +120,12 @@ class Transaction:
 
     @property
     def was_out_of_touch(self) -> bool:
-        """Whether the server has heard nothing of it for as long as it bears: it gave it up."""
-        return self._opened.heartbeat.silent_s >= self._opened.timeout_s
+        """Whether the server has heard nothing of it for as long as it bears: it gave it up.
+
+        Until it ended: to take back what was published may last as long, and is no silence.
+        """
+        silent_s = self._opened.heartbeat.silent_s if self._silent_s is None else self._silent_s
+        return silent_s >= self._opened.timeout_s
 
     def on_abort(self, take_back: Callable[[], None]) -> None:
         """Have this called once the transaction is known to be aborted; the last one first.
@@ -155,7 +160,7 @@ class Transaction:
             self.raise_why(error)
 
     def why_over(self) -> TransactionAbortedError | None:
-        """What the server says if it has given the transaction up; None if not, or if it is mute."""
+        """What the server says if it has given it up; None if not, or if it is mute."""
         try:
             self._client.heartbeat(self.txn_id)
         except TransactionAbortedError as error:
@@ -241,6 +246,7 @@ class Transaction:
     def abandon(self) -> None:
         """Abort it and leave the body as if all were well: there turned out to be nothing to do."""
         self._is_ended = True
+        self._note_silence()
         self._opened.undo.close()
         self._take_back()
 
@@ -275,6 +281,7 @@ class Transaction:
                 timeout_s=self._opened.timeout_s,
             )
         except TransactionAbortedError as error:
+            self._note_silence()
             self._take_back()
             self.raise_why(error)
         except WriteConflictError:
@@ -292,6 +299,9 @@ class Transaction:
         """Abort after an error; called by `begin` alone."""
         if not self._is_ended:
             self.abandon()
+
+    def _note_silence(self) -> None:
+        self._silent_s = self._opened.heartbeat.silent_s
 
     def _take_back(self) -> None:
         while self._take_backs:

@@ -31,6 +31,7 @@ from airflow_hiveacid.spark.events import Events
 from airflow_hiveacid.spark.writing import second_try
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.job import Rank, begun, run_changes
+from airflow_hiveacid.spark.writing.table_write import TableWrite
 from airflow_hiveacid.spark.writing.work import Change
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
@@ -242,6 +243,27 @@ def test_who_is_ended_by_an_order_and_then_overtaken_stays_ended(
         statement.run()
     assert statement.made == 1
     assert directories(table) == {"base_0000002"}
+
+
+def test_taking_back_for_long_is_no_silence(
+    statement: Statement,
+    server: FakeMetastore,
+    table: TableInfo,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    take_back = TableWrite.take_back
+
+    def slowly(part: TableWrite) -> None:
+        take_back(part)
+        clock.advance(PATIENCE_S + 5)
+
+    monkeypatch.setattr(TableWrite, "take_back", slowly)
+    statement.at["published"] = lambda: killed(server)
+    with pytest.raises(TransactionAbortedError):
+        statement.run()
+    assert statement.made == 1
+    assert directories(table) == set()
 
 
 @pytest.mark.parametrize("name", ["delta_{}_0000009_0000", "delta_0000001_0000009", "base_{}"])
