@@ -283,6 +283,24 @@ def test_a_change_whose_rows_may_be_others_by_now_is_made_again(
     assert "holds what it has not seen" in result.details["retried"]["why"]  # type: ignore[index,call-overload]
 
 
+@pytest.mark.parametrize("name", ["delta_0000000_0000000", "000000_0"])
+def test_a_change_of_rows_that_were_truncated_without_a_write_id_is_made_again(
+    statement: Statement, table: TableInfo, clock: ManualClock, name: str
+) -> None:
+    """As 3.1 does it."""
+    seen = place(table) / name
+    seen.mkdir(parents=True)
+
+    def meanwhile() -> None:
+        silence(clock)()
+        seen.rmdir()
+
+    statement.operation, statement.at["published"] = UPDATE, meanwhile
+    result = statement.run()
+    assert statement.made == 2
+    assert "is gone, which it has seen" in result.details["retried"]["why"]  # type: ignore[index,call-overload]
+
+
 def test_an_insert_does_not_mind_what_others_have_done(
     statement: Statement, server: FakeMetastore, table: TableInfo, clock: ManualClock
 ) -> None:
