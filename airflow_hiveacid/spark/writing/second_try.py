@@ -27,6 +27,7 @@ from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName, data_file, parse_directory_name
 from airflow_hiveacid.format.rivals import first_gone, may_have_changed
 from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.spark.failures import typed_failures
 from airflow_hiveacid.spark.reading.source import tables_of
 from airflow_hiveacid.spark.tasks import run_tasks
 from airflow_hiveacid.spark.writing.publish import StagedDirectory, StagedFile, assemble
@@ -200,8 +201,9 @@ def _make(
     if len(works) <= _FEW_FILES and sum(f.size_bytes for f, _ in made) <= _FEW_BYTES:
         return {work.target: reissue(work) for work in works}
     size_of = {work: file.size_bytes for file, work in made}
-    frame = run_tasks(spark, _reissue_task, works, _SIZES, work=size_of.__getitem__)
-    return {row.path: row.size_bytes for row in frame.collect()}
+    with typed_failures():
+        frame = run_tasks(spark, _reissue_task, works, _SIZES, work=size_of.__getitem__)
+        return {row.path: row.size_bytes for row in frame.collect()}
 
 
 def _reissue_task(work: Reissue) -> Iterator[pa.RecordBatch]:

@@ -28,6 +28,7 @@ from airflow_hiveacid.jobs.specs import InsertSpec, JobSpec, SourceSpec
 from airflow_hiveacid.metastore import transaction
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.spark.events import Events
+from airflow_hiveacid.spark.failures import carried
 from airflow_hiveacid.spark.writing import second_try
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.job import Rank, begun, run_changes
@@ -348,6 +349,22 @@ def test_what_cannot_be_reissued_is_made_again(
     assert statement.made == 2
     assert "it is not ours" in result.details["retried"]["why"]  # type: ignore[index,call-overload]
     assert directories(table) == {"delta_0000002_0000002_0000"}
+
+
+def test_what_a_worker_cannot_reissue_is_made_again(
+    statement: Statement, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Out of a worker a typed error comes as text in one of Spark's."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError(carried(UnsupportedFileError(path="f", reason="it is not ours")))
+
+    monkeypatch.setattr(second_try, "_FEW_FILES", 0)
+    monkeypatch.setattr(second_try, "run_tasks", refuse)
+    statement.at["published"] = silence(clock)
+    result = statement.run()
+    assert statement.made == 2
+    assert "it is not ours" in result.details["retried"]["why"]  # type: ignore[index,call-overload]
 
 
 @pytest.mark.promise("O4")
