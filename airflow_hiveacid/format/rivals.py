@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.names import BaseName, parse_directory_name
+from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.policies import Doing, Meeting, Outcome, outcome
 
 if TYPE_CHECKING:
@@ -132,6 +132,41 @@ def may_have_changed(
         if any(low <= write_id <= high for write_id in since):
             return directory
     return None
+
+
+def first_gone(there: Iterable[str], now: Collection[str]) -> str | None:
+    """What was in a partition and is not any more, nor in anything wider; None if all is.
+
+    That is how rows go without a write ID: 3.1 truncates by deleting directories, and who drops a
+    partition takes them along. A compaction leaves a wider one. A name that is no directory of the
+    format, as of files from before, is in a base.
+
+    Args:
+        there: names, as they were.
+        now: names, as they are.
+    """
+    left = {text: parse_directory_name(text) for text in now}
+
+    def is_held(text: str) -> bool:
+        name = parse_directory_name(text)
+        for other in left.values():
+            if isinstance(other, BaseName) and (
+                name is None
+                or other.write_id >= (name.write_id if isinstance(name, BaseName) else name.high)
+            ):
+                return True
+            if (
+                isinstance(name, DeltaName)
+                and isinstance(other, DeltaName)
+                and other.is_delete == name.is_delete
+                and other.low <= name.low
+                and name.high <= other.high
+            ):
+                return True
+        return False
+
+    missing = sorted(set(there).difference(left))
+    return next((t for t in missing if not t.startswith(("_", ".")) and not is_held(t)), None)
 
 
 def first_rival(

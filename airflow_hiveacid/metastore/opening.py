@@ -215,6 +215,7 @@ class _Waiting:
 
     client: MetastorePort
     plan: Plan
+    txn_id: TxnId
     before: Mapping[TableRef, ValidWriteIdList]
     began: Mapping[TableRef, ValidWriteIdList]
     holders: frozenset[TxnId] = frozenset()
@@ -234,8 +235,8 @@ class _Waiting:
             return
         txns = self.client.valid_txns()
         left = self.holders.intersection(txns.open)
-        if left == self.holders:
-            return
+        if left == self.holders or self.txn_id not in txns.open:
+            return  # whoever was ended hears so from its lock, and may not begin anew
         self.holders = left
         if _is_overtaken(self.before, self.client.valid_write_ids(self.before, txns)):
             raise _WaitedInVainError(self.began)
@@ -299,6 +300,7 @@ class _Opening:
             waiting = _Waiting(
                 client=self.client,
                 plan=self.plan,
+                txn_id=self.txn_id,
                 before=self.changed if self._queues_up else {},
                 began=began,
             )

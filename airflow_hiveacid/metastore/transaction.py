@@ -30,6 +30,7 @@ from airflow_hiveacid.format.errors import (
     InsertOnlyTableError,
     MetastoreError,
     NotTransactionalError,
+    OvertakenError,
     TransactionAbortedError,
     WriteConflictError,
 )
@@ -80,6 +81,7 @@ class Transaction:
         self._server_time: ServerTime | None = None
         self._commit_readings: tuple[float, float] | None = None
         self._take_backs: list[Callable[[], None]] = []
+        self._silent_s: float | None = None
 
     @property
     def txn_id(self) -> TxnId:
@@ -118,8 +120,12 @@ class Transaction:
 
     @property
     def was_out_of_touch(self) -> bool:
-        """Whether the server has heard nothing of it for as long as it bears: it gave it up."""
-        return self._opened.heartbeat.silent_s >= self._opened.timeout_s
+        """Whether the server has heard nothing of it for as long as it bears: it gave it up.
+
+        Until it ended: to take back what was published may last as long, and is no silence.
+        """
+        silent_s = self._opened.heartbeat.silent_s if self._silent_s is None else self._silent_s
+        return silent_s >= self._opened.timeout_s
 
     def on_abort(self, take_back: Callable[[], None]) -> None:
         """Have this called once the transaction is known to be aborted; the last one first.
@@ -152,6 +158,16 @@ class Transaction:
             self._client.heartbeat(self.txn_id)
         except TransactionAbortedError as error:
             self.raise_why(error)
+
+    def why_over(self) -> TransactionAbortedError | None:
+        """What the server says if it has given it up; None if not, or if it is mute."""
+        try:
+            self._client.heartbeat(self.txn_id)
+        except TransactionAbortedError as error:
+            return error
+        except MetastoreError as error:
+            _log.debug("cannot ask whether txn_id=%s is open: %s", self.txn_id, error)
+        return None
 
     def newest(self, ref: TableRef) -> Snapshot:
         """What is committed of a table now, beyond what this job sees."""
@@ -230,6 +246,7 @@ class Transaction:
     def abandon(self) -> None:
         """Abort it and leave the body as if all were well: there turned out to be nothing to do."""
         self._is_ended = True
+        self._note_silence()
         self._opened.undo.close()
         self._take_back()
 
@@ -264,6 +281,7 @@ class Transaction:
                 timeout_s=self._opened.timeout_s,
             )
         except TransactionAbortedError as error:
+            self._note_silence()
             self._take_back()
             self.raise_why(error)
         except WriteConflictError:
@@ -281,6 +299,9 @@ class Transaction:
         """Abort after an error; called by `begin` alone."""
         if not self._is_ended:
             self.abandon()
+
+    def _note_silence(self) -> None:
+        self._silent_s = self._opened.heartbeat.silent_s
 
     def _take_back(self) -> None:
         while self._take_backs:
@@ -397,12 +418,17 @@ def begin(  # noqa: PLR0913 -- one keyword for each thing a transaction is made 
         if not txn.is_ended:
             txn.settle()
     except BaseException as error:
+        # Whose locks fell with a transaction that was ended is overtaken soon, too: it may not
+        # begin anew because of that.
+        is_overtaken = isinstance(error, OvertakenError) and not txn.is_ended
+        end = txn.why_over() if is_overtaken else None
         txn.roll_back()
         if isinstance(error, TransactionAbortedError):
             txn.raise_why(error)
-        if txn.lost is not None and isinstance(error, Exception):
+        end = txn.lost or end
+        if end is not None and isinstance(error, Exception):
             # Whatever the body came to grief over, it was stopped because of this.
-            txn.raise_why(txn.lost)
+            txn.raise_why(end)
         raise
     # Outside the try: a commit whose answer is lost must never be followed by an abort.
     if not txn.is_ended:

@@ -35,6 +35,7 @@ from airflow_hiveacid.spark.tasks import job_group
 from airflow_hiveacid.spark.writing.order import WriteOrder
 from airflow_hiveacid.spark.writing.second_try import (
     StagedWork,
+    lying_in,
     reissued,
     why_in_full,
     why_not_kept,
@@ -101,18 +102,32 @@ def _run(
     check_sources(job, write)
     write.look_ahead()
     work = Work(job, write)
-    why_not = _take_over(job, write, work, now, rank)
+    there = _lying_in(job, changes[0], write, now[0]) if rank.not_kept is None else {}
+    why_not = _take_over(job, write, work, rank, scope=now[0], there=there)
     if why_not is not None:
         for number, (change, scope) in enumerate(zip(changes, now, strict=True), start=1):
             with naming(number, len(changes)):
                 work.run(change, scope)
     if rank.not_kept is None:
-        rank.staged = _staged(changes[0], write, work, now[0])
+        rank.staged = _staged(changes[0], write, work, now[0], there)
     return work.finish(_retried(rank, why_not))
 
 
-def _take_over(
-    job: JobContext, write: Write, work: Work, now: Sequence[Touched], rank: Rank
+def _lying_in(
+    job: JobContext, change: Change, write: Write, scope: Touched
+) -> Mapping[str, frozenset[str]]:
+    (part,) = write.tables.values()
+    return lying_in(job.client, part, scope, change.operations)
+
+
+def _take_over(  # noqa: PLR0913 -- two say what is seen now
+    job: JobContext,
+    write: Write,
+    work: Work,
+    rank: Rank,
+    *,
+    scope: Touched,
+    there: Mapping[str, frozenset[str]],
 ) -> str | None:
     """Take over what an earlier beginning has staged; answers why not, if that cannot be."""
     staged, rank.staged = rank.staged, None
@@ -121,7 +136,7 @@ def _take_over(
     (part,) = write.tables.values()
     seen = write.txn.snapshot.write_ids(part.table.ref)
     try:
-        why_not = why_in_full(staged, job.client, part, seen, now[0])
+        why_not = why_in_full(staged, seen, scope, there)
         if why_not is None:
             directories = reissued(job.spark, staged, part)
             work.take_over(part.table.ref, directories, staged.operations, staged.results)
@@ -132,7 +147,13 @@ def _take_over(
     return why_not
 
 
-def _staged(change: Change, write: Write, work: Work, scope: Touched) -> StagedWork:
+def _staged(
+    change: Change,
+    write: Write,
+    work: Work,
+    scope: Touched,
+    there: Mapping[str, frozenset[str]],
+) -> StagedWork:
     (part,) = write.tables.values()
     return StagedWork(
         write=write,
@@ -142,6 +163,7 @@ def _staged(change: Change, write: Write, work: Work, scope: Touched) -> StagedW
         results=work.results,
         seen=write.txn.snapshot.write_ids(part.table.ref),
         touched=scope,
+        there=there,
     )
 
 
@@ -216,20 +238,26 @@ def begun(
         except BaseException as error:
             if write is not None and order.keeps_staged:
                 _keep_or_discard(write, rank, error)
+            elif rank.staged is not None:  # of an earlier beginning; this one had not begun
+                rank.staged.write.discard()
+                rank.staged = None
             raise
 
 
 def _keep_or_discard(write: Write, rank: Rank, error: BaseException) -> None:
-    """Keep what a lost write has staged if the job's next beginning may take it over."""
-    is_whole = rank.staged is not None and rank.staged.write is write
+    """Keep what is staged, by this write or an earlier one, if the next beginning may take it over.
+
+    Whoever was ended by an order keeps nothing: without it nobody begins anew.
+    """
+    staged = rank.staged
     is_lost = isinstance(error, OvertakenError) or (
         isinstance(error, TransactionAbortedError) and write.txn.was_out_of_touch
     )
-    if is_whole and is_lost:
-        return
-    if is_whole:
+    if staged is None or staged.write is not write:
+        write.discard()
+    if staged is not None and not is_lost:
+        staged.write.discard()
         rank.staged = None
-    write.discard()
 
 
 def _order(

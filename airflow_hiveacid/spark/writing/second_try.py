@@ -5,7 +5,8 @@ is read, made or decoded. That is right if the statement would make the same fil
 
 - An insert of values, of files or of a query over such would always: nothing of the table is in it.
 - An update, a delete, or a merge from such a source would, if nothing of the partitions that it
-  reads was committed since its snapshot. A compaction keeps rows and their identities.
+  reads was committed since its snapshot, and nothing was taken away. A compaction keeps rows and
+  their identities.
 - Of what reads another table, of an overwrite, of several statements or tables nobody knows: they
   are done again in full, and so is what cannot be reissued.
 
@@ -24,16 +25,18 @@ import pyarrow as pa
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName, data_file, parse_directory_name
-from airflow_hiveacid.format.rivals import may_have_changed
+from airflow_hiveacid.format.rivals import first_gone, may_have_changed
 from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.spark.failures import typed_failures
 from airflow_hiveacid.spark.reading.source import tables_of
 from airflow_hiveacid.spark.tasks import run_tasks
 from airflow_hiveacid.spark.writing.publish import StagedDirectory, StagedFile, assemble
 from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
 from airflow_hiveacid.storage.stores.filesystem import make_directory, move
-from airflow_hiveacid.storage.stores.listing import list_directories
+from airflow_hiveacid.storage.stores.listing import list_directories, list_files
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.table import PartitionInfo
     from airflow_hiveacid.jobs.results import StatementResult
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.spark.reading.access import Touched
@@ -63,7 +67,8 @@ _SIZES: Final = "path string, size_bytes long"
 class StagedWork:
     """What a statement has staged, all of it, and what it has seen of its table.
 
-    `write` has the files in its staging. `touched` are the partitions that the statement could see.
+    `write` has the files in its staging. `touched` are the partitions that the statement could see;
+    `there` is what lay in each before it read them, by their locations, if it has (`lying_in`).
     """
 
     write: Write
@@ -73,6 +78,7 @@ class StagedWork:
     results: tuple[StatementResult, ...]
     seen: ValidWriteIdList
     touched: Touched
+    there: Mapping[str, frozenset[str]]
 
 
 def why_not_kept(changes: Sequence[Change]) -> str | None:
@@ -91,36 +97,55 @@ def why_not_kept(changes: Sequence[Change]) -> str | None:
     return None
 
 
+def lying_in(
+    client: MetastorePort, part: TableWrite, scope: Touched, operations: frozenset[DataOperation]
+) -> Mapping[str, frozenset[str]]:
+    """What lies in the partitions that a statement sees; nothing for an insert, which sees none.
+
+    Ask with the locks in hand, and before anything is read.
+
+    Raises:
+        StorageError: a partition cannot be listed.
+    """
+    if operations == {DataOperation.INSERT}:
+        return {}
+
+    def names(place: PartitionInfo) -> frozenset[str]:
+        fs, path = open_location(place.location)
+        return frozenset((*list_directories(fs, path), *(f.name for f in list_files(fs, path))))
+
+    places = scope.places(client, part.table)
+    found = each_in_threads(names, places)
+    return {place.location: there for place, there in zip(places, found, strict=True)}
+
+
 def why_in_full(
     staged: StagedWork,
-    client: MetastorePort,
-    part: TableWrite,
-    now: ValidWriteIdList,
+    seen: ValidWriteIdList,
     scope: Touched,
+    there: Mapping[str, frozenset[str]],
 ) -> str | None:
     """Why a statement has to be done again; None if its files are what it would make now.
 
     Args:
         staged: what it has made.
-        client: of the metastore.
-        part: the new write of its table.
-        now: what is committed of the table now.
+        seen: what is committed of the table now.
         scope: the partitions that it can see now.
-
-    Raises:
-        StorageError: a partition cannot be listed.
+        there: what lies in them now.
     """
     if not staged.directories:
         return "it had staged nothing"
     if staged.operations == {DataOperation.INSERT}:
         return None
-    if scope != staged.touched:
+    if scope != staged.touched or not there.keys() >= staged.there.keys():
         return "the table has other partitions now"
-    for partition in scope.places(client, part.table):
-        found = list_directories(*open_location(partition.location))
-        news = may_have_changed(found, staged.seen, now)
+    for location, names in there.items():
+        news = may_have_changed(names, staged.seen, seen)
         if news is not None:
-            return f"{partition.location.rstrip('/')}/{news} holds what it has not seen"
+            return f"{location.rstrip('/')}/{news} holds what it has not seen"
+        gone = first_gone(staged.there.get(location, ()), names)
+        if gone is not None:
+            return f"{location.rstrip('/')}/{gone} is gone, which it has seen"
     return None
 
 
@@ -176,8 +201,9 @@ def _make(
     if len(works) <= _FEW_FILES and sum(f.size_bytes for f, _ in made) <= _FEW_BYTES:
         return {work.target: reissue(work) for work in works}
     size_of = {work: file.size_bytes for file, work in made}
-    frame = run_tasks(spark, _reissue_task, works, _SIZES, work=size_of.__getitem__)
-    return {row.path: row.size_bytes for row in frame.collect()}
+    with typed_failures():
+        frame = run_tasks(spark, _reissue_task, works, _SIZES, work=size_of.__getitem__)
+        return {row.path: row.size_bytes for row in frame.collect()}
 
 
 def _reissue_task(work: Reissue) -> Iterator[pa.RecordBatch]:

@@ -9,6 +9,7 @@ from airflow_hiveacid.format.rivals import (
     come_since,
     committed_since,
     deed_of,
+    first_gone,
     first_rival,
     may_have_changed,
 )
@@ -123,3 +124,25 @@ def test_rows_may_have_changed_where_a_range_holds_what_was_committed_since(
 ) -> None:
     found = may_have_changed([directory], ids(5), ids(7, aborted=(7,)))
     assert (found == directory) is changed
+
+
+@pytest.mark.parametrize(
+    ("there", "now", "gone"),
+    [
+        ((), (), None),
+        (("delta_3_3_0000",), ("delta_3_3_0000", "delta_4_4_0000"), None),
+        (("delta_3_3_0000",), (), "delta_3_3_0000"),
+        (("delta_3_3_0000",), ("delta_2_4",), None),
+        (("delta_3_3_0000",), ("delta_4_5",), "delta_3_3_0000"),
+        (("delete_delta_3_3_0000",), ("delta_2_4",), "delete_delta_3_3_0000"),
+        (("delta_3_3_0000", "base_2", "000000_0"), ("base_3_v0000007",), None),
+        (("delta_4_4_0000",), ("base_3",), "delta_4_4_0000"),
+        (("base_4",), ("delta_3_5",), "base_4"),
+        (("000000_0",), ("delta_1_1",), "000000_0"),
+        (("_hiveacid", ".hidden"), (), None),
+    ],
+)
+def test_rows_are_gone_with_a_directory_that_nothing_holds_any_more(
+    there: tuple[str, ...], now: tuple[str, ...], gone: str | None
+) -> None:
+    assert first_gone(there, now) == gone

@@ -28,9 +28,11 @@ from airflow_hiveacid.jobs.specs import InsertSpec, JobSpec, SourceSpec
 from airflow_hiveacid.metastore import transaction
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.spark.events import Events
+from airflow_hiveacid.spark.failures import carried
 from airflow_hiveacid.spark.writing import second_try
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.job import Rank, begun, run_changes
+from airflow_hiveacid.spark.writing.table_write import TableWrite
 from airflow_hiveacid.spark.writing.work import Change
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
@@ -205,6 +207,67 @@ def test_who_is_ended_by_an_order_stays_ended(
     assert directories(table) == set()
 
 
+def killed(server: FakeMetastore) -> None:
+    client = FakeClient(server)
+    for txn_id in client.valid_txns().open:
+        client.abort_txn(txn_id)
+
+
+@pytest.mark.parametrize("step", ["allocated", "snapshot"])
+def test_who_is_ended_by_an_order_before_it_has_taken_over_stays_ended(
+    statement: Statement, server: FakeMetastore, table: TableInfo, clock: ManualClock, step: str
+) -> None:
+    """What an earlier beginning has staged is no reason to go on."""
+
+    def meanwhile() -> None:
+        silence(clock)()
+        statement.at[step] = lambda: killed(server)
+
+    statement.at["published"] = meanwhile
+    with pytest.raises(TransactionAbortedError):
+        statement.run()
+    assert statement.made == 1
+    assert directories(table) == set()
+
+
+def test_who_is_ended_by_an_order_and_then_overtaken_stays_ended(
+    statement: Statement, server: FakeMetastore, table: TableInfo
+) -> None:
+    """No heartbeat has heard it yet; its locks are gone, and somebody has overwritten."""
+    write = foreign(server, table, "base_{}")
+
+    def meanwhile() -> None:
+        killed(server)
+        write()
+
+    statement.at["registered"] = meanwhile
+    with pytest.raises(TransactionAbortedError):
+        statement.run()
+    assert statement.made == 1
+    assert directories(table) == {"base_0000002"}
+
+
+def test_taking_back_for_long_is_no_silence(
+    statement: Statement,
+    server: FakeMetastore,
+    table: TableInfo,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    take_back = TableWrite.take_back
+
+    def slowly(part: TableWrite) -> None:
+        take_back(part)
+        clock.advance(PATIENCE_S + 5)
+
+    monkeypatch.setattr(TableWrite, "take_back", slowly)
+    statement.at["published"] = lambda: killed(server)
+    with pytest.raises(TransactionAbortedError):
+        statement.run()
+    assert statement.made == 1
+    assert directories(table) == set()
+
+
 @pytest.mark.parametrize("name", ["delta_{}_0000009_0000", "delta_0000001_0000009", "base_{}"])
 def test_a_change_whose_rows_may_be_others_by_now_is_made_again(
     statement: Statement, server: FakeMetastore, table: TableInfo, clock: ManualClock, name: str
@@ -220,6 +283,24 @@ def test_a_change_whose_rows_may_be_others_by_now_is_made_again(
     assert statement.made == 2
     assert result.details["retried"]["how"] == "in full"  # type: ignore[index,call-overload]
     assert "holds what it has not seen" in result.details["retried"]["why"]  # type: ignore[index,call-overload]
+
+
+@pytest.mark.parametrize("name", ["delta_0000000_0000000", "000000_0"])
+def test_a_change_of_rows_that_were_truncated_without_a_write_id_is_made_again(
+    statement: Statement, table: TableInfo, clock: ManualClock, name: str
+) -> None:
+    """As 3.1 does it."""
+    seen = place(table) / name
+    seen.mkdir(parents=True)
+
+    def meanwhile() -> None:
+        silence(clock)()
+        seen.rmdir()
+
+    statement.operation, statement.at["published"] = UPDATE, meanwhile
+    result = statement.run()
+    assert statement.made == 2
+    assert "is gone, which it has seen" in result.details["retried"]["why"]  # type: ignore[index,call-overload]
 
 
 def test_an_insert_does_not_mind_what_others_have_done(
@@ -269,6 +350,22 @@ def test_what_cannot_be_reissued_is_made_again(
     assert statement.made == 2
     assert "it is not ours" in result.details["retried"]["why"]  # type: ignore[index,call-overload]
     assert directories(table) == {"delta_0000002_0000002_0000"}
+
+
+def test_what_a_worker_cannot_reissue_is_made_again(
+    statement: Statement, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Out of a worker a typed error comes as text in one of Spark's."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError(carried(UnsupportedFileError(path="f", reason="it is not ours")))
+
+    monkeypatch.setattr(second_try, "_FEW_FILES", 0)
+    monkeypatch.setattr(second_try, "run_tasks", refuse)
+    statement.at["published"] = silence(clock)
+    result = statement.run()
+    assert statement.made == 2
+    assert "it is not ours" in result.details["retried"]["why"]  # type: ignore[index,call-overload]
 
 
 @pytest.mark.promise("O4")
