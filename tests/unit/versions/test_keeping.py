@@ -29,6 +29,7 @@ from airflow_hiveacid.plan.keeping import (
     Keeping,
     OwnCompaction,
     Promises,
+    Tag,
     duration,
     readable_for,
 )
@@ -37,6 +38,7 @@ from airflow_hiveacid.spark.maintenance.clean import Cleaner
 from airflow_hiveacid.spark.maintenance.overview import with_past
 from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions import keeping as keeping_module
 from airflow_hiveacid.versions.history import SOMEBODY, history_of
 from airflow_hiveacid.versions.keeping import keep, keep_no_more, make_tag, note_as_ours
@@ -354,6 +356,27 @@ def test_no_tag_is_made_of_what_a_horizon_has_ended(
         patch.setattr(keeping_module, "list_table", listed)
         with pytest.raises(VersionGoneError):
             make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
+    assert bench.notes.tags() == ()
+
+
+def test_no_tag_is_made_of_what_was_replaced_and_ended_since_its_snapshot(
+    make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = make_bench(parameters={READABLE_FOR: "0 seconds"})
+    clean(bench)
+    bench.we_write()
+    note_tag = VersionNotes.note_tag
+
+    def after_a_cleaner(notes: VersionNotes, tag: Tag) -> None:
+        """Its files are there still, but who removes them has not seen the tag."""
+        bench.we_write(overwrites=True)
+        horizon = Horizon(partition=PartitionName(), write_id=WriteId(2), high_watermark=0, at_s=0)  # type: ignore[arg-type]
+        notes.note_horizon(horizon)
+        note_tag(notes, tag)
+
+    monkeypatch.setattr(VersionNotes, "note_tag", after_a_cleaner)
+    with pytest.raises(VersionGoneError):
+        make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
     assert bench.notes.tags() == ()
 
 
