@@ -321,8 +321,8 @@ def _note_dropped(client: MetastorePort, table: TableInfo, notes: VersionNotes) 
     if not table.is_partitioned:
         return
     commits = notes.commits()
-    keeping = notes.promises().keeping
-    if not commits and keeping is None:
+    promises = notes.promises()
+    if not commits and promises.keeping is None:
         return
     # Before the snapshot: a version that is written after it may still have had what is missed.
     existing = client.partition_names(table)
@@ -337,7 +337,8 @@ def _note_dropped(client: MetastorePort, table: TableInfo, notes: VersionNotes) 
         txns=snapshot.txns,
         commits=commits,
         resets=notes.resets(),
-        keeping=keeping,
+        keeping=promises.keeping,
+        horizons=promises.horizons,
     )
     known = {reset.partition for reset in past.resets if reset.write_id == now.high_watermark}
     for name in past.vanished(existing):

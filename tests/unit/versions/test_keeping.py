@@ -540,6 +540,28 @@ def test_a_partition_that_was_there_when_keeping_began_is_missed(
     assert names(bench, version=2) == [D1]
 
 
+def test_the_horizon_of_a_partition_that_is_renamed_is_minded(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(partitions=("p=1",), parameters={READABLE_FOR: "0 seconds"})
+    clean(bench)
+    for name in (D1, "base_0000002"):
+        txn = bench.client.open_txn()
+        bench.client.allocate_write_id(txn, bench.ref)
+        bench.put(name, "p=1")
+        bench.client.commit_txn(txn)
+    clean(bench)
+    assert not (bench.root / "p=1" / D1).exists()
+    bench.client.drop_partitions(bench.table, [PartitionName.parse("p=1")])
+    bench.client.add_partitions(bench.table, [PartitionName.parse("p=2")])
+    (bench.root / "p=1").rename(bench.root / "p=2")
+    with pytest.raises(VersionGoneError, match="p=1 was dropped"):
+        names(bench, version=1)
+    clean(bench)
+    bench.somebody_writes()
+    assert names(bench, version=3) == ["base_0000002"]
+
+
 def test_what_was_written_while_a_cleaner_looked_may_have_been_removed_with_the_rest(
     bench: Bench,
 ) -> None:
