@@ -20,7 +20,13 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.format.versions import VersionSpec, floor_of, not_held, write_id_of
+from airflow_hiveacid.format.versions import (
+    VersionSpec,
+    floor_of,
+    not_held,
+    without_aborted,
+    write_id_of,
+)
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.plan.keeping import (
@@ -250,8 +256,11 @@ def make_tag(  # noqa: PLR0913 - a name, what it is for, for how long and by who
     notes.note_tag(tag)
     try:
         # Whoever cleans writes down first which versions end, then looks for tags: if he has not
-        # seen ours, we see what he has written.
-        _tag(past, name, roots, made_s=now_s, expires_s=expires_s, made_by=made_by)
+        # seen ours, we see what he has written. But only of what is replaced for us as for him.
+        snapshot = _snapshot(client, table)
+        now = without_aborted(snapshot.write_ids(table.ref), past.now.aborted)
+        later = replace(past, now=now, txns=snapshot.txns)
+        _tag(later, name, roots, made_s=now_s, expires_s=expires_s, made_by=made_by)
     except BaseException:
         notes.forget_tag(name)
         raise
@@ -312,8 +321,8 @@ def _note_dropped(client: MetastorePort, table: TableInfo, notes: VersionNotes) 
     if not table.is_partitioned:
         return
     commits = notes.commits()
-    keeping = notes.promises().keeping
-    if not commits and keeping is None:
+    promises = notes.promises()
+    if not commits and promises.keeping is None:
         return
     # Before the snapshot: a version that is written after it may still have had what is missed.
     existing = client.partition_names(table)
@@ -328,7 +337,8 @@ def _note_dropped(client: MetastorePort, table: TableInfo, notes: VersionNotes) 
         txns=snapshot.txns,
         commits=commits,
         resets=notes.resets(),
-        keeping=keeping,
+        keeping=promises.keeping,
+        horizons=promises.horizons,
     )
     known = {reset.partition for reset in past.resets if reset.write_id == now.high_watermark}
     for name in past.vanished(existing):

@@ -35,7 +35,7 @@ from airflow_hiveacid.format.versions import (
 )
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.plan.history import Knowledge, as_of_time, below, time_text
-from airflow_hiveacid.plan.keeping import Keeping, Promises, Reset, Tag, leaves_alone
+from airflow_hiveacid.plan.keeping import Horizon, Keeping, Promises, Reset, Tag, leaves_alone
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class Past:
     resets: tuple[Reset, ...] = ()
     tag: Tag | None = None
     keeping: Keeping | None = None
+    horizons: tuple[Horizon, ...] = ()
 
     def states(
         self, partitions: Sequence[PartitionInfo], listings: Sequence[Listing]
@@ -127,6 +128,12 @@ class Past:
             }
             roots = () if self.keeping is None else self.keeping.roots
             known |= {name for name in roots if self.witnesses(name)}
+            # One that was renamed is a new one by name, of which no horizon is known.
+            known |= {
+                one.partition
+                for one in self.horizons
+                if not is_reset(self.resets, one.partition, one.write_id, self.then)
+            }
         return tuple(sorted(known - set(existing), key=str))
 
     def check_vanished(self, existing: Collection[PartitionName]) -> None:
@@ -272,6 +279,7 @@ def past_of(
         resets=notes.resets(),
         tag=tag,
         keeping=promises.keeping,
+        horizons=promises.horizons,
     )
 
 

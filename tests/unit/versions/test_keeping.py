@@ -29,6 +29,7 @@ from airflow_hiveacid.plan.keeping import (
     Keeping,
     OwnCompaction,
     Promises,
+    Tag,
     duration,
     readable_for,
 )
@@ -37,6 +38,7 @@ from airflow_hiveacid.spark.maintenance.clean import Cleaner
 from airflow_hiveacid.spark.maintenance.overview import with_past
 from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions import keeping as keeping_module
 from airflow_hiveacid.versions.history import SOMEBODY, history_of
 from airflow_hiveacid.versions.keeping import keep, keep_no_more, make_tag, note_as_ours
@@ -357,6 +359,27 @@ def test_no_tag_is_made_of_what_a_horizon_has_ended(
     assert bench.notes.tags() == ()
 
 
+def test_no_tag_is_made_of_what_was_replaced_and_ended_since_its_snapshot(
+    make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = make_bench(parameters={READABLE_FOR: "0 seconds"})
+    clean(bench)
+    bench.we_write()
+    note_tag = VersionNotes.note_tag
+
+    def after_a_cleaner(notes: VersionNotes, tag: Tag) -> None:
+        """Its files are there still, but who removes them has not seen the tag."""
+        bench.we_write(overwrites=True)
+        horizon = Horizon(partition=PartitionName(), write_id=WriteId(2), high_watermark=0, at_s=0)  # type: ignore[arg-type]
+        notes.note_horizon(horizon)
+        note_tag(notes, tag)
+
+    monkeypatch.setattr(VersionNotes, "note_tag", after_a_cleaner)
+    with pytest.raises(VersionGoneError):
+        make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
+    assert bench.notes.tags() == ()
+
+
 def test_a_tag_whose_files_are_gone_is_told(bench: Bench) -> None:
     bench.we_write()
     make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
@@ -515,6 +538,28 @@ def test_a_partition_that_was_there_when_keeping_began_is_missed(
     clean(bench)
     bench.somebody_writes()
     assert names(bench, version=2) == [D1]
+
+
+def test_the_horizon_of_a_partition_that_is_renamed_is_minded(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(partitions=("p=1",), parameters={READABLE_FOR: "0 seconds"})
+    clean(bench)
+    for name in (D1, "base_0000002"):
+        txn = bench.client.open_txn()
+        bench.client.allocate_write_id(txn, bench.ref)
+        bench.put(name, "p=1")
+        bench.client.commit_txn(txn)
+    clean(bench)
+    assert not (bench.root / "p=1" / D1).exists()
+    bench.client.drop_partitions(bench.table, [PartitionName.parse("p=1")])
+    bench.client.add_partitions(bench.table, [PartitionName.parse("p=2")])
+    (bench.root / "p=1").rename(bench.root / "p=2")
+    with pytest.raises(VersionGoneError, match="p=1 was dropped"):
+        names(bench, version=1)
+    clean(bench)
+    bench.somebody_writes()
+    assert names(bench, version=3) == ["base_0000002"]
 
 
 def test_what_was_written_while_a_cleaner_looked_may_have_been_removed_with_the_rest(
