@@ -58,8 +58,7 @@ collect_ignore = (
     if any(importlib.metadata.distributions(name="apache-airflow"))
     else [
         "airflow",
-        "cluster_tasks.py",
-        "yarn_tasks.py",
+        *(module.name for module in _HERE.glob("*_tasks.py")),
         *(f"unit/{room}" for room in _AIRFLOW_ROOMS),
     ]
 )
