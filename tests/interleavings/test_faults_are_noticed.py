@@ -121,6 +121,12 @@ FAULTS: Final = (
                 old="if exists(*open_location(staging.path_for(directory.directory))):",
                 new="if False:",
             ),
+            Edit(
+                module=publish,
+                where="_put_back_one",
+                old="if exists(fs, staged):",
+                new="if False:",
+            ),
         ),
     ),
     Fault(
