@@ -106,7 +106,7 @@ def _measure_once(
     table = client.get_table(ref)
     if table.kind is TransactionalKind.NONE:
         raise NotTransactionalError(table=ref)
-    places = _places(client, table, partition)
+    places = places_of(client, table, partition)
     txns = client.valid_txns()
     write_ids = CompactorWriteIdList.of(client.valid_write_ids([ref], txns)[ref])
     measure_one = bind(_health, str(ref), write_ids=write_ids, txns=txns, kind=table.kind)
@@ -144,16 +144,21 @@ def _check_dropped(
         InputError: the table, or the partition that was named, is dropped.
         LocationNotFoundError: the metastore still names it.
     """
-    named = {place.location for place in _places(client, client.get_table(ref), partition)}
+    named = {place.location for place in places_of(client, client.get_table(ref), partition)}
     for place in gone:
         if place.location in named:
             raise LocationNotFoundError(location=place.location)
         _log.debug("%s %s was dropped while it was listed", ref, place.name)
 
 
-def _places(
+def places_of(
     client: MetastorePort, table: TableInfo, partition: str | None
 ) -> tuple[PartitionInfo, ...]:
+    """Where the partitions of a table are, or the one that is named.
+
+    Raises:
+        PartitionNotFoundError: there is none of that name.
+    """
     if not partition:
         return client.list_partitions(table)
     found = client.get_partitions(table, [PartitionName.parse(partition)])

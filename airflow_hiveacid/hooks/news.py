@@ -17,18 +17,17 @@ from airflow_hiveacid.format.changes import ChangeRange, is_news, settled, up_to
 from airflow_hiveacid.format.errors import (
     LocationNotFoundError,
     NotTransactionalError,
-    PartitionNotFoundError,
 )
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.table import PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import TableRef, TransactionalKind
+from airflow_hiveacid.hooks.health import places_of
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.storage.stores.listing import list_table
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.format.table import PartitionInfo
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 _LISTINGS_AT_ONCE: Final = 16
 
@@ -89,24 +88,13 @@ def look_for_news(
         txns = client.valid_txns()
         now = client.valid_write_ids([ref], txns)[ref]
         newest = settled(now)
-        places = _places(client, info, partition) if newest > since else ()
+        places = places_of(client, info, partition) if newest > since else ()
     part = ChangeRange(since=up_to(now, WriteId(since)), until=up_to(now, newest))
     find = bind(_has_news, now=now, part=part, txns=txns, kind=info.kind)
     with ThreadPoolExecutor(_LISTINGS_AT_ONCE, "hiveacid-listing") as pool:
         found = list(pool.map(find, places))
     names = tuple(str(p.name) for p, is_new in zip(places, found, strict=True) if is_new)
     return News(table=table, since=since, version=max(newest, since), partitions=names)
-
-
-def _places(
-    client: MetastorePort, table: TableInfo, partition: str | None
-) -> tuple[PartitionInfo, ...]:
-    if not partition:
-        return client.list_partitions(table)
-    found = client.get_partitions(table, [PartitionName.parse(partition)])
-    if not found:
-        raise PartitionNotFoundError(table=table.ref, partition=partition)
-    return found
 
 
 def _has_news(
