@@ -37,7 +37,6 @@ from airflow_hiveacid.format.errors import (
     VersionNotSettledError,
     VersionUnknownError,
 )
-from airflow_hiveacid.format.id_lists import count_within
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.snapshot import RangeVisibility, ValidWriteIdList
@@ -234,13 +233,7 @@ def without_aborted(write_ids: ValidWriteIdList, aborted: Iterable[WriteId]) -> 
 
 def omits(now: ValidWriteIdList, then: ValidWriteIdList, low: WriteId, high: WriteId) -> bool:
     """Whether a past list leaves out a write ID of low..high (inclusive) that is committed now."""
-    return _visible(then, low, high) < _visible(now, low, high)
-
-
-def _visible(write_ids: ValidWriteIdList, low: WriteId, high: WriteId) -> int:
-    top = min(high, write_ids.high_watermark)
-    hidden = count_within(write_ids.open, low, top) + count_within(write_ids.aborted, low, top)
-    return max(0, top - low + 1) - hidden
+    return then.visible_within(low, high) < now.visible_within(low, high)
 
 
 # ---- files ---------------------------------------------------------------------------------------
