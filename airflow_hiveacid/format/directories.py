@@ -100,7 +100,7 @@ class AcidDirectory:
     @property
     def high(self) -> WriteId:
         """The highest write ID that the name covers, inclusive."""
-        return self.name.write_id if isinstance(self.name, BaseName) else self.name.high
+        return self.name.high
 
     @property
     def may_be_raw(self) -> bool:

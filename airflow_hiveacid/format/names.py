@@ -76,6 +76,11 @@ class BaseName:
     def __str__(self) -> str:
         return f"base_{self.write_id:07d}{_visibility_suffix(self.visibility_txn_id)}"
 
+    @property
+    def high(self) -> WriteId:
+        """The highest write ID that it covers, as a delta's; inclusive."""
+        return self.write_id
+
     def under(self, root: str) -> str:
         """The path of this directory below a table or partition root."""
         return f"{root.rstrip('/')}/{self}"
@@ -104,6 +109,15 @@ class DeltaName:
         statement = "" if self.statement_id is None else f"_{self.statement_id:04d}"
         suffix = statement + _visibility_suffix(self.visibility_txn_id)
         return f"{prefix}_{self.low:07d}_{self.high:07d}{suffix}"
+
+    def holds(self, other: BaseName | DeltaName) -> bool:
+        """Whether, by its name, it has all events of another one, or of itself; of no base."""
+        return (
+            isinstance(other, DeltaName)
+            and self.is_delete == other.is_delete
+            and self.low <= other.low
+            and other.high <= self.high
+        )
 
     def under(self, root: str) -> str:
         """The path of this directory below a table or partition root."""

@@ -150,18 +150,9 @@ def first_gone(there: Iterable[str], now: Collection[str]) -> str | None:
     def is_held(text: str) -> bool:
         name = parse_directory_name(text)
         for other in left.values():
-            if isinstance(other, BaseName) and (
-                name is None
-                or other.write_id >= (name.write_id if isinstance(name, BaseName) else name.high)
-            ):
+            if isinstance(other, BaseName) and (name is None or other.write_id >= name.high):
                 return True
-            if (
-                isinstance(name, DeltaName)
-                and isinstance(other, DeltaName)
-                and other.is_delete == name.is_delete
-                and other.low <= name.low
-                and name.high <= other.high
-            ):
+            if name is not None and isinstance(other, DeltaName) and other.holds(name):
                 return True
         return False
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from airflow_hiveacid.format.acid_state import AcidState
-    from airflow_hiveacid.format.directories import Listing
+    from airflow_hiveacid.format.directories import AcidDirectory, Listing
     from airflow_hiveacid.format.snapshot import ValidTxnList
 
 
@@ -336,10 +336,10 @@ def lost_witness(state: AcidState, kept: Kept, kind: TransactionalKind) -> str |
             if kept.floor == 0:
                 return text
             continue
-        high = name.write_id if isinstance(name, BaseName) else name.high
-        if high < kept.floor or (isinstance(name, DeltaName) and high == kept.floor and has_base):
+        ends = isinstance(name, DeltaName) and name.high == kept.floor and has_base
+        if name.high < kept.floor or ends:
             continue
-        holding = [n for n in names.values() if isinstance(n, DeltaName) and _holds(n, name)]
+        holding = [n for n in names.values() if isinstance(n, DeltaName) and n.holds(name)]
         if any(kind is TransactionalKind.FULL_ACID or n.high <= kept.floor for n in holding):
             continue
         return text
@@ -362,7 +362,7 @@ def not_held(state: AcidState, names: Iterable[str]) -> str | None:
         name = parse_directory_name(text)
         if state.base is not None and state.base.high >= write_id_of(text):
             continue
-        if name is None or not any(_holds(d.name, name) for d in state.live):
+        if name is None or not _is_held(name, state.live):
             return text
     return None
 
@@ -370,9 +370,7 @@ def not_held(state: AcidState, names: Iterable[str]) -> str | None:
 def write_id_of(text: str) -> WriteId:
     """Up to which write ID a directory goes; an original file lies below every one."""
     name = parse_directory_name(text)
-    if name is None:
-        return WriteId(0)
-    return name.write_id if isinstance(name, BaseName) else name.high
+    return WriteId(0) if name is None else name.high
 
 
 def is_seen(write_ids: ValidWriteIdList, text: str) -> bool:
@@ -491,9 +489,5 @@ def _is_merged(name: BaseName | DeltaName) -> bool:
     return isinstance(name, DeltaName) and name.low != name.high
 
 
-def _holds(name: BaseName | DeltaName, inner: BaseName | DeltaName) -> bool:
-    """Whether a wider delta has all events of another one, by name."""
-    if isinstance(name, BaseName) or isinstance(inner, BaseName):
-        return False
-    same = name.is_delete == inner.is_delete
-    return same and name.low <= inner.low and inner.high <= name.high
+def _is_held(name: BaseName | DeltaName, live: Iterable[AcidDirectory]) -> bool:
+    return any(isinstance(d.name, DeltaName) and d.name.holds(name) for d in live)

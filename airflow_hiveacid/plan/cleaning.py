@@ -211,7 +211,7 @@ def _owner_of(name: str) -> tuple[TxnId | None, WriteId | None] | None:
         return None
     if parsed.visibility_txn_id is not None:
         return parsed.visibility_txn_id, None
-    return None, parsed.write_id if isinstance(parsed, BaseName) else parsed.high
+    return None, parsed.high
 
 
 def replaced(state: AcidState) -> list[tuple[str, int, str]]:

@@ -241,13 +241,7 @@ def doubles_rows(plan: CompactionPlan, present: Collection[BaseName | DeltaName]
     deltas = [name for name in others if isinstance(name, DeltaName)]
 
     def is_in_place(name: BaseName | DeltaName) -> bool:
-        return name in others or any(
-            isinstance(name, DeltaName)
-            and d.is_delete == name.is_delete
-            and d.low <= name.low
-            and name.high <= d.high
-            for d in deltas
-        )
+        return name in others or any(d.holds(name) for d in deltas)
 
     return bool(read_beside(plan, others)) and all(is_in_place(d.name) for d in plan.inputs)
 

@@ -333,15 +333,8 @@ def _is_held(text: str, live: Iterable[BaseName | DeltaName]) -> bool:
     name = parse_directory_name(text)
     if name is None:
         return True  # not one that we know how to look for
-    if isinstance(name, BaseName):
-        return False  # there is no base from its write ID on
-    return any(
-        isinstance(other, DeltaName)
-        and other.is_delete == name.is_delete
-        and other.low <= name.low
-        and name.high <= other.high
-        for other in live
-    )
+    # Nothing holds a base: there is none from its write ID on.
+    return any(isinstance(other, DeltaName) and other.holds(name) for other in live)
 
 
 def _settled(
