@@ -38,6 +38,7 @@ class HiveRelease:
         jvm_flags: Flags this release needs on Java 17.
         reaper_in_always_tasks: Whether the reaper of silent transactions has to be named among the
             tasks that always run (3.1), rather than being switched on with the housekeeping (4.x).
+        listeners: Artifacts whose listeners settings may name; Maven Central has none of 4.x.
     """
 
     version: str
@@ -45,6 +46,7 @@ class HiveRelease:
     schema_tool: str
     jvm_flags: tuple[str, ...]
     reaper_in_always_tasks: bool
+    listeners: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, version: str) -> HiveRelease:
@@ -73,6 +75,7 @@ HIVE_3: Final = HiveRelease(
     schema_tool="org.apache.hadoop.hive.metastore.tools.MetastoreSchemaTool",
     jvm_flags=_OPEN_PACKAGES,
     reaper_in_always_tasks=True,
+    listeners=("hive-hcatalog-server-extensions",),
 )
 RELEASES: Final = (HIVE_4, HIVE_3)
 
@@ -108,6 +111,12 @@ _NOTHING_BELOW: Final = (("*", "*"),)
 
 def _artifacts(release: HiveRelease) -> tuple[_Artifact, ...]:
     hive, hadoop = "org.apache.hive", "org.apache.hadoop"
+    listeners = (
+        _Artifact(
+            group=f"{hive}.hcatalog", name=name, version=release.version, exclusions=_NOTHING_BELOW
+        )
+        for name in release.listeners
+    )
     return (
         _Artifact(
             group=hive,
@@ -135,6 +144,7 @@ def _artifacts(release: HiveRelease) -> tuple[_Artifact, ...]:
             version="3.6.1",
             exclusions=_NOTHING_BELOW,
         ),
+        *listeners,
         _Artifact(group="org.postgresql", name="postgresql", version=POSTGRESQL_DRIVER_VERSION),
     )
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 from airflow_hiveacid.metastore.catalog_calls import CatalogCalls
 from airflow_hiveacid.metastore.connection import Connection
 from airflow_hiveacid.metastore.constraint_calls import ConstraintCalls
+from airflow_hiveacid.metastore.event_calls import EventCalls
 from airflow_hiveacid.metastore.lock_calls import LockCalls
 from airflow_hiveacid.metastore.queue_calls import QueueCalls
 from airflow_hiveacid.metastore.transaction_calls import TransactionCalls
@@ -42,7 +43,9 @@ def connect(endpoint: MetastoreEndpoint) -> MetastoreClient:
     return MetastoreClient(endpoint)
 
 
-class MetastoreClient(CatalogCalls, ConstraintCalls, TransactionCalls, LockCalls, QueueCalls):
+class MetastoreClient(
+    CatalogCalls, ConstraintCalls, TransactionCalls, LockCalls, QueueCalls, EventCalls
+):
     """One connection to a metastore; see MetastorePort for what each method promises."""
 
     def __init__(self, endpoint: MetastoreEndpoint) -> None:

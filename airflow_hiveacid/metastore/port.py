@@ -304,7 +304,19 @@ class QueuePort(Protocol):
         """The work will not be done, for the reason in `error_message`. Never sent twice."""
 
 
-class MetastorePort(CatalogPort, TransactionPort, LockPort, QueuePort, Protocol):
+class EventPort(Protocol):
+    """What the server's own log of events tells."""
+
+    def logged_commits(self, ref: TableRef) -> Mapping[WriteId, int]:
+        """When writes of a table were committed, in whole seconds since 1970, as the log has them.
+
+        By the clock of the server's process, just before its database had it. Nothing where no log
+        is kept, or we may not read it; a log forgets what is older than some days, and it is not
+        read further back than 200,000 events.
+        """
+
+
+class MetastorePort(CatalogPort, TransactionPort, LockPort, QueuePort, EventPort, Protocol):
     """One connection to a metastore."""
 
     @property

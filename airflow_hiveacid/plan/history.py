@@ -6,7 +6,8 @@ known, all by the metastore's clock; gives that set, or which writes are in doub
 * of a commit of ours, between which two moments it happened;
 * of a snapshot that somebody took between two moments, which write IDs were committed in it and
   which open (`Sighting`);
-* that a write ID is given out after every lower one, and committed later still (`Given`).
+* that a write ID is given out after every lower one, and committed later still (`Given`);
+* of any commit what the server's own log says, if it keeps one, give or take a minute.
 
 Must not know where it is written down.
 
@@ -24,7 +25,7 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -39,6 +40,11 @@ if TYPE_CHECKING:
 
 _MOST_SKEW_S: Final = 86400.0
 """No two clocks are taken to differ by more."""
+_LOG_SKEW_S: Final = 60.0
+"""How far a metastore's process and its database may differ, and a commit lag behind its event.
+
+Times of the log are the process's, in whole seconds; all others are the database's.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +59,11 @@ class Between:
         after = [s for s in (self.after_s, other.after_s) if s is not None]
         by = [s for s in (self.by_s, other.by_s) if s is not None]
         return Between(after_s=max(after, default=None), by_s=min(by, default=None))
+
+    @property
+    def is_one(self) -> bool:
+        """Whether there is such a moment."""
+        return self.after_s is None or self.by_s is None or self.after_s <= self.by_s
 
     def __str__(self) -> str:
         parts = []
@@ -157,6 +168,24 @@ class Knowledge:
             ),
             born_s=born_s,
         )
+
+    def with_log(self, times: Mapping[WriteId, int]) -> Knowledge:
+        """The same, with what the server's log has; without it, if it contradicts what is known.
+
+        Args:
+            times: of commits, whole seconds since 1970.
+        """
+        told = {
+            write_id: Between(after_s=time_s - _LOG_SKEW_S, by_s=time_s + 1 + _LOG_SKEW_S)
+            for write_id, time_s in times.items()
+        }
+        if not all(
+            known.within(self.of_commit(write_id)).is_one for write_id, known in told.items()
+        ):
+            return self
+        for write_id, known in told.items():
+            told[write_id] = known.within(self.commits.get(write_id, Between()))
+        return replace(self, commits={**self.commits, **told})
 
     @property
     def aborted(self) -> frozenset[WriteId]:

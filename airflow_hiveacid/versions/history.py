@@ -106,6 +106,7 @@ def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = No
     notes = VersionNotes.of(table)
     commits = {note.write_id: note for note in notes.commits()}
     known = Knowledge.of(commits.values(), born_s=table.born_s)
+    known = known.with_log(client.logged_commits(table.ref))
     promises = promises_of(client, table)
     now = without_aborted(snapshot.write_ids(table.ref), known.aborted | promises.aborted)
     states = [resolve(listing, now, txns, table.kind) for listing in listings]

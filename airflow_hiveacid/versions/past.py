@@ -16,6 +16,7 @@ from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.errors import (
     NotTransactionalError,
+    VersionDoubtfulError,
     VersionGoneError,
     VersionNotSettledError,
     VersionUnknownError,
@@ -40,6 +41,7 @@ from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
+    from datetime import datetime
 
     from airflow_hiveacid.format.directories import Listing
     from airflow_hiveacid.format.ids import WriteId
@@ -264,7 +266,7 @@ def past_of(
     if version.number is not None:
         then = _settled(client, table, now, version.number)
     elif version.timestamp is not None:
-        then = as_of_time(now, version.timestamp, known, taken_s=taken_s())
+        then = _as_of(client, now, version.timestamp, known, taken_s())
     else:
         tag = _tag_of(notes, table, version.tag or "", taken_s())
         then = ValidWriteIdList.parse(tag.write_ids)
@@ -352,6 +354,21 @@ def _settled(
         raise VersionNotSettledError(
             table=table.ref, version=number, write_id=error.write_id, who=who
         ) from None
+
+
+def _as_of(
+    client: MetastorePort,
+    now: ValidWriteIdList,
+    at: datetime,
+    known: Knowledge,
+    taken_s: float | None,
+) -> ValidWriteIdList:
+    """See `as_of_time`. The server's log, which may be long, is read if notes do not suffice."""
+    try:
+        return as_of_time(now, at, known, taken_s=taken_s)
+    except VersionDoubtfulError:
+        logged = known.with_log(client.logged_commits(now.table))
+        return as_of_time(now, at, logged, taken_s=taken_s)
 
 
 def _tag_of(notes: VersionNotes, table: TableInfo, name: str, now_s: float | None) -> Tag:

@@ -160,6 +160,7 @@ class FakeClient:
         del self.server.tables[ref], self.server.partitions[ref]
         self.server.write_ids.pop(ref, None)
         self.server.next_write_id.pop(ref, None)
+        self.server.logged.pop(ref, None)
 
     @served
     def change_table(self, ref: TableRef, change: TableChange) -> None:
@@ -392,6 +393,10 @@ class FakeClient:
             aborted=tuple(aborted),
             min_open_write_id=minimum,
         )
+
+    @served
+    def logged_commits(self, ref: TableRef) -> Mapping[WriteId, int]:
+        return dict(self.server.logged.get(ref, {})) if self.server.has_event_log else {}
 
     # Locks
 

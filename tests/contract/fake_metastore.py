@@ -119,6 +119,8 @@ class FakeMetastore:
         self.queue: dict[int, CompactionEntry] = {}
         self.min_history: dict[TxnId, dict[TableRef, WriteId]] = {}
         self.settings: dict[str, str] = {}
+        self.has_event_log = False
+        self.logged: dict[TableRef, dict[WriteId, int]] = {}
         self._tables_made = 0
         self.faults: list[Fault] = []
         self.beats: list[tuple[TxnId, float]] = []
@@ -212,6 +214,9 @@ class FakeMetastore:
                     winner=Winner(txn_id=rival.txn_id),
                 )
         self.write_set += [Committed(txn_id, commit_id, written) for written in txn.components]
+        for ref, given in self.write_ids.items():
+            if txn_id in given:
+                self.logged.setdefault(ref, {})[given[txn_id]] = int(self.now_s())
         self.end(txn, TxnState.COMMITTED)
 
     def _remembers(self, txn: Txn) -> bool:
@@ -311,6 +316,7 @@ class FakeMetastore:
         for by_name in (self.partitions, self.write_ids, self.next_write_id):
             if old in by_name:
                 by_name[new] = by_name.pop(old)
+        self.logged.pop(old, None)
         for by_partition in (self.places, self.births, self.schemas):
             for name in [name for ref, name in by_partition if ref == old]:
                 by_partition[new, name] = by_partition.pop((old, name))

@@ -5,6 +5,7 @@ include "compaction.thrift"
 include "constraints.thrift"
 include "faults.thrift"
 include "locks.thrift"
+include "notifications.thrift"
 include "places.thrift"
 include "tables.thrift"
 include "transactions.thrift"
@@ -104,6 +105,12 @@ service Metastore {
   locks.ShowLocksResponse show_locks(1: locks.ShowLocksRequest rqst)
   void add_dynamic_partitions(1: locks.AddDynamicPartitions rqst)
       throws (1: faults.NoSuchTxnException o1, 2: faults.TxnAbortedException o2)
+
+  /* The number of the newest event; 0 where no log is kept. */
+  notifications.CurrentNotificationEventId get_current_notificationEventId()
+  /* Without a right to it: an internal error. */
+  notifications.NotificationEventResponse get_next_notification(
+      1: notifications.NotificationEventRequest rqst)
 
   compaction.CompactionResponse compact2(1: compaction.CompactionRequest rqst)
   compaction.ShowCompactResponse show_compact(1: compaction.ShowCompactRequest rqst)

@@ -19,6 +19,7 @@ from airflow_hiveacid.metastore.gen.compaction import ttypes as compaction
 from airflow_hiveacid.metastore.gen.constraints import ttypes as constraints
 from airflow_hiveacid.metastore.gen.faults import ttypes as faults
 from airflow_hiveacid.metastore.gen.locks import ttypes as locks
+from airflow_hiveacid.metastore.gen.notifications import ttypes as notifications
 from airflow_hiveacid.metastore.gen.places import ttypes as places
 from airflow_hiveacid.metastore.gen.service import Metastore, Places
 from airflow_hiveacid.metastore.gen.tables import ttypes as tables
@@ -67,7 +68,16 @@ _COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 _STRUCT: Final = re.compile(r"(?:struct|exception) (\w+) \{(.*?)\}", re.DOTALL)
 _FIELD: Final = re.compile(r"(\d+): .*?(\w+)(?: = \w+)?\n")
 _METHOD: Final = re.compile(r"^  \S.*? (\w+)\(", re.MULTILINE)
-_MODULES: Final = (compaction, constraints, faults, locks, places, tables, transactions)
+_MODULES: Final = (
+    compaction,
+    constraints,
+    faults,
+    locks,
+    notifications,
+    places,
+    tables,
+    transactions,
+)
 
 
 def _is_struct(candidate: object) -> bool:

@@ -15,6 +15,7 @@ import airflow_hiveacid.metastore.gen.compaction.ttypes
 import airflow_hiveacid.metastore.gen.constraints.ttypes
 import airflow_hiveacid.metastore.gen.faults.ttypes
 import airflow_hiveacid.metastore.gen.locks.ttypes
+import airflow_hiveacid.metastore.gen.notifications.ttypes
 import airflow_hiveacid.metastore.gen.places.ttypes
 import airflow_hiveacid.metastore.gen.tables.ttypes
 import airflow_hiveacid.metastore.gen.transactions.ttypes

@@ -1,0 +1,115 @@
+"""The log of events of a real metastore that keeps one, read for the commits of a table.
+
+That is 3.1.3: the listener of 4.x is in no artifact of Maven Central.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.local.metastore import LocalMetastore
+from airflow_hiveacid.local.releases import HIVE_3
+from airflow_hiveacid.local.site import LocalMetastoreConfig
+from airflow_hiveacid.metastore.catalog import NewTable, TableChange
+from airflow_hiveacid.metastore.client import connect
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from contract.bench import Bench
+
+_LISTENER: Final = "org.apache.hive.hcatalog.listener.DbNotificationListener"
+_RIGHT: Final = "hive.metastore.event.db.notification.api.auth"  # 3.1 has a slip in the other name
+_SETTINGS: Final = {"metastore.transactional.event.listeners": _LISTENER, _RIGHT: "false"}
+_COLUMNS: Final = (Column(name="id", type="bigint"),)
+# The server's process has the clock of this machine, in whole seconds.
+_ROUNDED_S: Final = 1
+
+
+@pytest.mark.server
+def test_a_real_log_tells_when_writes_of_a_table_were_committed(tmp_path: Path) -> None:
+    with _server(tmp_path) as server, _client(server) as client:
+        _tells_commits(client)
+    # Without the right to it a log is as good as none, and nothing else suffers.
+    forbidden = {_RIGHT: "true"}
+    with _server(tmp_path, **forbidden) as server, _client(server) as client:
+        assert client.logged_commits(TableRef("db", "t")) == {}
+        assert client.get_table(TableRef("db", "t")).ref == TableRef("db", "t")
+
+
+def _server(folder: Path, **more: str) -> LocalMetastore:
+    return LocalMetastore(
+        LocalMetastoreConfig(
+            version=HIVE_3.version,
+            data_dir=folder,
+            ends_with_parent=True,
+            extra_settings={**_SETTINGS, **more},
+        )
+    )
+
+
+def _tells_commits(client: MetastorePort) -> None:
+    table, other = TableRef("db", "t"), TableRef("db", "u")
+    client.create_database("db")
+    _make(client, table)
+    _make(client, other)
+    before = int(time.time())
+    first, second = client.open_txn(), client.open_txn()
+    for txn_id in (first, second):
+        client.allocate_write_id(txn_id, table)
+    client.allocate_write_id(second, other)
+    client.commit_txn(second)
+    between = int(time.time())
+    time.sleep(2 * _ROUNDED_S)
+    client.commit_txn(first)
+    lost = client.open_txn()
+    client.allocate_write_id(lost, table)
+    client.abort_txn(lost)
+    after = int(time.time())
+    told = client.logged_commits(table)
+    assert sorted(told) == [1, 2]
+    assert before <= told[WriteId(2)] <= between < told[WriteId(1)] <= after
+    assert sorted(client.logged_commits(other)) == [1]
+
+    client.set_table_parameters(table, {"changed.in.place": "yes"})
+    assert client.logged_commits(table) == told
+
+    client.change_table(table, TableChange(name=TableRef("db", "elsewhere")))
+    client.change_table(other, TableChange(name=table))
+    assert client.logged_commits(table) == {}, "these were of the table that had the name before"
+    _write(client, table)
+    assert sorted(client.logged_commits(table)) == [2]
+
+    client.drop_table(table)
+    _make(client, table)
+    assert client.logged_commits(table) == {}
+    _write(client, table)
+    assert sorted(client.logged_commits(table)) == [1]
+
+
+def test_a_metastore_without_a_log_tells_nothing(bench: Bench) -> None:
+    client, ref = bench.client(), TableRef(bench.db, "t")
+    _make(client, ref)
+    _write(client, ref)
+    assert client.logged_commits(ref) == {}
+
+
+def _make(client: MetastorePort, ref: TableRef) -> None:
+    client.create_table(NewTable(ref=ref, columns=_COLUMNS))
+
+
+def _write(client: MetastorePort, ref: TableRef) -> None:
+    txn_id = client.open_txn()
+    client.allocate_write_id(txn_id, ref)
+    client.commit_txn(txn_id)
+
+
+def _client(server: LocalMetastore) -> MetastorePort:
+    return connect(MetastoreEndpoint(uris=(server.uri,)))

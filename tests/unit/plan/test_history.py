@@ -1,0 +1,39 @@
+"""What is known of commits when the server's own log is heard, too."""
+
+from __future__ import annotations
+
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.plan.history import Between, Given, Knowledge, Sighting
+
+W1, W2, W3 = WriteId(1), WriteId(2), WriteId(3)
+NOW = ValidWriteIdList.parse("db.t:3:9223372036854775807::")
+
+
+def test_a_log_decides_what_lies_a_minute_away_from_a_commit() -> None:
+    known = Knowledge().with_log({W1: 1000, W2: 2000, W3: 3000})
+    found = known.at(2100.0, NOW)
+    assert (found.inside, found.outside, found.doubtful) == ({W1, W2}, {W3}, frozenset())
+    for moment in (1941.0, 2000.0, 2060.5):
+        assert known.at(moment, NOW).doubtful == {W2}
+    assert known.at(1939.0, NOW).outside == {W2, W3}
+    assert known.at(2061.0, NOW).inside == {W1, W2}
+
+
+def test_notes_are_more_exact_than_the_log() -> None:
+    known = Knowledge(commits={W2: Between(after_s=1999.5, by_s=2000.5)})
+    assert known.with_log({W2: 2000}).of_commit(W2) == Between(after_s=1999.5, by_s=2000.5)
+
+
+def test_a_log_that_contradicts_a_note_is_not_believed_at_all() -> None:
+    known = Knowledge(commits={W2: Between(after_s=5000.0, by_s=5001.0)})
+    assert known.with_log({W1: 1000, W2: 2000, W3: 3000}) == known
+
+
+def test_a_log_that_contradicts_what_was_seen_is_not_believed_at_all() -> None:
+    open_then = ValidWriteIdList.parse("db.t:3:2:2:")
+    seen = Knowledge(sightings=(Sighting(write_ids=open_then, after_s=2500.0, by_s=2501.0),))
+    assert seen.with_log({W2: 2000, W3: 2000}) == seen
+    assert seen.with_log({W2: 2450, W3: 2000}) != seen
+    given = Knowledge(given=(Given(write_id=W2, after_s=2500.0),))
+    assert given.with_log({W3: 2000}) == given

@@ -1,0 +1,77 @@
+"""Times of writes that nobody noted, by the log that a metastore may keep."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import VersionDoubtfulError
+from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.metastore.server_time import server_now
+from airflow_hiveacid.versions.history import history_of
+from airflow_hiveacid.versions.past import past_of
+
+if TYPE_CHECKING:
+    from versions.conftest import Bench
+
+
+def visible(bench: Bench, at_s: float) -> list[int]:
+    """The versions that a reader as of a moment sees."""
+    txns = bench.client.valid_txns()
+    snapshot = Snapshot(
+        txn_id=None, txns=txns, tables=bench.client.valid_write_ids([bench.ref], txns)
+    )
+    then = past_of(
+        bench.client,
+        bench.table,
+        VersionSpec(timestamp=datetime.fromtimestamp(at_s, UTC)),
+        snapshot,
+        taken_s=lambda: server_now(bench.client),
+    ).then
+    return [w for w in range(1, 9) if then.is_visible(w)]
+
+
+@pytest.fixture
+def middle_s(bench: Bench) -> float:
+    """When somebody wrote, between two writes of ours that are far away."""
+    bench.we_write()
+    bench.clock.advance(10_000)
+    middle_s = bench.client.server.now_s()
+    bench.somebody_writes()
+    bench.clock.advance(10_000)
+    bench.we_write()
+    bench.clock.advance(1)
+    return middle_s
+
+
+def test_a_moment_that_notes_leave_open_is_decided_by_the_log(
+    bench: Bench, middle_s: float
+) -> None:
+    for moment in (middle_s - 100, middle_s + 100):
+        with pytest.raises(VersionDoubtfulError):
+            visible(bench, moment)
+    bench.client.server.has_event_log = True
+    assert visible(bench, middle_s - 100) == [1]
+    assert visible(bench, middle_s + 100) == [1, 2]
+    with pytest.raises(VersionDoubtfulError, match="version 1, without them, or version 2"):
+        visible(bench, middle_s)
+
+
+def test_a_log_is_not_read_where_notes_suffice(
+    bench: Bench, middle_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(*_: object) -> None:
+        pytest.fail("the log was read")
+
+    monkeypatch.setattr(type(bench.client), "logged_commits", read)
+    assert visible(bench, middle_s + 10_000.5) == [1, 2, 3]
+
+
+def test_a_history_says_what_the_log_says(bench: Bench, middle_s: float) -> None:
+    bench.client.server.has_event_log = True
+    committed = history_of(bench.client, bench.table).versions[1].committed
+    assert committed.after_s == pytest.approx(middle_s - 60, abs=1)
+    assert committed.by_s == pytest.approx(middle_s + 61, abs=1)
