@@ -53,7 +53,7 @@ class EventCalls:
         try:
             return commits_of(self._events(), ref)
         except (MetastoreCallError, MetastoreUnavailableError) as error:
-            # Mostly `metastore.event.db.notification.api.auth`: only a proxy user may read it.
+            # Mostly `hive.metastore.event.db.notification.api.auth`: only a proxy user may read it.
             _log.info("the log of events cannot be read, and tells no times: %s", error)
             return {}
 

@@ -266,7 +266,7 @@ def past_of(
     if version.number is not None:
         then = _settled(client, table, now, version.number)
     elif version.timestamp is not None:
-        then = _as_of(client, now, version.timestamp, known, taken_s())
+        then = _as_of(client, table, now, version.timestamp, known, taken_s())
     else:
         tag = _tag_of(notes, table, version.tag or "", taken_s())
         then = ValidWriteIdList.parse(tag.write_ids)
@@ -356,8 +356,9 @@ def _settled(
         ) from None
 
 
-def _as_of(
+def _as_of(  # noqa: PLR0913 - who is asked, of what, and what is known
     client: MetastorePort,
+    table: TableInfo,
     now: ValidWriteIdList,
     at: datetime,
     known: Knowledge,
@@ -367,7 +368,7 @@ def _as_of(
     try:
         return as_of_time(now, at, known, taken_s=taken_s)
     except VersionDoubtfulError:
-        logged = known.with_log(client.logged_commits(now.table))
+        logged = known.with_log(client.logged_commits(table.ref))
         return as_of_time(now, at, logged, taken_s=taken_s)
 
 
