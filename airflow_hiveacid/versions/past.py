@@ -266,7 +266,7 @@ def past_of(
     if version.number is not None:
         then = _settled(client, table, now, version.number)
     elif version.timestamp is not None:
-        then = _as_of(client, table, now, version.timestamp, known, taken_s())
+        then = _as_of(client, table, now, version.timestamp, known, taken_s=taken_s())
     else:
         tag = _tag_of(notes, table, version.tag or "", taken_s())
         then = ValidWriteIdList.parse(tag.write_ids)
@@ -362,6 +362,7 @@ def _as_of(  # noqa: PLR0913 - who is asked, of what, and what is known
     now: ValidWriteIdList,
     at: datetime,
     known: Knowledge,
+    *,
     taken_s: float | None,
 ) -> ValidWriteIdList:
     """See `as_of_time`. The server's log, which may be long, is read if notes do not suffice."""
