@@ -1,29 +1,42 @@
 """Knows the two ways in which the campaign reads both tables: with Spark, and from files alone.
 
 Either under a snapshot that a read transaction holds, and twice, since a snapshot must not change.
+With Spark it looks back, too: at a table as of a version, and at what was changed up to there.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.format.errors import (
+    ChangesGoneError,
+    HiveAcidError,
+    VersionGoneError,
+    VersionNotSettledError,
+)
 from airflow_hiveacid.spark.failures import typed_failures
+from airflow_hiveacid.spark.reading.changes import CHANGE_TYPE, read_changes
 from airflow_hiveacid.spark.reading.tables import ReadSnapshot, read_snapshot, read_table
 from airflow_hiveacid.storage.acid.read.scan import scan
 from campaign.plans import Table
-from campaign.polls import Poll, Row, Seen, keep
+from campaign.polls import Past, Poll, Row, Seen, keep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
+    from random import Random
 
     from pyspark.sql import SparkSession
 
     from airflow_hiveacid.format.table import TableRef
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+
+
+# What was compacted away, and what an open write could still change, nobody has to be told.
+_MAY_BE_REFUSED: Final = (VersionGoneError, ChangesGoneError, VersionNotSettledError)
 
 
 class Look(Protocol):
@@ -41,6 +54,61 @@ def with_spark(spark: SparkSession) -> Look:
             return sorted(tuple(row) for row in read_table(spark, str(ref), snapshot).collect())
 
     return look
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Back:
+    """Looks back with Spark, at random versions; `keep` keeps rows and names them."""
+
+    spark: SparkSession
+    random: Random
+    keep: Callable[[Sequence[Row]], str]
+
+    def look(self, snapshot: ReadSnapshot, ref: TableRef) -> Past:
+        """Read some version of a table, and another with all changes from there to the first."""
+        newest = snapshot.snapshot.write_ids(ref).high_watermark
+        since, version = sorted(self.random.randint(0, newest) for _ in range(2))
+        refused: list[str] = []
+
+        def kept(read: Callable[[], Counter[Row]]) -> str | None:
+            try:
+                with typed_failures():
+                    return self.keep(_flat(read()))
+            except _MAY_BE_REFUSED as error:
+                refused.append(type(error).__name__)
+                return None
+
+        digest = kept(lambda: self._rows(snapshot, ref, version))
+        replayed = kept(lambda: self._replay(snapshot, ref, since, version))
+        return Past(
+            version=version,
+            since=since,
+            digest=digest,
+            replayed=replayed,
+            refused=tuple(refused),
+        )
+
+    def _rows(self, snapshot: ReadSnapshot, ref: TableRef, version: int) -> Counter[Row]:
+        if version == 0:
+            return Counter()
+        frame = read_table(self.spark, str(ref), snapshot, version=version)
+        return Counter(tuple(row) for row in frame.collect())
+
+    def _replay(
+        self, snapshot: ReadSnapshot, ref: TableRef, since: int, version: int
+    ) -> Counter[Row]:
+        rows = self._rows(snapshot, ref, since)
+        frame = read_changes(self.spark, str(ref), snapshot, since=since, until=version)
+        width = frame.columns.index(CHANGE_TYPE)
+        for change in frame.collect():
+            rows[tuple(change[:width])] += 1 if change[width] == "insert" else -1
+        return rows
+
+
+def _flat(rows: Counter[Row]) -> list[Row]:
+    """Rows as often as they are there, sorted; one that was deleted and not there is told, too."""
+    below: list[Row] = [("not there", *row) for row, count in rows.items() if count < 0]
+    return [*below, *sorted(rows.elements())]
 
 
 def from_files(snapshot: ReadSnapshot, ref: TableRef) -> list[Row]:
@@ -68,6 +136,7 @@ class Reader:
     db: str
     look: Look
     folder: Path
+    look_back: Callable[[ReadSnapshot, TableRef], Past] | None = None
 
     def poll(self, between: Callable[[], None]) -> Poll:
         """Look once; what keeps a reader from it is noted, and becomes its poll's error."""
@@ -92,12 +161,17 @@ class Reader:
         with read_snapshot(self.endpoint, names, job_key=key) as snapshot:
             first = {ref: self._keep(snapshot, ref) for ref in snapshot.tables}
             between()
+            past = {
+                ref: None if self.look_back is None else self.look_back(snapshot, ref)
+                for ref in snapshot.tables
+            }
             second = {ref: self._keep(snapshot, ref) for ref in snapshot.tables}
             return {
                 ref.name: Seen(
                     write_ids=snapshot.snapshot.write_ids(ref).text(),
                     digest=first[ref],
                     again=second[ref],
+                    past=past[ref],
                 )
                 for ref in snapshot.tables
             }

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from campaign.plans import Plan
-    from campaign.polls import Poll, Seen
+    from campaign.polls import Past, Poll, Seen
 
 _SHOWN: Final = 5
 
@@ -125,12 +125,35 @@ def _judge_one(  # noqa: PLR0913, PLR0917 - what one look is judged by
     expected, rows = known[visible]
     if seen.digest != expected:
         details.append(f"{seen.write_ids}: {compare(rows, load(seen.digest))}")
+    if seen.past is not None:
+        details += _of_the_past(history, table, commits, seen.past, load)
     if seen.again != seen.digest:
         change = compare(load(seen.digest), load(seen.again))
         details.append(f"read twice in one snapshot, with another answer: {change}")
     return [
         Violation(reader=poll.reader, table=table.value, at=poll.began_at, detail=detail)
         for detail in details
+    ]
+
+
+def _of_the_past(
+    history: History,
+    table: Table,
+    commits: Sequence[Commit],
+    past: Past,
+    load: Callable[[str], Sequence[Row]],
+) -> list[str]:
+    """What is wrong with a version that was read, and with the changes up to it."""
+    there = [c.number for c in commits if c.write_id <= past.version]
+    rows = history.rows_after(table, there)
+    read = {
+        f"as of version {past.version}": past.digest,
+        f"as of version {past.since}, with all changes up to {past.version}": past.replayed,
+    }
+    return [
+        f"{name}: {compare(rows, load(found))}"
+        for name, found in read.items()
+        if found is not None and found != digest(rows)
     ]
 
 

@@ -17,6 +17,8 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.plan.keeping import READABLE_FOR
+from airflow_hiveacid.versions.keeping import keep_no_more
 from campaign.errands import litter, tidy_up, warm_up
 from campaign.ground import HOUSEKEEPING_S, Ground
 from campaign.hive_reader import rows_by_hive
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 _DB: Final = "campaign"
 _WARM_UP_DB: Final = "warm_up"
+_READABLE_FOR: Final = "15 seconds"
 _TICK_S: Final = 0.02
 _DRAIN_S: Final = 240.0
 _CLOSE_S: Final = 60.0
@@ -93,12 +96,14 @@ def run_part(options: Options, record: Record) -> Outcome:
         _drain(record, seats, changes, upkeep)
         _close(record, seats)
         _look_for_leftovers(record, endpoint, options.timeout_s)
+        _keep_no_more(endpoint)
         record.say("compacting and cleaning what is left")
         tidy_up(options, folder / "tidy-up", endpoint, _DB)
         for path in litter(ground.place_of(_DB)):
             record.trouble("litter", path)
         polls = [*read_polls(folder.glob("processes/*/polls.jsonl")), _last_look(folder, endpoint)]
         _judge_failed(record, polls)
+        _count_pasts(record, polls)
         history = History(plans=changes.plans, commits=changes.commits)
         violations = judge(history, polls, partial(load, folder / "seen"))
         violations += _judge_by_hive(record, endpoint, history, ground.hive)
@@ -144,7 +149,7 @@ def make_tables(
     location: str,
     parameters: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Make the database and both tables."""
+    """Make the database and both tables; of one the past is kept for a while."""
     columns = {"id": "bigint", "v": "bigint", "job": "string"}
     data = tuple(Column(name=name, type=kind) for name, kind in columns.items())
     with connect(endpoint) as client:
@@ -154,7 +159,7 @@ def make_tables(
                 ref=TableRef(db, Table.PARTED.value),
                 columns=data,
                 partition_columns=(Column(name="p", type="int"),),
-                parameters=parameters,
+                parameters={**parameters, READABLE_FOR: _READABLE_FOR},
             )
         )
         client.create_table(
@@ -166,6 +171,14 @@ def make_tables(
                 parameters=parameters,
             )
         )
+
+
+def _keep_no_more(endpoint: MetastoreEndpoint) -> None:
+    """Let the past go: then nothing but what readers need may be left."""
+    with connect(endpoint) as client:
+        ref = TableRef(_DB, Table.PARTED.value)
+        client.set_table_parameters(ref, {READABLE_FOR: None})
+        keep_no_more(client, client.get_table(ref))
 
 
 def _seats(  # noqa: PLR0913, PLR0917 - who sits there needs all of it
@@ -293,3 +306,13 @@ def _judge_failed(record: Record, polls: Sequence[Poll]) -> None:
         record.errors[f"reader {kind}"] += 1
         if kind not in _FORESEEN_WHILE_READING:
             record.trouble("unforeseen while reading", f"{poll.reader} {poll.began_at}: {text}")
+
+
+def _count_pasts(record: Record, polls: Sequence[Poll]) -> None:
+    """How often a version, or changes, were read of which table, and how often refused."""
+    for poll in polls:
+        for table, seen in poll.tables.items():
+            if seen.past is not None:
+                record.counts[f"{table}: versions read"] += seen.past.digest is not None
+                record.counts[f"{table}: changes read"] += seen.past.replayed is not None
+                record.counts[f"{table}: refused"] += len(seen.past.refused)

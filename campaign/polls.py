@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,12 +23,30 @@ _COMPRESSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """One table as of a version: its rows, and those of an earlier one with all changes since.
+
+    What was refused is None, and `refused` has the types of the errors.
+    """
+
+    version: int
+    since: int
+    digest: str | None = None
+    replayed: str | None = None
+    refused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """One table under one snapshot: the snapshot's list, what was read, what a second read gave."""
+    """One table under one snapshot: the snapshot's list, what was read, what a second read gave.
+
+    `past` is what a reader of versions has seen beside it.
+    """
 
     write_ids: str
     digest: str
     again: str
+    past: Past | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +93,17 @@ def read_polls(files: Iterable[Path]) -> list[Poll]:
         for line in file.read_text(encoding="utf-8").splitlines(keepends=True):
             if line.endswith("\n"):
                 data = json.loads(line)
-                tables = {name: Seen(**seen) for name, seen in data.pop("tables").items()}
+                tables = {name: _seen(seen) for name, seen in data.pop("tables").items()}
                 error = data.pop("error")
                 found.append(Poll(**data, tables=tables, error=tuple(error) if error else None))
     return sorted(found, key=lambda poll: poll.began_at)
+
+
+def _seen(data: dict[str, Any]) -> Seen:
+    past = data.pop("past")
+    if past is not None:
+        past = Past(**{**past, "refused": tuple(past["refused"])})
+    return Seen(**data, past=past)
 
 
 def _text(rows: Sequence[Row]) -> bytes:

@@ -15,7 +15,8 @@ from typing import Final
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.spark.session import open_session
 from campaign.box import Box
-from campaign.looking import Reader, from_files, with_spark
+from campaign.looking import Back, Look, Reader, from_files, with_spark
+from campaign.polls import keep
 
 _LONGEST_PAUSE_S: Final = 2.0
 
@@ -24,15 +25,21 @@ def main() -> None:
     """Look until the box says that it is enough, and once after that."""
     options = _parser().parse_args()
     box = Box(folder=options.box)
-    look = with_spark(open_session("hiveacid-campaign")) if options.spark else from_files
+    random = Random()  # pauses and versions are nobody's seed: they meet what they meet
+    look: Look = from_files
+    look_back = None
+    if options.spark:
+        spark = open_session("hiveacid-campaign")
+        look = with_spark(spark)
+        look_back = Back(spark=spark, random=random, keep=partial(keep, options.seen)).look
     reader = Reader(
         name=options.name,
         endpoint=MetastoreEndpoint(uris=(options.uri,), call_timeout_s=30.0),
         db=options.db,
         look=look,
         folder=options.seen,
+        look_back=look_back,
     )
-    random = Random()  # pauses are nobody's seed: they meet what they meet
     box.say_ready()
     is_last = False
     while not is_last:

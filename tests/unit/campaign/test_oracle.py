@@ -9,7 +9,7 @@ import pytest
 
 from campaign.oracle import Commit, History, Violation, flat, judge
 from campaign.plans import PARTITIONS, SPAN, Action, Choice, Plan, Rows, Table, draw
-from campaign.polls import Poll, Row, Seen, digest, keep, load, read_polls
+from campaign.polls import Past, Poll, Row, Seen, digest, keep, load, read_polls
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,10 +53,19 @@ def look(
     *,
     began_at: float = 0.0,
     again: list[Row] | None = None,
+    past: tuple[int, list[Row] | None, list[Row] | None] = (0, None, None),
 ) -> list[Violation]:
-    """Judge one look of one reader."""
-    kept = {digest(shown): shown for shown in (rows, rows if again is None else again)}
+    """Judge one look of one reader; `past` is a version, its rows, and those of a replay."""
+    version, then, replayed = past
+    shown = (rows, rows if again is None else again, then or [], replayed or [])
+    kept = {digest(one): one for one in shown}
     seen = Seen(
+        past=Past(
+            version=version,
+            since=1,
+            digest=None if then is None else digest(then),
+            replayed=None if replayed is None else digest(replayed),
+        ),
         write_ids=f"campaign.parted:{write_ids}",
         digest=digest(rows),
         again=digest(rows if again is None else again),
@@ -114,6 +123,25 @@ def test_a_change_that_was_confirmed_later_may_be_hidden() -> None:
 def test_another_answer_in_the_same_snapshot_is_a_violation() -> None:
     (violation,) = look(after(1), "2:9223372036854775807::", again=after(1)[1:])
     assert "read twice" in violation.detail
+
+
+def test_a_version_has_all_changes_up_to_it_also_read_as_changes() -> None:
+    now = after(1, 2, 3)
+    for version, numbers in {1: (), 2: (1,), 3: (1, 2), 4: (1, 2), 5: (1, 2, 3)}.items():
+        then = after(*numbers)
+        assert look(now, ALL, past=(version, then, then)) == []
+        assert look(now, ALL, past=(version, None, None)) == []
+
+
+def test_other_rows_of_a_version_are_a_violation() -> None:
+    now = after(1, 2, 3)
+    (violation,) = look(now, ALL, past=(3, after(1), after(1, 2)))
+    assert violation.detail.startswith("as of version 3: ")
+    (violation,) = look(now, ALL, past=(3, after(1, 2), after(1, 2)[1:]))
+    assert violation.detail.startswith("as of version 1, with all changes up to 3: ")
+    assert "missing: 1 rows" in violation.detail
+    (violation,) = look(now, ALL, past=(2, None, [("not there", 1, 2, "1"), *after(1)]))
+    assert "unexpected" in violation.detail
 
 
 def test_one_write_id_for_two_changes_is_a_violation() -> None:
