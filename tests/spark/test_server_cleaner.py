@@ -132,3 +132,39 @@ def test_the_servers_cleaner_leaves_a_kept_table_alone(lab_cleaning: Lab) -> Non
     with read_snapshot(lab.endpoint, [f"{lab.db}.kept"], job_key=f"{lab.db}/past") as snapshot:
         frame = read_table(lab.spark, f"{lab.db}.kept", snapshot, version=1)
         assert sorted(tuple(row) for row in frame.collect()) == OLD
+
+
+@pytest.mark.long
+@pytest.mark.promise("V7")
+def test_the_cleaner_of_3x_leaves_a_kept_table_alone(spark: SparkSession, tmp_path: Path) -> None:
+    config = LocalMetastoreConfig(
+        version="3.1.3",
+        data_dir=tmp_path,
+        initiator_on=True,  # and with it the cleaner
+        ends_with_parent=True,
+        extra_settings={
+            "hive.compactor.check.interval": "1s",
+            "hive.compactor.delta.num.threshold": "1",
+            "metastore.compactor.cleaner.run.interval": "500ms",
+            "hive.compactor.cleaner.run.interval": "500ms",
+        },
+    )
+    with LocalMetastore(config) as server:
+        for lab in make_lab(spark, server):
+            for name in ("kept", "free"):
+                lab.table(name, {"id": "bigint"})
+                lab.insert(name, OLD, ["id"])
+            keep(lab.client, lab.info("kept"))
+            for name in ("kept", "free"):
+                lab.delete(name, "id = 1")
+            before = set(lab.directories("kept"))
+            lab.compact("kept", CompactionChoice.MAJOR)
+            # The server queues one of the other table: it has looked at both.
+            wait_until(lab, "free", lambda _: True)
+            time.sleep(3)
+            assert set(lab.directories("kept")) == {*before, "base_0000002"}
+            with read_snapshot(
+                lab.endpoint, [f"{lab.db}.kept"], job_key=f"{lab.db}/past"
+            ) as snapshot:
+                frame = read_table(lab.spark, f"{lab.db}.kept", snapshot, version=1)
+                assert sorted(tuple(row) for row in frame.collect()) == OLD
