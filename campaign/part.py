@@ -53,6 +53,8 @@ _FORESEEN_WHILE_READING: Final = frozenset(
     {"MetastoreUnavailableError", "TransactionAbortedError", "LockNotAcquiredError"}
 )
 
+_FORESEEN_IF_LATE: Final = frozenset({"NotEnoughHistoryError"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
@@ -102,7 +104,7 @@ def run_part(options: Options, record: Record) -> Outcome:
         for path in litter(ground.place_of(_DB)):
             record.trouble("litter", path)
         polls = [*read_polls(folder.glob("processes/*/polls.jsonl")), _last_look(folder, endpoint)]
-        _judge_failed(record, polls)
+        _judge_failed(record, polls, options.timeout_s)
         _count_pasts(record, polls)
         history = History(plans=changes.plans, commits=changes.commits)
         violations = judge(history, polls, partial(load, folder / "seen"))
@@ -298,13 +300,15 @@ def _look_for_leftovers(record: Record, endpoint: MetastoreEndpoint, timeout_s: 
     record.note("leftovers_looked_for")
 
 
-def _judge_failed(record: Record, polls: Sequence[Poll]) -> None:
+def _judge_failed(record: Record, polls: Sequence[Poll], timeout_s: float) -> None:
     for poll in polls:
         if poll.error is None:
             continue
         kind, text = poll.error
         record.errors[f"reader {kind}"] += 1
-        if kind not in _FORESEEN_WHILE_READING:
+        # Nobody waits with cleaning for a reader whose transaction has timed out.
+        is_late = poll.ended_at - poll.began_at > timeout_s
+        if kind not in _FORESEEN_WHILE_READING | (_FORESEEN_IF_LATE if is_late else set()):
             record.trouble("unforeseen while reading", f"{poll.reader} {poll.began_at}: {text}")
 
 
