@@ -179,6 +179,8 @@ class Compactor:
         """A look for whoever commits from now on and makes a compaction fail by the policy."""
         if not looks_for_rivals(self.policy, doing):
             return lambda _: None
+        # In this order: whatever lies there is in the list that is taken behind, as open if it is.
+        there = frozenset(list_directories(*open_location(partition.location)))
         began = self.client.valid_write_ids([self.table.ref], self.client.valid_txns())
         return Lookout(
             client=self.client,
@@ -186,7 +188,7 @@ class Compactor:
             location=partition.location,
             policy=self.policy,
             doing=doing,
-            there=frozenset(list_directories(*open_location(partition.location))),
+            there=there,
             began=began[self.table.ref],
         ).check
 
