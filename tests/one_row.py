@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
 
 class OneRow:
-    """Stands for a frame of events, and for that of the files that its tasks have written."""
+    """Stands for a frame of events, and for that of the files that its tasks have written.
+
+    Args:
+        partition: that of the row, as `spark.events.partition_text` tells it.
+    """
+
+    def __init__(self, partition: str = "[]") -> None:
+        self._partition = partition
 
     def mapInArrow(self, function: partial[Any], schema: str) -> OneRow:  # noqa: N802 -- Spark's
         del schema
@@ -25,13 +32,13 @@ class OneRow:
 
     def collect(self) -> list[SimpleNamespace]:
         directory, bucket = str(self._plan.insert_directory), BucketId(0)
-        staging = self._plan.staging(self._plan.partition("[]"))
+        staging = self._plan.staging(self._plan.partition(self._partition))
         path = staging.attempt_path(directory, bucket_file(bucket), "a0").removeprefix("file:")
         Path(path).parent.mkdir(parents=True)
         Path(path).write_text("row")
         return [
             SimpleNamespace(
-                partition="[]",
+                partition=self._partition,
                 directory=directory,
                 bucket=0,
                 attempt="a0",

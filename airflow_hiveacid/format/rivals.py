@@ -10,7 +10,7 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.ids import WriteId
@@ -55,23 +55,49 @@ def deed_of(directory: str) -> Deed | None:
 
 
 def committed_since(
-    directories: Iterable[str], began: ValidWriteIdList, now: ValidWriteIdList
+    directories: Iterable[str],
+    began: ValidWriteIdList,
+    seen: ValidWriteIdList,
+    now: ValidWriteIdList,
 ) -> tuple[Deed, ...]:
     """The writes among these directories that were committed after a job had begun.
+
+    What was committed before the job's present transaction may have been compacted, and its own
+    directory removed. So the result of a compaction counts as the least that is in it, an insert,
+    if it holds such a write ID: that may be another partition's, but nobody can tell.
 
     Args:
         directories: names, as they are now.
         began: the table's list when the job began, whole.
+        seen: its list as the present transaction sees it. What was committed later lies there,
+            since cleaners wait for whoever is at work.
         now: the newest list.
     """
-    return tuple(
-        deed
-        for deed in map(deed_of, directories)
-        if deed is not None
-        and deed.doing not in (Doing.MINOR, Doing.MAJOR)
-        and now.is_visible(deed.write_id)
-        and not began.is_visible(deed.write_id)
-    )
+    news = _news(began, seen)
+    found = []
+    for deed in map(deed_of, directories):
+        if deed is None:
+            continue
+        if deed.doing in (Doing.MINOR, Doing.MAJOR):
+            held = [write_id for write_id in news if _holds(deed.directory, write_id)]
+            if held:
+                found.append(replace(deed, doing=Doing.INSERT, write_id=held[-1]))
+        elif now.is_visible(deed.write_id) and not began.is_visible(deed.write_id):
+            found.append(deed)
+    return tuple(found)
+
+
+def _news(began: ValidWriteIdList, seen: ValidWriteIdList) -> list[WriteId]:
+    """The write IDs that one list shows and an earlier one does not, ascending."""
+    later = range(began.high_watermark + 1, seen.high_watermark + 1)
+    return [w for w in sorted(map(WriteId, (*began.open, *later))) if seen.is_visible(w)]
+
+
+def _holds(directory: str, write_id: WriteId) -> bool:
+    """Whether a write ID is in the range of a directory."""
+    name = parse_directory_name(directory)
+    low = name.low if isinstance(name, DeltaName) else 0
+    return name is not None and low <= write_id <= name.high
 
 
 def come_since(
@@ -102,62 +128,6 @@ def come_since(
         return write_ids.is_visible(deed.write_id)
 
     return tuple(d for d in map(deed_of, directories) if d is not None and is_news(d))
-
-
-def may_have_changed(
-    directories: Iterable[str], began: ValidWriteIdList, now: ValidWriteIdList
-) -> str | None:
-    """A directory that may hold what was committed since; None if no row can be another one.
-
-    A range counts that holds such a write ID, whoever has made it: what was committed may be
-    compacted already, and its own directory gone.
-
-    Args:
-        directories: names, as they are now.
-        began: the table's list at the earlier moment.
-        now: the newest list, whole up to the asking write's own ID.
-    """
-    since = [
-        write_id
-        for write_id in map(
-            WriteId, (*began.open, *range(began.high_watermark + 1, now.high_watermark + 1))
-        )
-        if now.is_visible(write_id) and not began.is_visible(write_id)
-    ]
-    for directory in directories:
-        name = parse_directory_name(directory)
-        if name is None:
-            continue
-        low, high = (0, name.write_id) if isinstance(name, BaseName) else (name.low, name.high)
-        if any(low <= write_id <= high for write_id in since):
-            return directory
-    return None
-
-
-def first_gone(there: Iterable[str], now: Collection[str]) -> str | None:
-    """What was in a partition and is not any more, nor in anything wider; None if all is.
-
-    That is how rows go without a write ID: 3.1 truncates by deleting directories, and who drops a
-    partition takes them along. A compaction leaves a wider one. A name that is no directory of the
-    format, as of files from before, is in a base.
-
-    Args:
-        there: names, as they were.
-        now: names, as they are.
-    """
-    left = {text: parse_directory_name(text) for text in now}
-
-    def is_held(text: str) -> bool:
-        name = parse_directory_name(text)
-        for other in left.values():
-            if isinstance(other, BaseName) and (name is None or other.write_id >= name.high):
-                return True
-            if name is not None and isinstance(other, DeltaName) and other.holds(name):
-                return True
-        return False
-
-    missing = sorted(set(there).difference(left))
-    return next((t for t in missing if not t.startswith(("_", ".")) and not is_held(t)), None)
 
 
 def first_rival(

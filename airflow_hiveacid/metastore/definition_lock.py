@@ -87,9 +87,10 @@ def _acquire(
     if terms.job_key is not None:
         seal = Seal(job_key=terms.job_key, attempt=terms.attempt, first_txn_id=txn_id)
 
-    def end_older() -> None:
+    def end_older() -> bool:
         if seal is not None:
             fence(client, seal, txn_id, refs)
+        return False
 
     acquire(
         client,

@@ -199,9 +199,16 @@ def abort_job(
     """Abort the transactions of an attempt that is killed, and of earlier tries; answers which.
 
     For whoever kills a task from outside. Later tries are not touched: the order to kill may arrive
-    long after the task has begun anew. A transaction that has not yet asked for its locks cannot be
-    told from others; it ends when its heartbeats do.
+    long after the task has begun anew. A job that has not yet asked for its first locks cannot be
+    told from others; its transaction ends when its heartbeats do. One that begins anew meanwhile is
+    found when it is looked at again: its next locks stand before it leaves the last
+    (`succession`).
     """
-    locks = [lock for ref in sorted(set(refs)) for lock in client.show_locks(ref)]
-    doomed = [c for c in copies_of(job_key, locks) if attempt.may_end(c.attempt)]
-    return tuple(copy.txn_id for copy in doomed if client.abort_txn(copy.txn_id))
+    refs, ended = sorted(set(refs)), dict[TxnId, bool]()
+    while True:
+        locks = [lock for ref in refs for lock in client.show_locks(ref)]
+        doomed = [c.txn_id for c in copies_of(job_key, locks) if attempt.may_end(c.attempt)]
+        new = [txn_id for txn_id in doomed if txn_id not in ended]
+        if not new:
+            return tuple(txn_id for txn_id, is_aborted in ended.items() if is_aborted)
+        ended.update({txn_id: client.abort_txn(txn_id) for txn_id in new})

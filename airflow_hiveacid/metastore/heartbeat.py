@@ -54,7 +54,6 @@ class Heartbeat:
         self._stopped = threading.Event()
         self._lost: TransactionAbortedError | None = None
         self._confirmed_s = clock.monotonic()
-        self._lost_s: float | None = None
         self._thread = threading.Thread(
             target=self._run, name=f"hiveacid-heartbeat-{txn_id}", daemon=True
         )
@@ -66,12 +65,8 @@ class Heartbeat:
 
     @property
     def silent_s(self) -> float:
-        """Seconds since the server last confirmed that the transaction is open.
-
-        Or, once it has said that it is not, until it did: what is done after that is no silence.
-        """
-        lost_s = self._lost_s
-        return (self._clock.monotonic() if lost_s is None else lost_s) - self._confirmed_s
+        """Seconds since the server last confirmed that the transaction is open."""
+        return self._clock.monotonic() - self._confirmed_s
 
     def start(self) -> None:
         """Begin to beat, the first time after one interval: opening counted as a beat."""
@@ -108,7 +103,6 @@ class Heartbeat:
         try:
             self._client.heartbeat(self._txn_id)
         except TransactionAbortedError as error:
-            self._lost_s = self._clock.monotonic()
             self._lost = error
             _log.warning("transaction is gone txn_id=%s: %s", self._txn_id, error)
             return False

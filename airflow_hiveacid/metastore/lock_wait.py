@@ -37,13 +37,14 @@ def acquire(  # noqa: PLR0913 - two bounds and three ears
     *,
     timeout_s: float,
     clock: Clock,
-    on_enqueued: Callable[[], None],
+    on_enqueued: Callable[[], bool],
     on_asking: Callable[[], None] = lambda: None,
     on_waiting: Callable[[], None] = lambda: None,
 ) -> LockResponse:
     """Ask for locks and wait until all are granted.
 
-    `on_enqueued` is called once, when the request stands and before any waiting; `on_asking` before
+    `on_enqueued` is called once, when the request stands and before any waiting, and answers
+    whether it has ended who may have been in the way; `on_asking` before
     each request to the server; `on_waiting` each time that they are not granted yet. What that one
     raises ends the waiting, and whoever catches it has to end the transaction.
 
@@ -54,7 +55,10 @@ def acquire(  # noqa: PLR0913 - two bounds and three ears
     began_s = clock.monotonic()
     on_asking()
     answer = client.lock(request)
-    on_enqueued()
+    has_made_room = on_enqueued()
+    if has_made_room and answer.state is LockState.WAITING:
+        on_asking()
+        answer = client.check_lock(answer.lock_id, request.txn_id)
     pause_s = _FIRST_PAUSE_S
     while answer.state is LockState.WAITING:
         left_s = began_s + timeout_s - clock.monotonic()

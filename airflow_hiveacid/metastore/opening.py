@@ -16,9 +16,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.conflicts import DataOperation, LockState
+from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
+    MetastoreError,
     MetastoreUnavailableError,
     TransactionAbortedError,
 )
@@ -37,6 +38,7 @@ from airflow_hiveacid.metastore.locks import (
     components_for,
     named_behind_table_lock,
 )
+from airflow_hiveacid.metastore.waiting import WaitedInVainError, Waiting, is_overtaken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableRef
     from airflow_hiveacid.metastore.clock import Clock
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.succession import Succession
     from airflow_hiveacid.metastore.txn_values import TxnType
 
 # hive.txn.retrysnapshot.max.count of Hive 4.
@@ -120,9 +123,10 @@ class Readings:
 class Opened:
     """A transaction that has its locks and its snapshot.
 
-    `seal` is None for a job without a key. `undo` ends patience and heartbeats, and aborts, when it
-    is closed. `began` is what was committed of the tables `watched` when the job first opened a
-    transaction; `has_waited` says that its locks were not granted at once.
+    `seal` is None for a job without a key. `undo` ends heartbeats, and aborts, when it is closed;
+    the client's patience goes by them, and has to be ended before. `began` is what was committed of
+    the tables `watched` when the job first opened a transaction; `has_waited` says that its locks
+    were not granted at once.
     `timeout_s` is the server's patience, known here also when the server can no longer be asked.
     `readings` are of our own clock.
     """
@@ -141,15 +145,28 @@ class Opened:
     undo: ExitStack
 
 
-def open_and_lock(client: MetastorePort, plan: Plan) -> Opened:
+def open_and_lock(client: MetastorePort, plan: Plan, leaving: Succession) -> Opened:
     """Begin a transaction.
+
+    Args:
+        client: the metastore.
+        plan: what it is for.
+        leaving: the transactions of this job out of which it begins anew; they are ended.
 
     Raises:
         LockNotAcquiredError: the locks were not granted in time.
         FencedError: a newer copy of the job is at work.
-        TransactionAbortedError: the server or somebody else aborted it meanwhile.
+        TransactionAbortedError: the server or somebody else aborted it meanwhile, or one before it.
         ConfigurationError: the heartbeat is slower than the server's patience.
     """
+    try:
+        return _open_and_lock(client, plan, leaving)
+    except BaseException:
+        leaving.close()
+        raise
+
+
+def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Succession) -> Opened:
     timeout_s = client.txn_timeout_s
     interval_s = _interval_s(plan, timeout_s)
     deadline_s = plan.clock.monotonic() + plan.lock_timeout_s
@@ -173,87 +190,49 @@ def open_and_lock(client: MetastorePort, plan: Plan) -> Opened:
             interval_s=interval_s,
             opened_s=opened_s,
             before=before,
+            began=_known(before, plan),
+            leaving=leaving,
         )
         try:
             opened = opening.run(deadline_s=deadline_s)
-        except _WaitedInVainError as vain:
+        except WaitedInVainError as vain:
             _log.info("overtaken while it waited, beginning anew txn_id=%s", txn_id)
             plan = replace(plan, began=vain.began)
             continue
-        except MetastoreUnavailableError as error:
+        except _AnswerLostError as lost:
             # A lock was asked for and nobody said whether it stands; it falls with its transaction.
             if is_last:
-                raise
-            _log.warning("beginning anew txn_id=%s: %s", txn_id, error)
+                raise lost.error from lost.error.__cause__
+            _log.warning("beginning anew txn_id=%s: %s", txn_id, lost.error)
+            plan = replace(plan, began=lost.began)
             reopenings += 1
             continue
-        if is_last or not _is_overtaken(opening.changed, opened.snapshot.tables):
+        if is_last or not is_overtaken(opening.changed, opened.snapshot.tables):
             return opened
         _log.info("overtaken before the snapshot, beginning anew txn_id=%s", txn_id)
-        opened.undo.close()
+        client.be_patient(None)
+        leaving.leave(txn_id, opened.undo)
         plan = replace(plan, began=opened.began)
         # Waiting has an end of its own; and of many that queue up, each has to see all before it.
         reopenings += not opened.has_waited
 
 
-class _WaitedInVainError(Exception):
-    """Whoever is waited for has committed: with the lock in hand it would be too late."""
+class _AnswerLostError(Exception):
+    """An answer was lost, of a transaction that is open: nobody has ended it meanwhile."""
 
-    def __init__(self, began: Mapping[TableRef, ValidWriteIdList]) -> None:
-        self.began = began
+    def __init__(
+        self, error: MetastoreUnavailableError, began: Mapping[TableRef, ValidWriteIdList]
+    ) -> None:
+        self.error, self.began = error, began
         super().__init__()
 
 
 @dataclass(slots=True, kw_only=True)
-class _Waiting:
-    """Looks, while locks are waited for, whether they are waited for in vain. Mutable.
-
-    On 3.1 those who change rows of a partition queue up, and each has to see what those before it
-    have done: who has committed makes all others begin anew, and they had better do so at once
-    than one after another, each with the lock in hand.
-    """
-
-    client: MetastorePort
-    plan: Plan
-    txn_id: TxnId
-    before: Mapping[TableRef, ValidWriteIdList]
-    began: Mapping[TableRef, ValidWriteIdList]
-    holders: frozenset[TxnId] = frozenset()
-    has_waited: bool = False
-
-    def look(self) -> None:
-        """Called before each pause.
-
-        Raises:
-            _WaitedInVainError: begin anew.
-        """
-        self.has_waited = True
-        if not self.before:
-            return
-        if not self.holders:
-            self.holders = frozenset(self._holders())
-            return
-        txns = self.client.valid_txns()
-        left = self.holders.intersection(txns.open)
-        if left == self.holders or self.txn_id not in txns.open:
-            return  # whoever was ended hears so from its lock, and may not begin anew
-        self.holders = left
-        if _is_overtaken(self.before, self.client.valid_write_ids(self.before, txns)):
-            raise _WaitedInVainError(self.began)
-
-    def _holders(self) -> Iterable[TxnId]:
-        """Who has a lock on a partition, or the table, that is waited for."""
-        for access in self.plan.writes:
-            names = {str(name).lower() for name in access.partitions or ()}
-            for lock in self.client.show_locks(access.ref):
-                is_here = not names or lock.partition is None or lock.partition.lower() in names
-                if is_here and lock.state is LockState.ACQUIRED and lock.txn_id is not None:
-                    yield lock.txn_id
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Opening:
-    """One transaction on its way to its snapshot; `before` was committed when it was opened."""
+    """One transaction on its way to its snapshot; `before` was committed when it was opened.
+
+    Mutable: `began` (`Opened`) is known of all tables once it has its write IDs.
+    """
 
     client: MetastorePort
     plan: Plan
@@ -263,6 +242,8 @@ class _Opening:
     interval_s: float
     opened_s: float
     before: Mapping[TableRef, ValidWriteIdList]
+    began: Mapping[TableRef, ValidWriteIdList]
+    leaving: Succession
 
     @property
     def changed(self) -> Mapping[TableRef, ValidWriteIdList]:
@@ -270,65 +251,95 @@ class _Opening:
         return {ref: self.before[ref] for ref in self.plan.changed}
 
     def run(self, *, deadline_s: float) -> Opened:
+        """Bring it to its snapshot, or end it.
+
+        Raises:
+            WaitedInVainError, _AnswerLostError: begin anew.
+            HiveAcidError: see `open_and_lock`.
+        """
         try:
-            return self._run(deadline_s)
+            with ExitStack() as undo:
+                undo.callback(abort_quietly, self.client, self.txn_id)
+                try:
+                    return self._run(deadline_s, undo)
+                except BaseException:
+                    self.client.be_patient(None)  # not with the abort, nor with what comes next
+                    raise
         except TransactionAbortedError as error:
             if self._seal is not None:
                 raise_if_fenced(self.client, self._seal, error, self.plan.fenced)
             raise
 
-    def _run(self, deadline_s: float) -> Opened:
-        with ExitStack() as undo:
-            undo.callback(abort_quietly, self.client, self.txn_id)
-            _log.info("opened txn_id=%s job_key=%s", self.txn_id, self.plan.job_key)
-            heartbeat = Heartbeat(
-                self.client.clone(
-                    call_timeout_s=max(self.interval_s * _BEAT_SHARE, _SHORTEST_BEAT_S)
-                ),
-                self.txn_id,
-                interval_s=self.interval_s,
-                clock=self.plan.clock,
-                on_lost=self.plan.on_lost,
-            )
-            undo.callback(heartbeat.stop)
-            heartbeat.start()
-            undo.callback(self.client.be_patient, None)
-            self.client.be_patient(lambda: self.timeout_s - heartbeat.silent_s)
-            self.plan.on_step("opened")
-            write_ids = self._allocate()
-            began = self._began(write_ids)
-            waiting = _Waiting(
-                client=self.client,
-                plan=self.plan,
-                txn_id=self.txn_id,
-                before=self.changed if self._queues_up else {},
-                began=began,
-            )
-            left_s = max(0.0, deadline_s - self.plan.clock.monotonic())
-            lock_id, asked_s, locked_s = self._lock(timeout_s=left_s, waiting=waiting)
-            self._register(write_ids)
-            self.plan.on_step("fenced")
-            snapshot = self._see(write_ids)
-            readings = Readings(
-                opened_s=self.opened_s,
-                lock_asked_s=asked_s,
-                locked_s=locked_s,
-                seen_s=self.plan.clock.monotonic(),
-            )
-            return Opened(
-                txn_id=self.txn_id,
-                first_txn_id=self.first_txn_id,
-                seal=self._seal,
-                write_ids=write_ids,
-                lock_id=lock_id,
-                snapshot=snapshot,
-                began=began,
-                has_waited=waiting.has_waited,
-                heartbeat=heartbeat,
-                timeout_s=self.timeout_s,
-                readings=readings,
-                undo=undo.pop_all(),
-            )
+    def _check_open(self, lost: MetastoreUnavailableError) -> None:
+        """See that nobody has ended it: that may have been an order (docs/adr/0057).
+
+        Raises:
+            TransactionAbortedError: somebody has.
+            MetastoreUnavailableError: nobody can say.
+        """
+        try:
+            self.client.heartbeat(self.txn_id)
+        except MetastoreError as unknown:
+            raise lost from unknown
+
+    def _run(self, deadline_s: float, undo: ExitStack) -> Opened:
+        try:
+            return self._bring(deadline_s, undo)
+        except MetastoreUnavailableError as error:
+            self._check_open(error)
+            self.leaving.leave(self.txn_id, undo.pop_all())
+            raise _AnswerLostError(error, self.began) from error
+        except WaitedInVainError:
+            self.leaving.leave(self.txn_id, undo.pop_all())
+            raise
+
+    def _bring(self, deadline_s: float, undo: ExitStack) -> Opened:
+        _log.info("opened txn_id=%s job_key=%s", self.txn_id, self.plan.job_key)
+        heartbeat = Heartbeat(
+            self.client.clone(call_timeout_s=max(self.interval_s * _BEAT_SHARE, _SHORTEST_BEAT_S)),
+            self.txn_id,
+            interval_s=self.interval_s,
+            clock=self.plan.clock,
+            on_lost=self.plan.on_lost,
+        )
+        undo.callback(heartbeat.stop)
+        heartbeat.start()
+        self.client.be_patient(lambda: self.timeout_s - heartbeat.silent_s)
+        self.plan.on_step("opened")
+        write_ids = self._allocate()
+        self.began = self._began(write_ids)
+        waiting = Waiting(
+            client=self.client,
+            writes=self.plan.writes,
+            txn_id=self.txn_id,
+            before=self.changed if self._queues_up else {},
+            began=self.began,
+        )
+        left_s = max(0.0, deadline_s - self.plan.clock.monotonic())
+        lock_id, asked_s, locked_s = self._lock(timeout_s=left_s, waiting=waiting)
+        self._register(write_ids)
+        self.plan.on_step("fenced")
+        snapshot = self._see(write_ids)
+        readings = Readings(
+            opened_s=self.opened_s,
+            lock_asked_s=asked_s,
+            locked_s=locked_s,
+            seen_s=self.plan.clock.monotonic(),
+        )
+        return Opened(
+            txn_id=self.txn_id,
+            first_txn_id=self.first_txn_id,
+            seal=self._seal,
+            write_ids=write_ids,
+            lock_id=lock_id,
+            snapshot=snapshot,
+            began=self.began,
+            has_waited=waiting.has_waited,
+            heartbeat=heartbeat,
+            timeout_s=self.timeout_s,
+            readings=readings,
+            undo=undo.pop_all(),
+        )
 
     @property
     def _seal(self) -> Seal | None:
@@ -359,10 +370,8 @@ class _Opening:
         Of a table whose list may end early at that moment, what is committed a moment later: with a
         write ID in hand the list is whole (docs/adr/0014).
         """
-        if self.plan.began:
-            return self.plan.began
-        began = {ref: self.before[ref] for ref in self.plan.watched}
-        short = [ref for ref, write_ids in began.items() if not _is_surely_whole(write_ids)]
+        began = self.began
+        short = [ref for ref in self.plan.watched if ref not in began]
         later = take_snapshot(self.client, self.txn_id, short, own).tables if short else {}
         return {**began, **later}
 
@@ -372,7 +381,7 @@ class _Opening:
         operations = frozenset().union(*(access.operations for access in self.plan.writes))
         return DataOperation.OVERWRITE not in operations
 
-    def _lock(self, *, timeout_s: float, waiting: _Waiting) -> tuple[LockId, float, float]:
+    def _lock(self, *, timeout_s: float, waiting: Waiting) -> tuple[LockId, float, float]:
         """Get the locks; with our clock before the request that was granted, and after it."""
         clock, asked_s = self.plan.clock, [0.0]
 
@@ -396,9 +405,12 @@ class _Opening:
         self.plan.on_step("locked")
         return answer.lock_id, asked_s[0], locked_s
 
-    def _fence(self) -> None:
+    def _fence(self) -> bool:
+        """Leave the job's earlier transactions, and end older copies of it."""
+        has_left = self.leaving.step_over()
         if self._seal is not None:
             fence(self.client, self._seal, self.txn_id, self.plan.fenced)
+        return has_left
 
     def _register(self, write_ids: Mapping[TableRef, WriteId]) -> None:
         for access in named_behind_table_lock(self.plan.writes, self._components):
@@ -460,6 +472,14 @@ def _is_surely_whole(write_ids: ValidWriteIdList) -> bool:
     return not last or write_ids.is_visible(last)
 
 
+def _known(
+    before: Mapping[TableRef, ValidWriteIdList], plan: Plan
+) -> Mapping[TableRef, ValidWriteIdList]:
+    """What was committed when the job began, of the tables whose lists say so already."""
+    whole = {ref: before[ref] for ref in plan.watched if _is_surely_whole(before[ref])}
+    return {**whole, **plan.began}
+
+
 def _interval_s(plan: Plan, timeout_s: float) -> float:
     if plan.heartbeat_s is None:
         return timeout_s / 2
@@ -475,14 +495,3 @@ def _write_ids_of(
     client: MetastorePort, refs: tuple[TableRef, ...]
 ) -> Mapping[TableRef, ValidWriteIdList]:
     return client.valid_write_ids(refs, client.valid_txns()) if refs else {}
-
-
-def _is_overtaken(
-    before: Mapping[TableRef, ValidWriteIdList], now: Mapping[TableRef, ValidWriteIdList]
-) -> bool:
-    return any(_has_news(old, now[ref]) for ref, old in before.items())
-
-
-def _has_news(before: ValidWriteIdList, after: ValidWriteIdList) -> bool:
-    later = range(before.high_watermark + 1, after.high_watermark + 1)
-    return any(after.is_visible(WriteId(w)) for w in (*before.open, *later))

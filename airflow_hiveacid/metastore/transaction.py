@@ -41,6 +41,7 @@ from airflow_hiveacid.metastore.commit import commit
 from airflow_hiveacid.metastore.fencing import raise_if_fenced
 from airflow_hiveacid.metastore.opening import Opened, Plan, open_and_lock, take_snapshot
 from airflow_hiveacid.metastore.server_time import ServerTime, TransactionTimes, time_of_lock
+from airflow_hiveacid.metastore.succession import Succession
 from airflow_hiveacid.metastore.txn_values import TxnType
 from airflow_hiveacid.plan.history import Between
 
@@ -81,7 +82,6 @@ class Transaction:
         self._server_time: ServerTime | None = None
         self._commit_readings: tuple[float, float] | None = None
         self._take_backs: list[Callable[[], None]] = []
-        self._silent_s: float | None = None
 
     @property
     def txn_id(self) -> TxnId:
@@ -118,17 +118,8 @@ class Transaction:
         """What the server said when it had given the transaction up, if a heartbeat heard it."""
         return self._opened.heartbeat.lost
 
-    @property
-    def was_out_of_touch(self) -> bool:
-        """Whether the server has heard nothing of it for as long as it bears: it gave it up.
-
-        Until it ended: to take back what was published may last as long, and is no silence.
-        """
-        silent_s = self._opened.heartbeat.silent_s if self._silent_s is None else self._silent_s
-        return silent_s >= self._opened.timeout_s
-
     def on_abort(self, take_back: Callable[[], None]) -> None:
-        """Have this called once the transaction is known to be aborted; the last one first.
+        """Have this called once the transaction is known not to commit; the last one first.
 
         It is not called when nobody can tell what became of a commit. What it raises is logged.
         """
@@ -158,16 +149,6 @@ class Transaction:
             self._client.heartbeat(self.txn_id)
         except TransactionAbortedError as error:
             self.raise_why(error)
-
-    def why_over(self) -> TransactionAbortedError | None:
-        """What the server says if it has given it up; None if not, or if it is mute."""
-        try:
-            self._client.heartbeat(self.txn_id)
-        except TransactionAbortedError as error:
-            return error
-        except MetastoreError as error:
-            _log.debug("cannot ask whether txn_id=%s is open: %s", self.txn_id, error)
-        return None
 
     def newest(self, ref: TableRef) -> Snapshot:
         """What is committed of a table now, beyond what this job sees."""
@@ -246,7 +227,7 @@ class Transaction:
     def abandon(self) -> None:
         """Abort it and leave the body as if all were well: there turned out to be nothing to do."""
         self._is_ended = True
-        self._note_silence()
+        self._client.be_patient(None)
         self._opened.undo.close()
         self._take_back()
 
@@ -281,7 +262,6 @@ class Transaction:
                 timeout_s=self._opened.timeout_s,
             )
         except TransactionAbortedError as error:
-            self._note_silence()
             self._take_back()
             self.raise_why(error)
         except WriteConflictError:
@@ -295,13 +275,52 @@ class Transaction:
         _log.info("committed txn_id=%s", self.txn_id)
         self._plan.on_step("committed")
 
-    def roll_back(self) -> None:
-        """Abort after an error; called by `begin` alone."""
+    def end_after(self, error: BaseException, succession: Succession | None) -> None:
+        """Abort, or leave it to what follows it; called by `begin` alone, which raises the error.
+
+        Raises:
+            TransactionAbortedError, FencedError: that is what the body came to grief over.
+            MetastoreError: it was overtaken, and nobody says whether it is open.
+        """
+        if isinstance(error, OvertakenError) and not self._is_ended:
+            self._end_overtaken(error, succession)
         if not self._is_ended:
             self.abandon()
+        if isinstance(error, TransactionAbortedError):
+            self.raise_why(error)
+        if self.lost is not None and isinstance(error, Exception):
+            # Whatever else it says, it was stopped because of this.
+            self.raise_why(self.lost)
 
-    def _note_silence(self) -> None:
-        self._silent_s = self._opened.heartbeat.silent_s
+    def _end_overtaken(self, error: OvertakenError, succession: Succession | None) -> None:
+        """Take back what was done, and leave it open if another one follows.
+
+        Whose locks fell with a transaction that was ended is overtaken soon, too: it may not begin
+        anew because of that, nor while nobody says whether it was (docs/adr/0057).
+
+        Raises:
+            TransactionAbortedError, FencedError, MetastoreError: it was, or nobody says.
+        """
+        end = self._why_over()
+        if end is not None or succession is None:
+            self.abandon()
+        else:
+            self._is_ended = True
+            self._client.be_patient(None)
+            succession.leave(self.txn_id, self._opened.undo)
+            self._take_back()
+        if isinstance(end, TransactionAbortedError):
+            self.raise_why(end)
+        if end is not None:
+            raise end from error
+
+    def _why_over(self) -> TransactionAbortedError | MetastoreError | None:
+        """What the server says if it is over, or why it says nothing; None if it is open."""
+        try:
+            self._client.heartbeat(self.txn_id)
+        except (TransactionAbortedError, MetastoreError) as error:
+            return error
+        return None
 
     def _take_back(self) -> None:
         while self._take_backs:
@@ -357,6 +376,7 @@ def begin(  # noqa: PLR0913 -- one keyword for each thing a transaction is made 
     txn_type: TxnType = TxnType.DEFAULT,
     first_txn_id: TxnId | None = None,
     began: Mapping[TableRef, ValidWriteIdList] | None = None,
+    succession: Succession | None = None,
     clock: Clock | None = None,
     on_step: Callable[[str], None] = lambda _: None,
     on_lost: Callable[[], None] = lambda: None,
@@ -379,6 +399,9 @@ def begin(  # noqa: PLR0913 -- one keyword for each thing a transaction is made 
         txn_type: What a 4.x server is told that the transaction is for.
         first_txn_id: The rank of an earlier transaction of this same process, if it tries again.
         began: What was committed when that one began (`Transaction.began`).
+        succession: Those that this one follows. If it is overtaken, it is left to it, taken back
+            and open, since another one is going to follow; who has it closes it in the end. None:
+            there are none, and will be none.
         clock: Time; None is this machine's.
         on_step: Told the name of each step in `STEPS` as soon as it is done, `body_done` right
             before the commit. What it raises aborts the transaction.
@@ -412,23 +435,14 @@ def begin(  # noqa: PLR0913 -- one keyword for each thing a transaction is made 
         on_step=on_step,
         on_lost=on_lost,
     )
-    txn = Transaction(client, plan, open_and_lock(client, plan))
+    leaving = Succession(client) if succession is None else succession
+    txn = Transaction(client, plan, open_and_lock(client, plan, leaving))
     try:
         yield txn
         if not txn.is_ended:
             txn.settle()
     except BaseException as error:
-        # Whose locks fell with a transaction that was ended is overtaken soon, too: it may not
-        # begin anew because of that.
-        is_overtaken = isinstance(error, OvertakenError) and not txn.is_ended
-        end = txn.why_over() if is_overtaken else None
-        txn.roll_back()
-        if isinstance(error, TransactionAbortedError):
-            txn.raise_why(error)
-        end = txn.lost or end
-        if end is not None and isinstance(error, Exception):
-            # Whatever the body came to grief over, it was stopped because of this.
-            txn.raise_why(end)
+        txn.end_after(error, succession)
         raise
     # Outside the try: a commit whose answer is lost must never be followed by an abort.
     if not txn.is_ended:

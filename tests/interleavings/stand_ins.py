@@ -243,11 +243,9 @@ def _reissue(work: Reissue) -> int:
     """Stands for `storage.acid.write.reissue`: the same events under another write ID."""
     old, new = int(work.old), int(work.new)
     found = _read_file(work.source)
-    if any(e[3] != old or (e[0] == old) is work.is_delete for e in found):
+    if any((e[0], e[3]) != (old, old) for e in found):
         raise UnsupportedFileError(path=work.source, reason="its events are not all of one write")
-    content = json.dumps(
-        [[e[0] if work.is_delete else new, *e[1:3], new, *e[4:]] for e in found]
-    ).encode()
+    content = json.dumps([[new, *e[1:3], new, *e[4:]] for e in found]).encode()
     fs, path = open_location(work.target)
     write_bytes(fs, path, content)
     return len(content)

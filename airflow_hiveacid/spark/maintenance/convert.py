@@ -164,7 +164,7 @@ class Converter:
             ),
             timeout_s=self.lock_timeout_s,
             clock=SystemClock(),
-            on_enqueued=lambda: None,
+            on_enqueued=lambda: False,
         )
         txn.step("excluded")
 

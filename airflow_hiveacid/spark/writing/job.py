@@ -24,18 +24,17 @@ from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     HiveAcidError,
     OvertakenError,
-    TransactionAbortedError,
 )
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs import OnRerun
 from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.succession import Succession
 from airflow_hiveacid.plan.reruns import Run
 from airflow_hiveacid.spark.reading.access import Touched, is_still_all, nameable, reading
 from airflow_hiveacid.spark.tasks import job_group
 from airflow_hiveacid.spark.writing.order import WriteOrder
 from airflow_hiveacid.spark.writing.second_try import (
     StagedWork,
-    lying_in,
     reissued,
     why_in_full,
     why_not_kept,
@@ -102,41 +101,24 @@ def _run(
     check_sources(job, write)
     write.look_ahead()
     work = Work(job, write)
-    there = _lying_in(job, changes[0], write, now[0]) if rank.not_kept is None else {}
-    why_not = _take_over(job, write, work, rank, scope=now[0], there=there)
+    why_not = _take_over(job, write, work, rank)
     if why_not is not None:
         for number, (change, scope) in enumerate(zip(changes, now, strict=True), start=1):
             with naming(number, len(changes)):
                 work.run(change, scope)
     if rank.not_kept is None:
-        rank.staged = _staged(changes[0], write, work, now[0], there)
+        rank.staged = _staged(changes[0], write, work)
     return work.finish(_retried(rank, why_not))
 
 
-def _lying_in(
-    job: JobContext, change: Change, write: Write, scope: Touched
-) -> Mapping[str, frozenset[str]]:
-    (part,) = write.tables.values()
-    return lying_in(job.client, part, scope, change.operations)
-
-
-def _take_over(  # noqa: PLR0913 -- two say what is seen now
-    job: JobContext,
-    write: Write,
-    work: Work,
-    rank: Rank,
-    *,
-    scope: Touched,
-    there: Mapping[str, frozenset[str]],
-) -> str | None:
+def _take_over(job: JobContext, write: Write, work: Work, rank: Rank) -> str | None:
     """Take over what an earlier beginning has staged; answers why not, if that cannot be."""
     staged, rank.staged = rank.staged, None
     if staged is None:
         return rank.not_kept or "none of its work was done"
     (part,) = write.tables.values()
-    seen = write.txn.snapshot.write_ids(part.table.ref)
     try:
-        why_not = why_in_full(staged, seen, scope, there)
+        why_not = why_in_full(job.client, part.table, staged)
         if why_not is None:
             directories = reissued(job.spark, staged, part)
             work.take_over(part.table.ref, directories, staged.operations, staged.results)
@@ -147,13 +129,7 @@ def _take_over(  # noqa: PLR0913 -- two say what is seen now
     return why_not
 
 
-def _staged(
-    change: Change,
-    write: Write,
-    work: Work,
-    scope: Touched,
-    there: Mapping[str, frozenset[str]],
-) -> StagedWork:
+def _staged(change: Change, write: Write, work: Work) -> StagedWork:
     (part,) = write.tables.values()
     return StagedWork(
         write=write,
@@ -161,9 +137,6 @@ def _staged(
         directories=part.directories,
         operations=change.operations,
         results=work.results,
-        seen=write.txn.snapshot.write_ids(part.table.ref),
-        touched=scope,
-        there=there,
     )
 
 
@@ -181,7 +154,7 @@ class Rank:
 
     Mutable: both are known once it has a transaction, and last when it begins anew. `staged`
     is what it has staged and not committed, and `lost` why, unless `not_kept` says why that is of
-    no use.
+    no use. `succession` has the transactions out of which it begins anew.
     """
 
     first_txn_id: TxnId | None = None
@@ -189,27 +162,31 @@ class Rank:
     not_kept: str | None = "it is a program's"
     staged: StagedWork | None = None
     lost: str | None = None
+    succession: Succession | None = None
 
 
 def until_not_overtaken(run: Callable[[], JobResult], rank: Rank) -> JobResult:
     """Run this, and again each time that somebody overtakes it, a few times.
 
-    Also if the metastore gave it up because it heard nothing of it, and its work is done: an order
-    to end it is something else, and is followed.
+    Whose transaction was ended by others ends, too, after however long a silence: it may have been
+    an order, and nobody could tell (docs/adr/0057).
 
     Raises:
         HiveAcidError: what it raises.
     """
-    for beginning in itertools.count(1):
-        try:
-            return run()
-        except (OvertakenError, TransactionAbortedError) as error:
-            is_given_up = isinstance(error, TransactionAbortedError)
-            if beginning == _MOST_BEGINNINGS or (is_given_up and rank.staged is None):
-                raise
-            rank.lost = str(error)
-            log.warning("beginning anew, %d of %d: %s", beginning, _MOST_BEGINNINGS, error)
-    raise AssertionError(_MOST_BEGINNINGS)  # the last round has raised
+    try:
+        for beginning in itertools.count(1):
+            try:
+                return run()
+            except OvertakenError as error:
+                if beginning == _MOST_BEGINNINGS:
+                    raise
+                rank.lost = str(error)
+                log.warning("beginning anew, %d of %d: %s", beginning, _MOST_BEGINNINGS, error)
+        raise AssertionError(_MOST_BEGINNINGS)  # the last round has raised
+    finally:
+        if rank.succession is not None:
+            rank.succession.close()
 
 
 @contextmanager
@@ -223,6 +200,7 @@ def begun(
     Raises:
         HiveAcidError: as `writing`.
     """
+    rank.succession = rank.succession or Succession(job.client)
     order = _order(job, accesses, sources, rank)
     with job_group(job.spark, str(order.run.attempt)) as cancel:
         order = dataclasses.replace(order, on_lost=cancel)
@@ -247,15 +225,12 @@ def begun(
 def _keep_or_discard(write: Write, rank: Rank, error: BaseException) -> None:
     """Keep what is staged, by this write or an earlier one, if the next beginning may take it over.
 
-    Whoever was ended by an order keeps nothing: without it nobody begins anew.
+    Only who was overtaken begins anew.
     """
     staged = rank.staged
-    is_lost = isinstance(error, OvertakenError) or (
-        isinstance(error, TransactionAbortedError) and write.txn.was_out_of_touch
-    )
     if staged is None or staged.write is not write:
         write.discard()
-    if staged is not None and not is_lost:
+    if staged is not None and not isinstance(error, OvertakenError):
         staged.write.discard()
         rank.staged = None
 
@@ -282,6 +257,7 @@ def _order(
         ledger_retention_s=spec.ledger_retention_s,
         first_txn_id=rank.first_txn_id,
         began=rank.began,
+        succession=rank.succession,
         keeps_staged=rank.not_kept is None,
         on_step=job.on_step,
     )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableRef
     from airflow_hiveacid.metastore.clock import Clock
     from airflow_hiveacid.metastore.locks import TableAccess
+    from airflow_hiveacid.metastore.succession import Succession
     from airflow_hiveacid.plan.reruns import Run
 
 
@@ -22,7 +23,8 @@ class WriteOrder:
     """What is to be written, by which run of which job, and within which bounds.
 
     `accesses` are the tables written, one each; `reads` those that are only read. `first_txn_id`
-    keeps the rank of a write that begins anew, `began` what was committed when it first began.
+    keeps the rank of a write that begins anew, `began` what was committed when it first began, and
+    `succession` the transactions out of which it does.
     With `keeps_staged` an abort leaves in staging what was staged, for whoever tries again.
     """
 
@@ -34,6 +36,7 @@ class WriteOrder:
     ledger_retention_s: float
     first_txn_id: TxnId | None = None
     began: Mapping[TableRef, ValidWriteIdList] | None = None
+    succession: Succession | None = None
     clock: Clock | None = None
     on_step: Callable[[str], None]
     on_lost: Callable[[], None] = lambda: None

@@ -1,16 +1,13 @@
-"""A write that lost after its work was done is tried again without doing it again, where it may be.
+"""An INSERT that lost after its work was done is tried again without doing it again.
 
 Its files are still staged. Under the new transaction they get the new write ID (`reissue`); no row
-is read, made or decoded. That is right if the statement would make the same files again:
+is read, made or decoded. That is right if the statement would make the same files again: an INSERT
+of values, of files or of a query over such always would, since nothing of the table is in it. It is
+done again in full if it would put them at another place, or if they cannot be reissued.
 
-- An insert of values, of files or of a query over such would always: nothing of the table is in it.
-- An update, a delete, or a merge from such a source would, if nothing of the partitions that it
-  reads was committed since its snapshot, and nothing was taken away. A compaction keeps rows and
-  their identities.
-- Of what reads another table, of an overwrite, of several statements or tables nobody knows: they
-  are done again in full, and so is what cannot be reissued.
-
-A result says which of the two it was, and why (`details`, `retried`).
+Whatever else loses is done again in full: an overwrite, what reads another table, several
+statements; and an UPDATE, DELETE or MERGE, since whoever has overtaken it has replaced rows that it
+has read. A result says which of the two it was, and why (`details`, `retried`).
 """
 
 from __future__ import annotations
@@ -25,29 +22,29 @@ import pyarrow as pa
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName, data_file, parse_directory_name
-from airflow_hiveacid.format.rivals import first_gone, may_have_changed
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.table import PartitionInfo, TransactionalKind
 from airflow_hiveacid.spark.failures import typed_failures
 from airflow_hiveacid.spark.reading.source import tables_of
 from airflow_hiveacid.spark.tasks import run_tasks
-from airflow_hiveacid.spark.writing.publish import StagedDirectory, StagedFile, assemble
+from airflow_hiveacid.spark.writing.publish import (
+    StagedDirectory,
+    StagedFile,
+    assemble,
+    misplaced,
+)
 from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
 from airflow_hiveacid.storage.stores.filesystem import make_directory, move
-from airflow_hiveacid.storage.stores.listing import list_directories, list_files
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import PartitionInfo
+    from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.results import StatementResult
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.spark.reading.access import Touched
     from airflow_hiveacid.spark.writing.table_write import TableWrite
     from airflow_hiveacid.spark.writing.work import Change
     from airflow_hiveacid.spark.writing.write import Write
@@ -65,29 +62,24 @@ _SIZES: Final = "path string, size_bytes long"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedWork:
-    """What a statement has staged, all of it, and what it has seen of its table.
-
-    `write` has the files in its staging. `touched` are the partitions that the statement could see;
-    `there` is what lay in each before it read them, by their locations, if it has (`lying_in`).
-    """
+    """What an INSERT has staged, all of it. `write` has the files in its staging."""
 
     write: Write
     write_id: WriteId
     directories: tuple[StagedDirectory, ...]
     operations: frozenset[DataOperation]
     results: tuple[StatementResult, ...]
-    seen: ValidWriteIdList
-    touched: Touched
-    there: Mapping[str, frozenset[str]]
 
 
 def why_not_kept(changes: Sequence[Change]) -> str | None:
-    """Why what these stage is of no use, should their transaction be lost; None if it may be."""
+    """Why what these stage is of no use, should they be overtaken; None if it may be."""
     if len(changes) != 1:
         return "it is of several statements"
     change = changes[0]
-    if DataOperation.OVERWRITE in change.operations:
-        return "it replaces what is there"
+    if change.operations != {DataOperation.INSERT}:
+        # What makes a change lose is a base, or a partition that is gone: of rows that it has read.
+        is_overwrite = DataOperation.OVERWRITE in change.operations
+        return "it replaces what is there" if is_overwrite else "what it has read was replaced"
     if change.make_files is not None:
         return "its files are somebody else's"
     if change.tables or tables_of(change.source):
@@ -97,55 +89,23 @@ def why_not_kept(changes: Sequence[Change]) -> str | None:
     return None
 
 
-def lying_in(
-    client: MetastorePort, part: TableWrite, scope: Touched, operations: frozenset[DataOperation]
-) -> Mapping[str, frozenset[str]]:
-    """What lies in the partitions that a statement sees; nothing for an insert, which sees none.
-
-    Ask with the locks in hand, and before anything is read.
+def why_in_full(client: MetastorePort, table: TableInfo, staged: StagedWork) -> str | None:
+    """Why an INSERT has to be done again; None if its files are what it would make now.
 
     Raises:
-        StorageError: a partition cannot be listed.
-    """
-    if operations == {DataOperation.INSERT}:
-        return {}
-
-    def names(place: PartitionInfo) -> frozenset[str]:
-        fs, path = open_location(place.location)
-        return frozenset((*list_directories(fs, path), *(f.name for f in list_files(fs, path))))
-
-    places = scope.places(client, part.table)
-    found = each_in_threads(names, places)
-    return {place.location: there for place, there in zip(places, found, strict=True)}
-
-
-def why_in_full(
-    staged: StagedWork,
-    seen: ValidWriteIdList,
-    scope: Touched,
-    there: Mapping[str, frozenset[str]],
-) -> str | None:
-    """Why a statement has to be done again; None if its files are what it would make now.
-
-    Args:
-        staged: what it has made.
-        seen: what is committed of the table now.
-        scope: the partitions that it can see now.
-        there: what lies in them now.
+        MetastoreError: it does not say where the partitions are.
     """
     if not staged.directories:
         return "it had staged nothing"
-    if staged.operations == {DataOperation.INSERT}:
-        return None
-    if scope != staged.touched or not there.keys() >= staged.there.keys():
-        return "the table has other partitions now"
-    for location, names in there.items():
-        news = may_have_changed(names, staged.seen, seen)
-        if news is not None:
-            return f"{location.rstrip('/')}/{news} holds what it has not seen"
-        gone = first_gone(staged.there.get(location, ()), names)
-        if gone is not None:
-            return f"{location.rstrip('/')}/{gone} is gone, which it has seen"
+    names = tuple(dict.fromkeys(d.partition for d in staged.directories))
+    there = {place.name: place for place in client.get_partitions(table, names)}
+    places = [
+        there.get(name) or PartitionInfo(name=name, location=table.default_partition_location(name))
+        for name in names
+    ]
+    stray = misplaced(staged.directories, places)
+    if stray is not None:
+        return f"partition {stray.partition} is not at {stray.staging.location} any more"
     return None
 
 
@@ -155,8 +115,10 @@ def reissued(
     """The same directories under the write ID of another write, staged as its own.
 
     Raises:
-        HiveAcidError: a file cannot be made; what was made goes with the write's staging.
+        HiveAcidError: a file cannot be made; what was made goes with the write's staging, wherever
+            the partitions are.
     """
+    part.check_locations([d.staging.location for d in staged.directories])
     token = part.token(_TAKEN_OVER)
     homes = {
         d.partition: Staging.of(part.table, d.staging.location, token) for d in staged.directories
@@ -171,7 +133,6 @@ def reissued(
                 target=homes[directory.partition].attempt_path(name, text, attempt),
                 old=staged.write_id,
                 new=part.write_id,
-                is_delete=name.startswith("delete_"),
             )
             made.append((replace(file, directory=name, attempt=attempt), work))
     sizes = _make(spark, part.table.kind, made)

@@ -183,14 +183,14 @@ class TableWrite:
         began = self._txn.began.get(ref)
         if began is None:
             return
-        now = self._txn.newest(ref).write_ids(ref)
+        seen, now = self._txn.snapshot.write_ids(ref), self._txn.newest(ref).write_ids(ref)
         if not self._has_news(now):
             return
 
         def rival_among(partition: PartitionInfo, names: Sequence[str]) -> Deed | None:
             operations = self._operations.get(partition.name) or self._access.operations
             return first_rival(
-                committed_since(names, began, now),
+                committed_since(names, began, seen, now),
                 self._access.policy,
                 self._client.generation,
                 doing_of(operations),

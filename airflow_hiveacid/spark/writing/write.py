@@ -274,6 +274,7 @@ def writing(client: MetastorePort, order: WriteOrder) -> Iterator[Write]:
             heartbeat_s=order.heartbeat_s,
             first_txn_id=order.first_txn_id,
             began=order.began,
+            succession=order.succession,
             clock=order.clock,
             on_step=order.on_step,
             on_lost=order.on_lost,

@@ -9,9 +9,7 @@ from airflow_hiveacid.format.rivals import (
     come_since,
     committed_since,
     deed_of,
-    first_gone,
     first_rival,
-    may_have_changed,
 )
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
@@ -62,12 +60,34 @@ def test_other_directories_tell_nothing(name: str) -> None:
 def test_what_was_committed_since_is_what_was_not_visible_then() -> None:
     began, now = ids(5, opened=(3, 5)), ids(7, opened=(5,), aborted=(7,))
     names = [f"delta_{w:07d}_{w:07d}_0000" for w in range(1, 9)]
-    assert [d.write_id for d in committed_since(names, began, now)] == [3, 6]
+    assert [d.write_id for d in committed_since(names, began, began, now)] == [3, 6]
+
+
+COMPACTED = ["delta_0000001_0000006", "base_0000006_v0000009"]
 
 
 def test_compactions_are_no_writes() -> None:
-    names = ["delta_0000001_0000006", "base_0000006_v0000009"]
-    assert committed_since(names, ids(5), ids(6)) == ()
+    assert committed_since(COMPACTED, ids(6), ids(6), ids(6)) == ()
+
+
+@pytest.mark.parametrize("directory", COMPACTED)
+@pytest.mark.parametrize("began", [ids(5), ids(6, opened=(2,)), ids(6, opened=(6,))])
+def test_what_was_committed_before_this_transaction_may_be_compacted(
+    directory: str, began: ValidWriteIdList
+) -> None:
+    (deed,) = committed_since([directory], began, ids(7), ids(7))
+    assert (deed.doing, deed.directory) == (Doing.INSERT, directory)
+    assert deed.write_id == (2 if 2 in began.open else 6)
+
+
+@pytest.mark.parametrize(
+    "seen", [ids(5), ids(6, opened=(6,)), ids(6, aborted=(6,))], ids=["later", "open", "aborted"]
+)
+def test_a_compaction_that_holds_nothing_committed_since_is_no_write(
+    seen: ValidWriteIdList,
+) -> None:
+    """What is committed later keeps its own directory while this transaction lasts."""
+    assert committed_since(COMPACTED, ids(5), seen, ids(6)) == ()
 
 
 def test_a_compaction_goes_by_what_was_there() -> None:
@@ -105,44 +125,3 @@ def test_the_first_of_those_is_named_that_the_policy_lets_one_fail_for() -> None
     minor = first_rival(deeds, STRICT, V3, Doing.MINOR)
     assert minor is not None
     assert minor.doing is Doing.MINOR
-
-
-@pytest.mark.parametrize(
-    ("directory", "changed"),
-    [
-        ("delta_0000006_0000006_0000", True),
-        ("delta_0000002_0000009", True),  # the write's own directory may be gone
-        ("base_0000006", True),
-        ("base_0000005_v0000030", False),
-        ("delta_0000001_0000005", False),
-        ("delta_0000007_0000007_0000", False),  # aborted
-        ("_hiveacid", False),
-    ],
-)
-def test_rows_may_have_changed_where_a_range_holds_what_was_committed_since(
-    directory: str, *, changed: bool
-) -> None:
-    found = may_have_changed([directory], ids(5), ids(7, aborted=(7,)))
-    assert (found == directory) is changed
-
-
-@pytest.mark.parametrize(
-    ("there", "now", "gone"),
-    [
-        ((), (), None),
-        (("delta_3_3_0000",), ("delta_3_3_0000", "delta_4_4_0000"), None),
-        (("delta_3_3_0000",), (), "delta_3_3_0000"),
-        (("delta_3_3_0000",), ("delta_2_4",), None),
-        (("delta_3_3_0000",), ("delta_4_5",), "delta_3_3_0000"),
-        (("delete_delta_3_3_0000",), ("delta_2_4",), "delete_delta_3_3_0000"),
-        (("delta_3_3_0000", "base_2", "000000_0"), ("base_3_v0000007",), None),
-        (("delta_4_4_0000",), ("base_3",), "delta_4_4_0000"),
-        (("base_4",), ("delta_3_5",), "base_4"),
-        (("000000_0",), ("delta_1_1",), "000000_0"),
-        (("_hiveacid", ".hidden"), (), None),
-    ],
-)
-def test_rows_are_gone_with_a_directory_that_nothing_holds_any_more(
-    there: tuple[str, ...], now: tuple[str, ...], gone: str | None
-) -> None:
-    assert first_gone(there, now) == gone

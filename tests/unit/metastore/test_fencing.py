@@ -1,12 +1,20 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.conflicts import LockState, LockType
+from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
 from airflow_hiveacid.format.ids import LockId, TxnId
-from airflow_hiveacid.metastore.fencing import Rival, Seal, copies_of, newer, older
-from airflow_hiveacid.metastore.locks import LockInfo
+from airflow_hiveacid.metastore.fencing import Rival, Seal, abort_job, copies_of, newer, older
+from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, components_for
+from contract.bench import access
+from contract.fake_client import FakeClient
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.table import TableInfo
+    from contract.fake_metastore import FakeMetastore
 
 KEY = "flights/scheduled__2013-01-01T00:00:00+00:00/merge/-1"
 TRY_1, TRY_2 = AttemptId(1, "0" * 12), AttemptId(2, "1" * 12)
@@ -89,3 +97,26 @@ def test_what_an_attempt_began_before_and_could_not_abort_is_its_own_to_end() ->
     copies = [rival(5, 5, TRY_1), rival(6, 5, TRY_1)]
     assert [c.txn_id for c in older(mine, TxnId(6), copies)] == [5]
     assert newer(mine, copies) == ()
+
+
+def test_an_order_to_kill_finds_what_the_job_has_begun_while_it_was_carried_out(
+    server: FakeMetastore, table: TableInfo
+) -> None:
+    client, begun = FakeClient(server), list[TxnId]()
+    components = components_for([], [access(table, DataOperation.INSERT)], server.generation)
+
+    def begin_anew() -> None:
+        begun.append(client.open_txn())
+        agent_info = seal(begun[0]).agent_info
+        client.lock(LockRequest(txn_id=begun[-1], components=components, agent_info=agent_info))
+
+    class Racing(FakeClient):
+        def abort_txn(self, txn_id: TxnId) -> bool:
+            if len(begun) < 3:
+                begin_anew()
+            return super().abort_txn(txn_id)
+
+    begin_anew()
+    assert abort_job(Racing(server), KEY, TRY_1, [table.ref]) == tuple(begun)
+    assert len(begun) == 3
+    assert client.valid_txns().open == ()

@@ -37,7 +37,7 @@ def request_(client: FakeClient, table: TableInfo) -> LockRequest:
 
 
 def wait(client: FakeClient, request: LockRequest, clock: ManualClock) -> LockResponse:
-    return acquire(client, request, timeout_s=10.0, clock=clock, on_enqueued=lambda: None)
+    return acquire(client, request, timeout_s=10.0, clock=clock, on_enqueued=lambda: False)
 
 
 @pytest.mark.promise("L5")

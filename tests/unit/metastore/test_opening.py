@@ -1,20 +1,32 @@
-"""What a transaction sees when it begins, whatever the metastore leaves out of its lists."""
+"""What a transaction sees when it begins, whatever the metastore leaves out of its lists.
+
+And who may begin anew when the answer to a request for locks was lost.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import MetastoreUnavailableError, TransactionAbortedError
+from airflow_hiveacid.format.policies import ConflictPolicy
+from airflow_hiveacid.metastore.fencing import abort_job
 from airflow_hiveacid.metastore.transaction import begin
+from airflow_hiveacid.metastore.txn_values import TxnState
 from contract.bench import access
+from contract.fake_client import FakeClient
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow_hiveacid.format.ids import WriteId
     from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.locks import LockRequest, LockResponse
     from airflow_hiveacid.metastore.transaction import Transaction
-    from contract.fake_client import FakeClient
     from contract.fake_metastore import FakeMetastore
     from contract.manual_clock import ManualClock
 
@@ -69,3 +81,114 @@ def test_a_second_writer_of_a_quiet_table_begins_once(
     assert set(txn.snapshot.write_ids(table.ref).open) == {1, 2}
     assert server.next_write_id[table.ref] == 3
     assert server.txns[first].state.value == "open"
+
+
+KEY, ATTEMPT = "dag/run/task/-1", AttemptId(1, "1" * 12)
+LOST = MetastoreUnavailableError(uris=(), method="lock", reason="cut off")
+
+
+class CutOff(FakeClient):
+    """A client that does not get the answer to its first request for locks. Mutable."""
+
+    def __init__(self, server: FakeMetastore, meanwhile: Callable[[], object]) -> None:
+        super().__init__(server)
+        self.meanwhile: Callable[[], object] | None = meanwhile
+
+    def clone(self, *, call_timeout_s: float | None = None) -> FakeClient:  # type: ignore[override]
+        """For the heartbeats."""
+        del call_timeout_s
+        return FakeClient(self.server)
+
+    def lock(self, request: LockRequest) -> LockResponse:
+        """Locks stand, and something happens before anybody knows."""
+        answer = super().lock(request)
+        if self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile()
+            raise LOST
+        return answer
+
+
+def begun(client: FakeClient, table: TableInfo, clock: ManualClock) -> Transaction:
+    """A job under the strict policy that begins, and ends at once."""
+    mine = replace(access(table, INSERT), policy=ConflictPolicy.STRICT)
+    with begin(
+        client, job_key=KEY, attempt=ATTEMPT, writes=[mine], lock_timeout_s=5, clock=clock
+    ) as txn:
+        return txn
+
+
+@pytest.mark.promise("T11")
+@pytest.mark.parametrize("silent_s", [0.0, 30.0])
+def test_a_job_that_was_killed_while_an_answer_was_lost_does_not_begin_anew(
+    server: FakeMetastore, table: TableInfo, clock: ManualClock, silent_s: float
+) -> None:
+    def kill() -> None:
+        assert abort_job(FakeClient(server), KEY, ATTEMPT, [table.ref])
+        clock.advance(silent_s)
+
+    with pytest.raises(TransactionAbortedError):
+        begun(CutOff(server, kill), table, clock)
+    assert [txn.state for txn in server.txns.values()] == [TxnState.ABORTED]
+
+
+def test_a_job_that_hears_not_whether_it_was_killed_does_not_begin_anew(
+    server: FakeMetastore, table: TableInfo, clock: ManualClock
+) -> None:
+    mute = MetastoreUnavailableError(uris=(), method="heartbeat", reason="still cut off")
+    meanwhile = lambda: server.break_next("heartbeat", mute, is_done=False)  # noqa: E731
+    with pytest.raises(MetastoreUnavailableError, match="lock"):
+        begun(CutOff(server, meanwhile), table, clock)
+    assert [txn.state for txn in server.txns.values()] == [TxnState.ABORTED]
+
+
+def test_who_begins_anew_because_an_answer_was_lost_began_before_its_rivals(
+    server: FakeMetastore, table: TableInfo, clock: ManualClock
+) -> None:
+    rivals: list[WriteId] = []
+
+    def rival() -> None:
+        other = FakeClient(server)
+        txn_id = other.open_txn()
+        rivals.append(other.allocate_write_id(txn_id, table.ref))
+        other.commit_txn(txn_id)
+
+    txn = begun(CutOff(server, rival), table, clock)
+    assert txn.txn_id == 3
+    assert txn.snapshot.write_ids(table.ref).is_visible(rivals[0])
+    assert not txn.began[table.ref].is_visible(rivals[0])
+
+
+@pytest.mark.promise("T11")
+@pytest.mark.parametrize("step", ["opened", "allocated", "locked", "fenced"])
+def test_a_job_that_is_killed_while_it_begins_anew_stays_ended(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock, step: str
+) -> None:
+    """It was overtaken before its snapshot; before its next locks stand a kill finds the last."""
+    seen: list[str] = []
+
+    def on_step(name: str) -> None:
+        seen.append(name)
+        other = FakeClient(server)
+        if seen == ["opened"]:
+            rival = other.open_txn()
+            other.allocate_write_id(rival, table.ref)
+            other.commit_txn(rival)
+        elif seen.count("opened") == 2 and name == step:
+            assert abort_job(other, KEY, ATTEMPT, [table.ref])
+
+    with (
+        pytest.raises(TransactionAbortedError),
+        begin(
+            client,
+            job_key=KEY,
+            attempt=ATTEMPT,
+            writes=[access(table, UPDATE)],
+            lock_timeout_s=5,
+            clock=clock,
+            on_step=on_step,
+        ) as txn,
+    ):
+        txn.confirm_alive()
+    assert [t.state for t in server.txns.values()].count(TxnState.COMMITTED) == 1
+    assert server.locks == {}

@@ -1,9 +1,9 @@
 """A file of one write ID made into the same file of another, without decoding a value.
 
-All that says the write ID in a file of events are two columns, which hold nothing else, and the
-tail: of new rows the original and the current write ID, of delete events the current one. These
-columns are runs of one value, so they are made anew; every other stream is copied as it lies. What
-is not as our writers make it is refused. Must not know why a file is to have another write ID.
+All that says the write ID in a file of new rows are two columns, which hold nothing else, and the
+tail: the original and the current write ID. These columns are runs of one value, so they are made
+anew; every other stream is copied as it lies. What is not as our writers make it is refused. Must
+not know why a file is to have another write ID.
 """
 
 from __future__ import annotations
@@ -41,15 +41,13 @@ from airflow_hiveacid.storage.stores.filesystem import (
 from airflow_hiveacid.storage.stores.locations import open_location
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import pyarrow as pa
 
     from airflow_hiveacid.format.ids import WriteId
     from airflow_hiveacid.storage.orc.runs import RunColumn
 
-_ORIGINAL: Final = IDENTITY_COLUMN_IDS[0]
-_CURRENT: Final = ROW_COLUMN_ID - 1
+# The original write ID and the current one.
+_CHANGED: Final = (IDENTITY_COLUMN_IDS[0], ROW_COLUMN_ID - 1)
 _DIRECT_V2: Final = 2
 
 
@@ -64,21 +62,21 @@ class Reissue:
     target: str
     old: WriteId
     new: WriteId
-    is_delete: bool
 
 
 def reissue(work: Reissue) -> int:
     """Make the file; its size in bytes.
 
     Raises:
-        UnsupportedFileError: the source is not as our writers make it; there is no file then.
+        UnsupportedFileError: the source is not as our writers make it, or has no new rows alone;
+            there is no file then.
         CorruptFileError: it is damaged.
         StorageError: reading or writing failed.
     """
     fs, source = open_location(work.source)
     with file_errors("read", source):
         tail = read_tail(fs, source)
-    columns = _columns(tail, work)
+    _check_ours(tail, work.old)
     there, target = open_location(work.target)
     make_directory(there, posixpath.dirname(target))
     with storage_errors("write", target):
@@ -90,65 +88,46 @@ def reissue(work: Reissue) -> int:
             file_errors("read", source),
             fs.open_input_file(source) as content,
         ):
-            return _copy(content, tail, columns, StripeWriter(out.write, tail.compression))
+            return _copy(content, tail, work.new, StripeWriter(out.write, tail.compression))
     except BaseException:
         with contextlib.suppress(HiveAcidError):
             delete_file(there, target)
         raise
 
 
-def _columns(tail: OrcTail, work: Reissue) -> Mapping[int, WriteId]:
-    """The columns that get another value, with it.
+def _check_ours(tail: OrcTail, write_id: WriteId) -> None:
+    """See that a file holds nothing but new rows of a write ID.
 
     Raises:
-        UnsupportedFileError: they hold something else than they should.
+        UnsupportedFileError: it holds something else.
     """
-    changed = (
-        {_CURRENT: work.new} if work.is_delete else dict.fromkeys((_ORIGINAL, _CURRENT), work.new)
-    )
-    if not tail.rows:
-        return changed
-    wanted = Operation.DELETE if work.is_delete else Operation.INSERT
-    found = {c: tail.integer_range(c) for c in (OPERATION_COLUMN_ID, _ORIGINAL, _CURRENT)}
-    originals = found[_ORIGINAL]
-    is_ours = (
-        found[OPERATION_COLUMN_ID] == (wanted, wanted)
-        and all(found[column] == (work.old, work.old) for column in changed)
-        # Deleting what the same transaction has added names its write ID, among others.
-        and (not work.is_delete or (originals is not None and originals[1] < work.old))
-        and len(tail.metadata.stripes) == len(tail.stripes)
-    )
-    if not is_ours:
+    wanted = {OPERATION_COLUMN_ID: Operation.INSERT, **dict.fromkeys(_CHANGED, write_id)}
+    is_ours = all(
+        tail.integer_range(column) == (value, value) for column, value in wanted.items()
+    ) and len(tail.metadata.stripes) == len(tail.stripes)
+    if tail.rows and not is_ours:
         raise UnsupportedFileError(
-            path=tail.path, reason=f"its events are not all of write ID {work.old}"
+            path=tail.path, reason=f"its events are not all rows of write ID {write_id}"
         )
-    return changed
 
 
-def _copy(
-    source: pa.NativeFile,
-    tail: OrcTail,
-    columns: Mapping[int, WriteId],
-    writer: StripeWriter,
-) -> int:
+def _copy(source: pa.NativeFile, tail: OrcTail, write_id: WriteId, writer: StripeWriter) -> int:
     footer, metadata = pb.Footer(), pb.Metadata()
     footer.CopyFrom(tail.footer)
     metadata.CopyFrom(tail.metadata)
     footer.ClearField("stripes")
     for number in range(len(tail.stripes)):
         content = stripe_content(source, tail, number)
-        # Both columns of new rows are the same one: a million rows of a run are thousands of runs.
-        runs_of = {value: _runs(tail, value, content.rows) for value in set(columns.values())}
-        made = {column: runs_of[value] for column, value in columns.items()}
-        for column, runs in made.items():
+        # Both columns are the same one: a million rows of a run are thousands of runs.
+        runs = _runs(tail, write_id, content.rows)
+        for column in _CHANGED:
             metadata.stripes[number].columns[column].CopyFrom(runs.statistics)
-        footer.stripes.append(writer.add(source, tail, _changed(content, made)))
-    for column, value in columns.items():
-        if tail.rows:
-            whole = Series(first=value, step=0, rows=tail.rows).statistics(0, tail.rows)
+        footer.stripes.append(writer.add(source, tail, _changed(content, runs)))
+    if tail.rows:
+        whole = Series(first=write_id, step=0, rows=tail.rows).statistics(0, tail.rows)
+        for column in _CHANGED:
             footer.statistics[column].CopyFrom(whole)
-    if _ORIGINAL in columns:
-        _rename_keys(footer, columns[_ORIGINAL])
+    _rename_keys(footer, write_id)
     footer.content_length = sum(
         s.index_length + s.data_length + s.footer_length for s in footer.stripes
     )
@@ -165,10 +144,10 @@ def _runs(tail: OrcTail, value: int, rows: int) -> RunColumn:
     return column_of_runs(Series(first=value, step=0, rows=rows), layout)
 
 
-def _changed(content: StripeContent, made: Mapping[int, RunColumn]) -> StripeContent:
-    """The stripe with other columns in the place of these."""
-    streams = [stream for stream in content.streams if stream.column not in made]
-    for column, runs in made.items():
+def _changed(content: StripeContent, runs: RunColumn) -> StripeContent:
+    """The stripe with another column in the place of either."""
+    streams = [stream for stream in content.streams if stream.column not in _CHANGED]
+    for column in _CHANGED:
         streams += (
             StripeStream(kind=ROW_INDEX, column=column, content=runs.row_index),
             StripeStream(kind=DATA, column=column, content=runs.data),
@@ -176,7 +155,7 @@ def _changed(content: StripeContent, made: Mapping[int, RunColumn]) -> StripeCon
     # Stable: the streams of one column keep their order.
     streams.sort(key=lambda stream: stream.column)
     encodings = [
-        pb.ColumnEncoding(kind=_DIRECT_V2) if column in made else encoding
+        pb.ColumnEncoding(kind=_DIRECT_V2) if column in _CHANGED else encoding
         for column, encoding in enumerate(content.encodings)
     ]
     return replace(content, streams=tuple(streams), encodings=tuple(encodings))

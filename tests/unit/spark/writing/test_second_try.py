@@ -1,4 +1,6 @@
-"""A write whose transaction is lost after its work: what is done again, and what is not.
+"""A write that is overtaken after its work: what is done again, and what is not.
+
+Whose transaction was ended by others ends, too, whoever it was and however long nothing was heard.
 
 Rows are made by a stand-in that counts how often; how a file gets another write ID is the affair of
 `storage.acid.write.reissue`, for which a stand-in writes down who asked.
@@ -17,19 +19,26 @@ import pytest
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import (
+    MetastoreUnavailableError,
+    OvertakenError,
     TransactionAbortedError,
     UnsupportedFileError,
     WriteConflictError,
 )
 from airflow_hiveacid.format.policies import ConflictPolicy
+from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs import InsertSpec, JobSpec, SourceSpec
 from airflow_hiveacid.metastore import transaction
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.fencing import abort_job
 from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.spark.events import Events
 from airflow_hiveacid.spark.failures import carried
-from airflow_hiveacid.spark.writing import second_try
+from airflow_hiveacid.spark.reading import target
+from airflow_hiveacid.spark.writing import overtaking, second_try
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.job import Rank, begun, run_changes
 from airflow_hiveacid.spark.writing.table_write import TableWrite
@@ -43,27 +52,33 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.spark.reading.target import Target
     from airflow_hiveacid.storage.acid.write.reissue import Reissue
     from contract.fake_metastore import FakeMetastore
     from contract.manual_clock import ManualClock
 
 _, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
+KEY, ATTEMPT = "dag/run/task/-1", AttemptId(1, "1" * 12)
+MONTH = PartitionName.parse("month=1")
 PATIENCE_S = 20.0  # the server's
 
 
 @dataclass(kw_only=True)
 class Statement:
-    """A statement of one row; `at` says what happens at a step of its first beginning. Mutable."""
+    """A statement of one row; `at` says what happens when a step is reached next. Mutable."""
 
     server: FakeMetastore
     table: TableInfo
     operation: DataOperation = INSERT
     source: SourceSpec = field(default_factory=SourceSpec)
     policy: ConflictPolicy = ConflictPolicy.HIVE
+    partition: str = "[]"
     at: dict[str, Callable[[], object]] = field(default_factory=dict)
     made: int = 0
+    reads: bool = False
+    lock_timeout_s: float = 5.0
 
     @property
     def job(self) -> JobContext:
@@ -71,20 +86,22 @@ class Statement:
             self.at.pop(name, lambda: None)()
 
         spec = JobSpec(
-            job_key="dag/run/task/-1",
+            job_key=KEY,
             metastore=MetastoreEndpoint(uris=("thrift://h:1",)),
             job=InsertSpec(target=str(self.table.ref), source=SourceSpec()),
-            attempt=str(AttemptId(1, "1" * 12)),
-            lock_timeout_s=5.0,
+            attempt=str(ATTEMPT),
+            lock_timeout_s=self.lock_timeout_s,
             conflict_policy=self.policy,
         )
         spark: Any = SimpleNamespace(sparkContext=CONTEXT)
         return JobContext(spark=spark, spec=spec, client=FakeClient(self.server), on_step=on_step)
 
     def run(self) -> JobResult:
-        def make(_target: object, _source: object) -> Events:
+        def make(seen: Target, _source: object) -> Events:
             self.made += 1
-            rows: Any = OneRow()
+            if self.reads:
+                assert seen.states
+            rows: Any = OneRow(self.partition)
             return Events(frame=lambda: rows)
 
         job = self.job
@@ -129,22 +146,42 @@ def statement(
     return Statement(server=server, table=table)
 
 
+@pytest.fixture
+def partitioned(server: FakeMetastore, tmp_path: Path) -> TableInfo:
+    """A table with one partition, which is not where the table would put it."""
+    for name in ("p", "elsewhere"):
+        (tmp_path / name).mkdir()
+    table = FakeClient(server).create_table(
+        NewTable(
+            ref=TableRef("default", "p"),
+            columns=(Column(name="id", type="bigint"),),
+            partition_columns=(Column(name="month", type="string"),),
+            location=f"file:{tmp_path}/p",
+        )
+    )
+    server.add_partition(table.ref, MONTH, f"file:{tmp_path}/elsewhere")
+    return table
+
+
 def place(table: TableInfo) -> Path:
     return Path(table.location.removeprefix("file:"))
 
 
-def directories(table: TableInfo) -> set[str]:
-    return {p.name for p in place(table).iterdir() if p.name != HIDDEN_DIRECTORY}
+def directories(root: TableInfo | Path) -> set[str]:
+    found = root if isinstance(root, Path) else place(root)
+    return {p.name for p in found.iterdir() if p.name != HIDDEN_DIRECTORY}
 
 
-def foreign(server: FakeMetastore, table: TableInfo, name: str) -> Callable[[], WriteId]:
+def foreign(
+    server: FakeMetastore, table: TableInfo, name: str, root: Path | None = None
+) -> Callable[[], WriteId]:
     """An engine that takes no lock and commits a directory of this name, `{}` for its write ID."""
 
     def write() -> WriteId:
         client = FakeClient(server)
         txn_id = client.open_txn()
         write_id = client.allocate_write_id(txn_id, table.ref)
-        folder = place(table) / name.format(f"{write_id:07d}")
+        folder = (root or place(table)) / name.format(f"{write_id:07d}")
         folder.mkdir()
         (folder / "bucket_00000").write_text("foreign")
         client.commit_txn(txn_id)
@@ -153,9 +190,15 @@ def foreign(server: FakeMetastore, table: TableInfo, name: str) -> Callable[[], 
     return write
 
 
-def silence(clock: ManualClock) -> Callable[[], None]:
-    """The metastore hears nothing for longer than it bears."""
-    return lambda: clock.advance(PATIENCE_S + 5)
+def how(result: JobResult) -> tuple[object, str]:
+    """How it was done again, and why not otherwise."""
+    retried: Any = result.details["retried"]
+    return retried["how"], retried.get("why", "")
+
+
+def killed(server: FakeMetastore, table: TableInfo) -> None:
+    """As the task's worker does it; what it does not find has ended already."""
+    abort_job(FakeClient(server), KEY, ATTEMPT, [table.ref])
 
 
 @pytest.mark.promise("O4")
@@ -168,76 +211,118 @@ def test_an_insert_that_an_overwrite_hides_is_published_above_it_and_not_made_ag
     assert result.write_ids == {str(table.ref): 3}
     assert result.rows.inserted == 1
     assert result.size_bytes == len("row!")
-    assert result.details["retried"]["how"] == "metadata"  # type: ignore[index,call-overload]
+    assert how(result) == ("metadata", "")
     assert directories(table) == {"base_0000002", "delta_0000003_0000003_0000"}
-    assert [(w.old, w.new, w.is_delete) for w in reissued] == [(1, 3, False)]
+    assert [(w.old, w.new) for w in reissued] == [(1, 3)]
     assert (place(table) / "delta_0000003_0000003_0000" / "bucket_00000").read_text() == "row!"
 
 
-@pytest.mark.promise("O4")
-@pytest.mark.parametrize("step", ["registered", "verified", "noted", "published"])
+@pytest.mark.promise("T11")
+@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize("step", ["staged", "registered", "verified", "noted", "published"])
 @pytest.mark.parametrize("operation", [INSERT, UPDATE])
-def test_a_write_that_the_metastore_gave_up_for_its_silence_is_not_made_again(
+def test_who_was_out_of_touch_until_it_was_given_up_ends(
     statement: Statement,
+    server: FakeMetastore,
     table: TableInfo,
     clock: ManualClock,
     operation: DataOperation,
     step: str,
+    *,
+    is_killed: bool,
 ) -> None:
+    """It may have been killed meanwhile, or an administrator has ended it: nobody can tell."""
+
+    def cut_off() -> None:
+        if is_killed:
+            killed(server, table)
+        clock.advance(PATIENCE_S + 5)
+
     statement.operation = operation
-    statement.at[step] = silence(clock)
-    result = statement.run()
-    assert result.status is JobStatus.COMMITTED
-    assert statement.made == 1
-    assert directories(table) == {"delta_0000002_0000002_0000"}
-
-
-def test_who_is_ended_by_an_order_stays_ended(
-    statement: Statement, server: FakeMetastore, table: TableInfo
-) -> None:
-    def kill() -> None:
-        client = FakeClient(server)
-        (txn_id,) = client.valid_txns().open
-        client.abort_txn(txn_id)
-
-    statement.at["published"] = kill
+    statement.at[step] = cut_off
     with pytest.raises(TransactionAbortedError):
         statement.run()
     assert statement.made == 1
     assert directories(table) == set()
+    assert [txn.state for txn in server.txns.values()] == [TxnState.ABORTED]
 
 
-def killed(server: FakeMetastore) -> None:
-    client = FakeClient(server)
-    for txn_id in client.valid_txns().open:
-        client.abort_txn(txn_id)
-
-
-@pytest.mark.parametrize("step", ["allocated", "snapshot"])
-def test_who_is_ended_by_an_order_before_it_has_taken_over_stays_ended(
-    statement: Statement, server: FakeMetastore, table: TableInfo, clock: ManualClock, step: str
+@pytest.mark.promise("T11")
+@pytest.mark.parametrize("operation", [INSERT, UPDATE, OVERWRITE])
+@pytest.mark.parametrize(
+    "step", ["taken back", "opened", "allocated", "locked", "snapshot", "staged", "published"]
+)
+def test_who_is_killed_while_it_begins_anew_stays_ended(
+    statement: Statement,
+    server: FakeMetastore,
+    table: TableInfo,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    operation: DataOperation,
 ) -> None:
-    """What an earlier beginning has staged is no reason to go on."""
+    """Whoever kills it finds a lock of it at any moment."""
+    write, take_back = foreign(server, table, "base_{}"), TableWrite.take_back
+    statement.operation = operation
+
+    def taken_back(part: TableWrite) -> None:
+        take_back(part)
+        statement.at.pop("taken back", lambda: None)()
 
     def meanwhile() -> None:
-        silence(clock)()
-        statement.at[step] = lambda: killed(server)
+        write()
+        statement.at[step] = lambda: killed(server, table)
 
-    statement.at["published"] = meanwhile
+    monkeypatch.setattr(TableWrite, "take_back", taken_back)
+    statement.at["registered"] = meanwhile
     with pytest.raises(TransactionAbortedError):
         statement.run()
-    assert statement.made == 1
-    assert directories(table) == set()
+    assert statement.made == 1 or operation is not INSERT
+    assert directories(table) == {"base_0000002"}
+    committed = [t.txn_id for t in server.txns.values() if t.state is not TxnState.ABORTED]
+    assert committed == [2]
 
 
-def test_who_is_ended_by_an_order_and_then_overtaken_stays_ended(
+def test_who_is_overtaken_for_the_last_time_leaves_no_transaction_open(
+    statement: Statement, server: FakeMetastore, table: TableInfo
+) -> None:
+    def again() -> None:
+        foreign(server, table, "base_{}")()
+        statement.at["registered"] = again
+
+    statement.at["registered"] = again
+    with pytest.raises(OvertakenError):
+        statement.run()
+    states = [txn.state for txn in server.txns.values()]
+    assert states == [TxnState.ABORTED, TxnState.COMMITTED] * 5
+    assert server.locks == {}
+    assert directories(table) == {f"base_{n:07d}" for n in (2, 4, 6, 8, 10)}
+
+
+@pytest.mark.parametrize("lock_timeout_s", [0.0, 5.0])
+@pytest.mark.parametrize("operation", [INSERT, UPDATE, OVERWRITE])
+def test_nobody_waits_for_the_locks_of_its_own_last_transaction(
+    statement: Statement,
+    server: FakeMetastore,
+    table: TableInfo,
+    clock: ManualClock,
+    operation: DataOperation,
+    lock_timeout_s: float,
+) -> None:
+    statement.operation, statement.lock_timeout_s = operation, lock_timeout_s
+    statement.at["registered"] = foreign(server, table, "base_{}")
+    assert statement.run().status is JobStatus.COMMITTED
+    assert clock.slept_s == []
+
+
+@pytest.mark.promise("T11")
+def test_who_is_killed_and_then_overtaken_stays_ended(
     statement: Statement, server: FakeMetastore, table: TableInfo
 ) -> None:
     """No heartbeat has heard it yet; its locks are gone, and somebody has overwritten."""
     write = foreign(server, table, "base_{}")
 
     def meanwhile() -> None:
-        killed(server)
+        killed(server, table)
         write()
 
     statement.at["registered"] = meanwhile
@@ -247,113 +332,118 @@ def test_who_is_ended_by_an_order_and_then_overtaken_stays_ended(
     assert directories(table) == {"base_0000002"}
 
 
-def test_taking_back_for_long_is_no_silence(
-    statement: Statement,
-    server: FakeMetastore,
-    table: TableInfo,
-    clock: ManualClock,
-    monkeypatch: pytest.MonkeyPatch,
+def test_who_is_overtaken_and_hears_not_whether_it_was_killed_ends(
+    statement: Statement, server: FakeMetastore, table: TableInfo
 ) -> None:
-    take_back = TableWrite.take_back
+    write = foreign(server, table, "base_{}")
 
-    def slowly(part: TableWrite) -> None:
-        take_back(part)
-        clock.advance(PATIENCE_S + 5)
+    def meanwhile() -> None:
+        write()
+        mute = MetastoreUnavailableError(uris=(), method="heartbeat", reason="cut off")
+        server.break_next("heartbeat", mute, is_done=False)
 
-    monkeypatch.setattr(TableWrite, "take_back", slowly)
-    statement.at["published"] = lambda: killed(server)
-    with pytest.raises(TransactionAbortedError):
+    statement.at["registered"] = meanwhile
+    with pytest.raises(MetastoreUnavailableError, match="cut off"):
         statement.run()
     assert statement.made == 1
-    assert directories(table) == set()
+    assert directories(table) == {"base_0000002"}
+    assert [t.state for t in server.txns.values()] == [TxnState.ABORTED, TxnState.COMMITTED]
 
 
-@pytest.mark.parametrize("name", ["delta_{}_0000009_0000", "delta_0000001_0000009", "base_{}"])
-def test_a_change_whose_rows_may_be_others_by_now_is_made_again(
-    statement: Statement, server: FakeMetastore, table: TableInfo, clock: ManualClock, name: str
+@pytest.mark.parametrize("operation", [UPDATE, DELETE, OVERWRITE])
+def test_what_may_come_out_otherwise_is_made_again(
+    statement: Statement, server: FakeMetastore, table: TableInfo, operation: DataOperation
 ) -> None:
-    write = foreign(server, table, name)
-
-    def meanwhile() -> None:
-        silence(clock)()
-        write()
-
-    statement.operation, statement.at["published"] = UPDATE, meanwhile
+    statement.operation = operation
+    statement.at["registered"] = foreign(server, table, "base_{}")
     result = statement.run()
     assert statement.made == 2
-    assert result.details["retried"]["how"] == "in full"  # type: ignore[index,call-overload]
-    assert "holds what it has not seen" in result.details["retried"]["why"]  # type: ignore[index,call-overload]
+    what = "it replaces what is there" if operation is OVERWRITE else "what it has read"
+    assert how(result)[0] == "in full"
+    assert how(result)[1].startswith(what)
+    assert result.write_ids == {str(table.ref): 3}
 
 
-@pytest.mark.parametrize("name", ["delta_0000000_0000000", "000000_0"])
-def test_a_change_of_rows_that_were_truncated_without_a_write_id_is_made_again(
-    statement: Statement, table: TableInfo, clock: ManualClock, name: str
+def test_what_has_read_another_table_is_made_again(
+    statement: Statement, server: FakeMetastore, table: TableInfo
 ) -> None:
-    """As 3.1 does it."""
-    seen = place(table) / name
-    seen.mkdir(parents=True)
-
-    def meanwhile() -> None:
-        silence(clock)()
-        seen.rmdir()
-
-    statement.operation, statement.at["published"] = UPDATE, meanwhile
-    result = statement.run()
+    statement.source = SourceSpec(table="default.t")
+    statement.at["registered"] = foreign(server, table, "base_{}")
+    assert how(statement.run()) == ("in full", "it has read another table")
     assert statement.made == 2
-    assert "is gone, which it has seen" in result.details["retried"]["why"]  # type: ignore[index,call-overload]
+
+
+def test_a_change_that_nobody_overtakes_looks_for_nothing_beside_what_it_reads(
+    statement: Statement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of few rows costs as little as before a second try was thought of."""
+    asked: list[str] = []
+    for module, name in (
+        (target, "list_table"),
+        (overtaking, "list_directories"),
+        (second_try, "why_in_full"),
+    ):
+        found = getattr(module, name)
+
+        def note(*arguments: Any, name: str = name, found: Any = found) -> Any:  # noqa: ANN401
+            asked.append(name)
+            return found(*arguments)
+
+        monkeypatch.setattr(module, name, note)
+    places = FakeClient.list_partitions
+
+    def list_partitions(client: FakeClient, table: TableInfo) -> tuple[PartitionInfo, ...]:
+        asked.append("list_partitions")
+        return places(client, table)
+
+    monkeypatch.setattr(FakeClient, "list_partitions", list_partitions)
+    statement.operation, statement.reads = UPDATE, True
+    statement.run()
+    assert asked == ["list_partitions", "list_table", "list_directories"]
 
 
 def test_an_insert_does_not_mind_what_others_have_done(
-    statement: Statement, server: FakeMetastore, table: TableInfo, clock: ManualClock
+    statement: Statement, server: FakeMetastore, table: TableInfo
 ) -> None:
     write = foreign(server, table, "delta_{0}_{0}_0000")
+    hide = foreign(server, table, "base_{}")
 
     def meanwhile() -> None:
-        silence(clock)()
+        hide()
         write()
 
-    statement.at["published"] = meanwhile
-    statement.run()
+    statement.at["registered"] = meanwhile
+    assert how(statement.run()) == ("metadata", "")
     assert statement.made == 1
-    assert directories(table) == {"delta_0000002_0000002_0000", "delta_0000003_0000003_0000"}
-
-
-@pytest.mark.parametrize(
-    ("operation", "source"),
-    [(OVERWRITE, SourceSpec()), (INSERT, SourceSpec(table="default.t"))],
-)
-def test_what_may_come_out_otherwise_is_made_again(
-    statement: Statement,
-    clock: ManualClock,
-    operation: DataOperation,
-    source: SourceSpec,
-) -> None:
-    statement.operation, statement.source = operation, source
-    statement.at["published"] = silence(clock)
-    with pytest.raises(TransactionAbortedError):
-        statement.run()
-    assert statement.made == 1
+    assert directories(table) == {
+        "base_0000002",
+        "delta_0000003_0000003_0000",
+        "delta_0000004_0000004_0000",
+    }
 
 
 def test_what_cannot_be_reissued_is_made_again(
     statement: Statement,
+    server: FakeMetastore,
     table: TableInfo,
-    clock: ManualClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(work: Reissue) -> int:
         raise UnsupportedFileError(path=work.source, reason="it is not ours")
 
     monkeypatch.setattr(second_try, "reissue", refuse)
-    statement.at["published"] = silence(clock)
+    statement.at["registered"] = foreign(server, table, "base_{}")
     result = statement.run()
     assert statement.made == 2
-    assert "it is not ours" in result.details["retried"]["why"]  # type: ignore[index,call-overload]
-    assert directories(table) == {"delta_0000002_0000002_0000"}
+    assert "it is not ours" in how(result)[1]
+    assert directories(table) == {"base_0000002", "delta_0000003_0000003_0000"}
 
 
 def test_what_a_worker_cannot_reissue_is_made_again(
-    statement: Statement, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    statement: Statement,
+    server: FakeMetastore,
+    table: TableInfo,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Out of a worker a typed error comes as text in one of Spark's."""
 
@@ -362,30 +452,124 @@ def test_what_a_worker_cannot_reissue_is_made_again(
 
     monkeypatch.setattr(second_try, "_FEW_FILES", 0)
     monkeypatch.setattr(second_try, "run_tasks", refuse)
-    statement.at["published"] = silence(clock)
+    statement.at["registered"] = foreign(server, table, "base_{}")
     result = statement.run()
     assert statement.made == 2
-    assert "it is not ours" in result.details["retried"]["why"]  # type: ignore[index,call-overload]
+    assert "it is not ours" in how(result)[1]
 
 
 @pytest.mark.promise("O4")
-def test_what_was_taken_over_may_be_lost_and_taken_over_again(
-    statement: Statement, table: TableInfo, clock: ManualClock, reissued: list[Reissue]
+def test_what_was_taken_over_may_be_overtaken_and_taken_over_again(
+    statement: Statement, server: FakeMetastore, table: TableInfo, reissued: list[Reissue]
 ) -> None:
     times = 3
 
     def once_more() -> None:
         nonlocal times
-        silence(clock)()
+        foreign(server, table, "base_{}")()
         times -= 1
         if times:
-            statement.at["published"] = once_more
+            statement.at["registered"] = once_more
 
-    statement.at["published"] = once_more
+    statement.at["registered"] = once_more
     statement.run()
     assert statement.made == 1
-    assert [(w.old, w.new) for w in reissued] == [(1, 2), (2, 3), (3, 4)]
-    assert directories(table) == {"delta_0000004_0000004_0000"}
+    assert [(w.old, w.new) for w in reissued] == [(1, 3), (3, 5), (5, 7)]
+    bases = {f"base_{n:07d}" for n in (2, 4, 6)}
+    assert directories(table) == {*bases, "delta_0000007_0000007_0000"}
+
+
+# ---- partitions ----------------------------------------------------------------------------------
+
+
+@pytest.mark.promise("O4")
+def test_a_second_try_leaves_nothing_in_staging_in_a_partition_elsewhere(
+    statement: Statement, server: FakeMetastore, partitioned: TableInfo, tmp_path: Path
+) -> None:
+    statement.table, statement.partition = partitioned, '["1"]'
+    elsewhere = tmp_path / "elsewhere"
+    statement.at["registered"] = foreign(server, partitioned, "base_{}", elsewhere)
+    assert how(statement.run()) == ("metadata", "")
+    assert directories(elsewhere) == {"base_0000002", "delta_0000003_0000003_0000"}
+    assert directories(partitioned) == set()
+
+
+def test_a_second_try_that_comes_to_grief_leaves_nothing_in_a_partition_elsewhere(
+    statement: Statement, server: FakeMetastore, partitioned: TableInfo, tmp_path: Path
+) -> None:
+    statement.table, statement.partition = partitioned, '["1"]'
+    elsewhere = tmp_path / "elsewhere"
+    write = foreign(server, partitioned, "base_{}", elsewhere)
+
+    def meanwhile() -> None:
+        write()
+        statement.at["published"] = lambda: killed(server, partitioned)
+
+    statement.at["registered"] = meanwhile
+    with pytest.raises(TransactionAbortedError):
+        statement.run()
+    assert statement.made == 1
+    assert directories(elsewhere) == {"base_0000002"}
+    assert directories(partitioned) == set()
+
+
+@pytest.mark.parametrize("step", ["staged", "noted", "published"])
+def test_an_insert_whose_partition_was_made_again_elsewhere_is_made_once_more(
+    statement: Statement, server: FakeMetastore, partitioned: TableInfo, tmp_path: Path, step: str
+) -> None:
+    """Its files are staged for the place where that was."""
+    statement.table, statement.partition = partitioned, '["1"]'
+    (tmp_path / "again").mkdir()
+
+    def move() -> None:
+        server.places[partitioned.ref, MONTH] = f"file:{tmp_path}/again"
+
+    statement.at[step] = move
+    result = statement.run()
+    assert statement.made == 2
+    assert how(result) == (
+        "in full",
+        f"partition month=1 is not at file:{tmp_path}/elsewhere any more",
+    )
+    assert directories(tmp_path / "again") == {"delta_0000002_0000002_0000"}
+    assert directories(tmp_path / "elsewhere") == set()
+
+
+@pytest.mark.promise("O4")
+@pytest.mark.parametrize("step", ["noted", "published"])
+def test_an_insert_whose_partition_was_dropped_makes_it_again(
+    statement: Statement, server: FakeMetastore, partitioned: TableInfo, step: str
+) -> None:
+    statement.table, statement.partition = partitioned, '["1"]'
+    del server.places[partitioned.ref, MONTH]
+    statement.at[step] = lambda: server.partitions[partitioned.ref].pop(MONTH)
+    assert how(statement.run()) == ("metadata", "")
+    assert statement.made == 1
+    assert directories(place(partitioned) / "month=1") == {"delta_0000002_0000002_0000"}
+    assert directories(partitioned) == {"month=1"}
+
+
+def test_a_store_that_cannot_put_back_what_was_published_leaves_nothing(
+    statement: Statement, server: FakeMetastore, partitioned: TableInfo
+) -> None:
+    statement.table, statement.partition = partitioned, '["1"]'
+    del server.places[partitioned.ref, MONTH]
+
+    def meanwhile() -> None:
+        del server.partitions[partitioned.ref][MONTH]
+        (staging,) = place(partitioned).glob("_tmp_hiveacid_*")
+        shutil.rmtree(staging)
+        staging.write_text("in the way")
+
+    statement.at["published"] = meanwhile
+    result = statement.run()
+    assert statement.made == 2
+    assert result.status is JobStatus.COMMITTED
+    found = directories(place(partitioned) / "month=1")
+    assert found == {"delta_0000002_0000002_0000"}
+
+
+# ---- policies ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["base_{}", "delta_{0}_{0}_0000"])
@@ -421,35 +605,20 @@ def test_a_list_that_ends_early_makes_no_rival_of_whoever_was_first_long_ago(
     assert statement.run().status is JobStatus.COMMITTED
 
 
+@pytest.mark.parametrize("name", ["delta_{0}_{0}_0000", "delta_0000001_{0}", "base_{0}_v0000009"])
 def test_who_begins_anew_has_begun_when_it_did_so_first(
-    statement: Statement, server: FakeMetastore, table: TableInfo
+    statement: Statement, server: FakeMetastore, table: TableInfo, name: str
 ) -> None:
+    """What a rival has committed before may be compacted by the second beginning."""
     statement.policy = ConflictPolicy.STRICT
     access = TableAccess(table=table, operations=frozenset({UPDATE}))
     rank, job = Rank(), statement.job
     with begun(job, [access], [], rank) as write:
         first = write.txn.began[table.ref]
         write.txn.abandon()
-    foreign(server, table, "delta_{0}_{0}_0000")()
+    foreign(server, table, name)()
     with begun(job, [access], [], rank) as write:
         assert write.txn.began[table.ref] == first
         with pytest.raises(WriteConflictError):
             write.look_ahead()
         write.txn.abandon()
-
-
-def test_a_store_that_cannot_put_back_what_was_published_leaves_nothing(
-    statement: Statement, table: TableInfo, clock: ManualClock
-) -> None:
-    def meanwhile() -> None:
-        silence(clock)()
-        (staging,) = place(table).glob("_tmp_hiveacid_*")
-        shutil.rmtree(staging)
-        staging.write_text("in the way")
-
-    statement.at["published"] = meanwhile
-    result = statement.run()
-    assert statement.made == 2
-    assert result.status is JobStatus.COMMITTED
-    found = directories(table)
-    assert {name for name in found if not name.startswith("_tmp")} == {"delta_0000002_0000002_0000"}
