@@ -35,18 +35,21 @@ class HiveAcidNewVersionSensor(HiveAcidWatchSensor):
     def __init__(self, *, since: int | str, **kwargs: Any) -> None:  # noqa: ANN401 - passed on
         super().__init__(**kwargs)
         self.since = since
+        self._before: News | None = None
         arguments.EarlyChecks(self.task_id).check(arguments.version, since=since)
 
     def look(self) -> News:
         """Look once."""
         from airflow_hiveacid.hooks.news import look_for_news  # noqa: PLC0415 - brings Thrift
 
-        return look_for_news(
+        self._before = look_for_news(
             HiveAcidHook(self.hive_acid_conn_id).endpoint(),
             arguments.table_name(self.table),
             arguments.partition_name(self.partition),
             arguments.version(self.since, "since"),
+            before=self._before,
         )
+        return self._before
 
     def trigger(self, **watch: Any) -> NewVersionTrigger:  # noqa: ANN401 - passed on
         """What looks for the same in the triggerer."""

@@ -25,6 +25,7 @@ class NewVersionTrigger(WatchTrigger):
     def __init__(self, *, since: int, **watch: Any) -> None:  # noqa: ANN401 - passed on
         super().__init__(**watch)
         self.since = since
+        self._before: News | None = None
 
     def own_arguments(self) -> dict[str, Any]:
         """The version."""
@@ -34,4 +35,11 @@ class NewVersionTrigger(WatchTrigger):
         """Look once."""
         from airflow_hiveacid.hooks.news import look_for_news  # noqa: PLC0415 - brings Thrift
 
-        return look_for_news(settings.endpoint, self.table, self.partition or None, self.since)
+        self._before = look_for_news(
+            settings.endpoint,
+            self.table,
+            self.partition or None,
+            self.since,
+            before=self._before,
+        )
+        return self._before

@@ -10,13 +10,18 @@ import pytest
 from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.module_loading import import_string
 
+from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.errors import ConfigurationError, TableNotFoundError
 from airflow_hiveacid.format.names import DeltaName
+from airflow_hiveacid.hooks import news
+from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
+from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.sensors.new_version import HiveAcidNewVersionSensor
 from airflow_hiveacid.triggers.new_version import NewVersionTrigger
 from airflow_support import context_of
 
 if TYPE_CHECKING:
+    from airflow_hiveacid.format.directories import Listing
     from airflow_hiveacid.format.table import TableInfo
     from airflow_support import Warehouse
 
@@ -27,6 +32,10 @@ def seen(table: TableInfo, since: int | str, **more: Any) -> Any:  # noqa: ANN40
     found = sensor.poke(context_of())  # type: ignore[arg-type]
     assert found.is_done is (found.xcom_value is not None)
     return found.xcom_value
+
+
+def sensor_of(table: TableInfo, since: int) -> HiveAcidNewVersionSensor:
+    return HiveAcidNewVersionSensor(task_id="s", table=str(table.ref), since=since)
 
 
 def compact(table: TableInfo, low: int, high: int) -> None:
@@ -105,3 +114,80 @@ def test_what_is_wrong_fails_at_once(warehouse: Warehouse) -> None:
     sensor = HiveAcidNewVersionSensor(task_id="s", table=f"{warehouse.db}.nope", since=0)
     with pytest.raises(TableNotFoundError):
         sensor.poke(context_of())  # type: ignore[arg-type]
+
+
+def compact_as_hive_4_does(warehouse: Warehouse, table: TableInfo, low: int, high: int) -> None:
+    """Named after its transaction; a cleaner goes over it unless a reader may need what was."""
+    client, root = warehouse.client, Path(table.location.removeprefix("file:"))
+    old = list(root.glob("delta_*"))
+    txn_id = client.open_txn()
+    merged = root / f"{DeltaName(low=low, high=high)}_v{txn_id:07d}"  # type: ignore[arg-type]
+    merged.mkdir()
+    (merged / "bucket_00000").write_bytes(b"x")
+    client.commit_txn(txn_id)
+    if any(t.state is TxnState.OPEN and t.txn_id < txn_id for t in client.open_txns_info()):
+        return
+    for directory in old:
+        (directory / "bucket_00000").unlink()
+        directory.rmdir()
+
+
+@pytest.mark.promise("V5")
+def test_a_cleaner_waits_for_the_look(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = warehouse.table("t")
+    for _ in range(2):
+        warehouse.delta(table, 1)
+    list_table = news.list_table
+
+    def late(location: str) -> Listing:
+        compact_as_hive_4_does(warehouse, table, 1, 2)
+        return list_table(location)
+
+    monkeypatch.setattr(news, "list_table", late)
+    assert seen(table, 1) == {"since": 1, "version": 2, "partitions": [""]}
+    monkeypatch.undo()
+    assert all(t.state is not TxnState.OPEN for t in warehouse.client.open_txns_info())
+
+
+def test_no_transaction_is_opened_while_no_write_has_ended(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, client = warehouse.table("t"), warehouse.client
+    warehouse.delta(table, 1)
+    empty = client.open_txn()
+    client.allocate_write_id(empty, table.ref)
+    client.commit_txn(empty)
+    sensor = sensor_of(table, 1)
+    opened = []
+    begin = news.begin
+    monkeypatch.setattr(news, "begin", lambda *a, **k: (opened.append(1), begin(*a, **k))[1])
+    assert not seen(table, 2)
+    assert opened == []
+    # What was looked at and was nothing is not looked at again.
+    for _ in range(3):
+        assert not sensor.look().due
+    assert opened == [1]
+    warehouse.delta(table, 1)
+    assert [one.version for one in sensor.look().due] == [3]
+    # Another table of the name begins anew.
+    client.drop_table(table.ref)
+    table = warehouse.table("t")
+    for _ in range(2):
+        warehouse.delta(table, 1)
+    assert [one.version for one in sensor.look().due] == [2]
+
+
+def test_a_table_that_is_locked_against_readers_has_no_news_yet(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, client = warehouse.table("t"), warehouse.client
+    warehouse.delta(table, 1)
+    txn_id = client.open_txn()
+    component = LockComponent(table=table.ref, lock_type=LockType.EXCLUSIVE, operation=None)
+    client.lock(LockRequest(txn_id=txn_id, components=(component,), agent_info="hive"))
+    monkeypatch.setattr(news, "_LOCK_TIMEOUT_S", 0.0)
+    assert seen(table, 0) is None
+    client.abort_txn(txn_id)
+    assert seen(table, 0) is not None
