@@ -181,8 +181,18 @@ def changed_in(  # noqa: PLR0913 - what is read, what is known of it, and how
         stripes = hit if stripes is None else sorted(set(hit).intersection(stripes))
         if not stripes:
             return
-    for events in visible_events(read(file, stripes), manner.part.until):
+    found = read(file, stripes)
+    rows = found if is_whole else _hit(found, deaths)
+    for events in visible_events(rows, manner.part.until):
         yield from _changes(events, deaths, manner)
+
+
+def _hit(batches: Iterator[pa.RecordBatch], deaths: Deaths) -> Iterator[pa.RecordBatch]:
+    """The rows that have died in the range, as a rule a few of very many."""
+    for events in batches:
+        places = Keys.of(events).places_of(deaths.keys)
+        if len(places):
+            yield events.take(pa.array(places))
 
 
 def _changes(events: pa.RecordBatch, deaths: Deaths, manner: Manner) -> Iterator[Changed]:

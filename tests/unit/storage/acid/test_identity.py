@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pyarrow as pa
 
 from airflow_hiveacid.storage.acid.identity import Key, Keys
@@ -58,6 +60,20 @@ def test_membership_wants_all_three_parts_equal() -> None:
     assert keys(ROWS).found_in(keys(others)).tolist() == wanted
     assert not keys(ROWS).found_in(keys([])).any()
     assert len(keys([]).found_in(keys(others))) == 0
+
+
+def test_places_are_where_membership_is() -> None:
+    dice = random.Random(7)  # noqa: S311 - not for secrets
+    for _ in range(300):
+        every = [(w, b, r) for w in range(3) for b in (-1, 4) for r in range(-3, 4)]
+        some = sorted(dice.sample(every, dice.randint(0, 20)))
+        others = sorted(dice.sample(every, dice.randint(0, 20)))
+        if dice.randrange(3) == 0 and some:  # a row that is there twice
+            some = sorted([*some, dice.choice(some)])
+        found = keys(some).places_of(keys(others)).tolist()
+        assert found == [at for at, row in enumerate(some) if row in others], (some, others)
+    ends = [(0, 0, -(1 << 63)), (0, 0, (1 << 63) - 1)]
+    assert keys(ends).places_of(keys(ends)).tolist() == [0, 1]
 
 
 def test_repeats_are_the_second_and_later_of_equal_rows() -> None:
