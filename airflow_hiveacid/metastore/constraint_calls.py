@@ -1,6 +1,7 @@
-"""What a table demands of its rows, over Thrift: defaults, NOT NULL and CHECK.
+"""What a table demands of its rows, over Thrift: defaults, NOT NULL and CHECK; and its primary key.
 
-Hive's own clients ask for it before they write; a server enforces nothing.
+Hive's own clients ask for the former before they write; a server enforces nothing. Of the key no
+more than its columns is asked for, which hmsclient's stubs read right from 3.1 and 4.x.
 """
 
 from __future__ import annotations
@@ -51,6 +52,15 @@ class ConstraintCalls:
             ).defaultConstraints,
             self._ask("get_check_constraints", CheckConstraintsRequest(**names)).checkConstraints,
         )
+
+    def primary_key(self, ref: TableRef) -> tuple[str, ...]:
+        """See CatalogPort."""
+        from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415 -- a megabyte of stubs
+
+        request = ttypes.PrimaryKeysRequest(db_name=ref.db, tbl_name=ref.name)
+        answer = self._connection.catalog_call("get_primary_keys", request, repeat=Repeat.SAFE)
+        found = sorted(answer.primaryKeys or (), key=lambda column: column.key_seq)
+        return tuple(column.column_name.lower() for column in found)
 
     def _ask(self, method: str, request: object) -> Any:  # noqa: ANN401 - generated code has no types
         return self._connection.call(method, request, repeat=Repeat.SAFE)

@@ -67,6 +67,12 @@ class CatalogPort(Protocol):
     def constraints(self, ref: TableRef) -> Constraints:
         """What a table demands of its rows, as far as Hive enforces it."""
 
+    def primary_key(self, ref: TableRef) -> tuple[str, ...]:
+        """The columns of a table's primary key, in its order; none if it has none.
+
+        Nobody enforces it: rows may be alike in it.
+        """
+
     def create_table(self, table: NewTable) -> TableInfo:
         """Make a table and read it back.
 

@@ -141,6 +141,10 @@ class FakeClient:
         return self.server.constraints.get(ref, Constraints())
 
     @served
+    def primary_key(self, ref: TableRef) -> tuple[str, ...]:
+        return self.server.primary_keys.get(ref, ())
+
+    @served
     def create_table(self, table: NewTable) -> TableInfo:
         struct = catalog.table_struct(table)
         struct.sd.location = (

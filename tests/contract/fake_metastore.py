@@ -107,6 +107,7 @@ class FakeMetastore:
         self.databases: dict[str, str] = {"default": "file:/warehouse"}
         self.tables: dict[TableRef, TableInfo] = {}
         self.constraints: dict[TableRef, Constraints] = {}
+        self.primary_keys: dict[TableRef, tuple[str, ...]] = {}
         self.partitions: dict[TableRef, dict[PartitionName, dict[str, str]]] = {}
         self.places: dict[tuple[TableRef, PartitionName], str] = {}
         self.births: dict[tuple[TableRef, PartitionName], int] = {}

@@ -293,6 +293,21 @@ def test_what_a_table_demands_of_its_rows_is_what_hive_enforces(
     )
 
 
+@pytest.mark.parametrize("bench", REAL_PARAMS, indirect=True)
+def test_a_primary_key_is_told_in_its_own_order(bench: Bench, client: MetastoreClient) -> None:
+    ref = bench.table("k").ref
+    assert client.primary_key(ref) == ()
+    names = {"catName": "hive", "table_db": ref.db, "table_name": ref.name, "pk_name": "pk"}
+    flags = {"enable_cstr": False, "validate_cstr": False, "rely_cstr": False}
+    columns = [
+        ttypes.SQLPrimaryKey(column_name=column, key_seq=number, **names, **flags)
+        for number, column in enumerate(("name", "id"), 1)
+    ]
+    with independent(client.endpoint) as hive:
+        hive.add_primary_key(ttypes.AddPrimaryKeyRequest(columns))
+    assert client.primary_key(ref) == ("name", "id")
+
+
 @contextmanager
 def independent(endpoint: MetastoreEndpoint) -> Iterator[ThriftHiveMetastore.Client]:
     """A client made from Hive's own IDL."""
