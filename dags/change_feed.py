@@ -98,6 +98,8 @@ with DAG(
         location="{{ var.value.flights_changes }}/feed",
         keys=KEY,
         net=True,
+        # What merges goes by keys; old values would have to be looked for all over the table.
+        pre_images=False,
         when_gone="whole",
     )
     merge = HiveAcidMergeOperator.partial(task_id="merge", table=COPY, keys=KEY).expand_kwargs(

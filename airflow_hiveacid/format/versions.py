@@ -28,7 +28,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.acid_state import is_compacted, resolve
 from airflow_hiveacid.format.errors import (
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.directories import AcidDirectory, Listing
     from airflow_hiveacid.format.snapshot import ValidTxnList
+
+_KINDS: Final = ("version ", "timestamp ", "tag ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +115,39 @@ class VersionSpec:
                 return cls()
             case _:
                 raise ConfigurationError(f"{text!r} is none of version N, timestamp T and tag NAME")
+
+    @classmethod
+    def meant_by(cls, value: int | str | datetime | VersionSpec) -> VersionSpec:
+        """Which version a user means by one value: a number, a moment, or `tag NAME`.
+
+        Numbers and moments may be texts, as templates give them; 0 is the table before its first
+        write. What `text` gives is understood, too.
+
+        Raises:
+            ConfigurationError: nobody can tell.
+
+        Example:
+            >>> VersionSpec.meant_by("12").number, VersionSpec.meant_by("tag closing").tag
+            (12, 'closing')
+            >>> VersionSpec.meant_by("2026-11-19T02:00:00Z").text()
+            'timestamp 2026-11-19T02:00:00+00:00'
+        """
+        match value:
+            case VersionSpec() if not value.is_now:
+                return value
+            case str() if value.startswith(_KINDS):
+                return cls.parse(value)
+            case str() if value.strip().isdecimal():
+                return cls.of(version=value)
+            case str() | datetime():
+                return cls.of(timestamp=value)
+            case int():
+                return cls.of(version=value)
+            case _:
+                raise ConfigurationError(
+                    f"{value!r} is no version: write a number such as 1234, a time such as"
+                    " 2026-11-19T02:00:00Z, or 'tag NAME'"
+                )
 
     def text(self) -> str:
         """The same as one text, for a job description."""
@@ -365,6 +400,17 @@ def not_held(state: AcidState, names: Iterable[str]) -> str | None:
         if name is None or not _is_held(name, state.live):
             return text
     return None
+
+
+def newest_of(state: AcidState) -> str | None:
+    """What of a root was written last and has rows, or events: a name for `not_held`; None if none.
+
+    It bears witness: as long as nothing has taken its place, a root without it has lost files.
+    """
+    full = [d for d in state.live if any(file.size_bytes for file in d.files)]
+    if full:
+        return max(full, key=lambda d: (d.high, not d.is_delete, d.text)).text
+    return max((file.path for file in state.originals), default=None)
 
 
 def write_id_of(text: str) -> WriteId:

@@ -22,7 +22,9 @@ from airflow_hiveacid.plan.arguments import LEFT_OUT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
+    from airflow_hiveacid.format.versions import VersionSpec
     from airflow_hiveacid.plan.arguments import LeftOut
 
 
@@ -41,12 +43,17 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator):
     Args:
         table: `db.table`, full ACID or insert-only.
         location: URI of the feed's directory.
-        keys: columns that tell rows from each other: they make updates of deletes and inserts.
+        keys: columns that tell rows from each other: they make updates of deletes and inserts. By
+            default those of the table's primary key, if it has one; none with an empty list.
         net: leave out what came and went within a range; with keys, one change of a key at most.
         columns: which columns to write; all if there are none.
         where: a condition; the changes of the rows for which it holds.
-        since: the version after which the first range begins.
-        until: the last version; without it, the newest that no open write can change.
+        pre_images: whether rows that go are told with the values they had; else with their keys,
+            partition and identity alone, which costs far less.
+        since: the version after which the first range begins: a number, a moment (aware, or an ISO
+            text), or `tag NAME`.
+        until: the last version, as `since`; without it, the newest that no open write can change.
+            Of a moment, the range ends below the lowest write that was open then.
         when_gone: what to do where a compaction or an overwrite has taken the history, or somebody
             has dropped a partition: `fail`, or write the `whole` table, all rows as inserts; such a
             range says `is_whole`.
@@ -60,6 +67,7 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator):
         "net",
         "columns",
         "where",
+        "pre_images",
         "since",
         "until",
         "when_gone",
@@ -71,12 +79,13 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator):
         *,
         table: str,
         location: str,
-        keys: Sequence[str] | str = (),
+        keys: Sequence[str] | str | None = None,
         net: bool | str = False,
         columns: Sequence[str] | str = (),
         where: str | LeftOut = LEFT_OUT,
-        since: int | str | None = None,
-        until: int | str | None = None,
+        pre_images: bool | str = True,
+        since: int | str | datetime | VersionSpec | None = None,
+        until: int | str | datetime | VersionSpec | None = None,
         when_gone: str = WhenGone.FAIL.value,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
@@ -87,14 +96,16 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator):
         self.net = net
         self.columns = columns
         self.where = where
+        self.pre_images = pre_images
         self.since = since
         self.until = until
         self.when_gone = when_gone
         early = arguments.EarlyChecks(self.task_id)
         early.check(arguments.table_name, table=table)
         early.check(arguments.text, location=location)
-        early.check(arguments.names, keys=keys, columns=columns)
-        early.check(arguments.truth, net=net)
+        early.check(arguments.optional_names, keys=keys)
+        early.check(arguments.names, columns=columns)
+        early.check(arguments.truth, net=net, pre_images=pre_images)
         early.check(arguments.optional_condition, where=where)
         early.check(arguments.optional_version, since=since, until=until)
         early.check(bind(arguments.choice, WhenGone), when_gone=when_gone)
@@ -104,10 +115,11 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator):
         return ChangesSpec(
             target=arguments.table_name(self.table),
             location=arguments.text(self.location, "location"),
-            keys=arguments.names(self.keys, "keys"),
+            keys=arguments.optional_names(self.keys, "keys"),
             is_net=arguments.truth(self.net, "net"),
             columns=arguments.names(self.columns, "columns"),
             where=arguments.optional_condition(self.where, "where"),
+            pre_images=arguments.truth(self.pre_images, "pre_images"),
             since=arguments.optional_version(self.since, "since"),
             until=arguments.optional_version(self.until, "until"),
             when_gone=arguments.choice(WhenGone, self.when_gone, "when_gone"),

@@ -17,7 +17,7 @@ import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, TypeVar
 
@@ -25,6 +25,7 @@ from airflow_hiveacid.format.errors import ConfigurationError, InputError, Inval
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 
 _E = TypeVar("_E", bound=enum.Enum)
@@ -155,6 +156,15 @@ def names(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
     if not isinstance(entries, list | tuple | set | frozenset):
         raise ConfigurationError(f"{argument} must be a list of names, found {value!r}")
     return tuple(text(entry, argument).strip() for entry in entries)
+
+
+def optional_names(value: Sequence[str] | str | None, argument: str) -> tuple[str, ...] | None:
+    """A list of names, or None.
+
+    Raises:
+        ConfigurationError: it is neither.
+    """
+    return None if value is None else names(value, argument)
 
 
 def condition(value: str | None, argument: str) -> str:
@@ -317,13 +327,18 @@ def version(value: int | str, argument: str) -> int:
     return found
 
 
-def optional_version(value: int | str | None, argument: str) -> int | None:
-    """The number of a version, or None.
+def optional_version(value: int | str | datetime | VersionSpec | None, argument: str) -> str | None:
+    """A version by its number, a moment or a tag (`VersionSpec.meant_by`), as one text; or None.
 
     Raises:
         ConfigurationError: it is neither.
     """
-    return None if value is None else version(value, argument)
+    if value is None:
+        return None
+    try:
+        return VersionSpec.meant_by(value).text()
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{argument}: {error}") from error
 
 
 def retention(value: float | str, argument: str) -> float:

@@ -6,7 +6,7 @@ between them, what is promised of each root, and when its writes were committed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -25,7 +25,7 @@ from airflow_hiveacid.format.errors import (
     VersionRangeError,
 )
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.versions import VersionSpec, without_aborted
+from airflow_hiveacid.format.versions import VersionSpec, not_held, without_aborted
 from airflow_hiveacid.plan.history import Knowledge
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.past import Past, is_reset, lost_of, past_of, promises_of
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.plan.keeping import Promises, Reset
 
 Version = int | str | datetime | VersionSpec
-"""A write ID, 0 for the table before its first write; a moment, aware or as an ISO text; a tag."""
+"""What `VersionSpec.meant_by` understands."""
 
 # The metastore's clock shows whole seconds.
 _EXACT_S: Final = 1.0
@@ -52,7 +52,9 @@ _EXACT_S: Final = 1.0
 class Between:
     """The writes of one table between two versions, as a reader who comes now finds them.
 
-    `first` and `last` are the versions; None is the table before its first write.
+    `first` and `last` are the versions; None is the table before its first write. `held` are names
+    (`newest_of`), by the partition's text, of what the caller knows to have been in a root at the
+    first version.
     """
 
     client: MetastorePort
@@ -63,6 +65,7 @@ class Between:
     commits: tuple[CommitNote, ...]
     first: Past | None
     last: Past | None
+    held: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ends_now(self) -> bool:
@@ -103,6 +106,7 @@ class Between:
                 raise
             found = self._segments(listing, kept)
         self._check_commits(info, listing)
+        self._check_held(info, listing)
         return found
 
     def commit_times(self) -> Mapping[WriteId, float]:
@@ -140,6 +144,18 @@ class Between:
                         " any more, without a version of its own",
                         0,
                     )
+
+    def _check_held(self, info: PartitionInfo, listing: Listing) -> None:
+        """See that what was there at the first version is there, or what has taken its place."""
+        name = self.held.get(str(info.name))
+        if name is None or any(f.path == name or _top(f.path) == name for f in listing.files):
+            return
+        if not_held(resolve(listing, self.now, self.txns, self.table.kind), [name]) is not None:
+            raise self._gone(
+                f"{name} was at {info.location} at that version and is gone without a version of"
+                " its own, as by TRUNCATE of Hive 3.1 or by hand",
+                0,
+            )
 
     @cached_property
     def _promises(self) -> Promises:
@@ -186,7 +202,7 @@ def between(  # noqa: PLR0913 - a table, two versions of it, and who is asked
     now = without_aborted(snapshot.write_ids(table.ref), aborted)
 
     def past(version: Version) -> Past | None:
-        spec = spec_of(version)
+        spec = VersionSpec.meant_by(version)
         if spec.number == 0:
             return None
         return past_of(client, table, spec, snapshot, taken_s=taken_s)
@@ -213,19 +229,8 @@ def between(  # noqa: PLR0913 - a table, two versions of it, and who is asked
     )
 
 
-def spec_of(version: Version) -> VersionSpec:
-    """Which version is meant.
-
-    Raises:
-        ConfigurationError: nobody can tell.
-    """
-    match version:
-        case VersionSpec():
-            return version
-        case datetime() | str():
-            return VersionSpec.of(timestamp=version)
-        case _:
-            return VersionSpec.of(version=version)
+def _top(path: str) -> str:
+    return path.partition("/")[0]
 
 
 def _lacks(later: ValidWriteIdList, earlier: ValidWriteIdList) -> bool:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.format.errors import ChangesGoneError, FeedError
+from airflow_hiveacid.format.errors import ChangesGoneError, ConfigurationError, FeedError
 from airflow_hiveacid.jobs.changes import ChangesSpec, WhenGone
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs import CompactionChoice
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from spark_lab import Lab, Row
 
 
@@ -90,11 +90,40 @@ def test_a_retry_after_the_range_was_done_does_nothing_and_a_killed_one_does_it_
     assert rows_of(lab4, again) == [("insert", 1, 1, 1), ("insert", 2, 2, 2)]
     following = lab4.run(spec, job_key="dag/two/task/-1")
     assert rows_of(lab4, following) == [("insert", 3, 3, 3)]
-    # Cleared, with what comes after it: that has the same range again.
+    # Cleared, or deleted and made again, with what comes after it: it has the same range again.
     lab4.insert("t", [(4, 4)], ["id", "v"])
-    cleared = lab4.run(spec, job_key="dag/one/task/-1", generation=1)
-    assert cleared.status is JobStatus.ALREADY_DONE
-    assert rows_of(lab4, cleared) == rows_of(lab4, again)
+    for generation in (1, 0):
+        same = lab4.run(spec, job_key="dag/one/task/-1", generation=generation)
+        assert same.status is JobStatus.ALREADY_DONE
+        assert rows_of(lab4, same) == rows_of(lab4, again)
+    with pytest.raises(ConfigurationError, match="another keys, until"):
+        feed(lab4, tmp_path, job_key="dag/one/task/-1", keys=("id",), until="version 1")
+
+
+@pytest.mark.promise("V4")
+def test_a_feed_ends_where_it_is_told_to_and_misses_what_was_truncated(
+    lab4: Lab, tmp_path: Path
+) -> None:
+    lab4.table("t", {"id": "bigint", "v": "int"}, partition={"p": "int"})
+    for i in range(2):
+        lab4.insert("t", [(i, i, i)], ["id", "v", "p"])
+    asked: dict[str, Any] = {"pre_images": False, "since": "version 0"}
+    first = feed(lab4, tmp_path, until="version 1", **asked)
+    assert rows_of(lab4, first) == [("insert", 1, 0, 0)]
+    second = feed(lab4, tmp_path, **asked)
+    assert rows_of(lab4, second) == [("insert", 2, 1, 1)]
+    lab4.delete("t", "id = 1")
+    third = feed(lab4, tmp_path, **asked)
+    assert rows_of(lab4, third) == [("delete", 3, None, None)]
+    # TRUNCATE of Hive 3.1, in a table of which no job of ours has left a note.
+    root = Path(lab4.info("t").location.removeprefix("file:"))
+    for path in (root / "_hiveacid", *(root / "p=0").iterdir()):
+        shutil.rmtree(path)
+    lab4.insert("t", [(5, 5, 1)], ["id", "v", "p"])
+    with pytest.raises(ChangesGoneError, match="was at"):
+        feed(lab4, tmp_path, **asked)
+    whole = feed(lab4, tmp_path, when_gone=WhenGone.WHOLE, **asked)
+    assert rows_of(lab4, whole) == [("insert", 4, 5, 5)]
 
 
 def test_what_cannot_be_told_is_an_error_or_the_whole_table_if_that_is_wanted(

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hmsclient.genthrift.hive_metastore import ttypes
 
 from airflow_hiveacid.format.errors import (
     ChangesGoneError,
@@ -24,10 +25,9 @@ from airflow_hiveacid.format.versions import Kept
 from airflow_hiveacid.jobs.specs import CompactionChoice, MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.plan.keeping import READABLE_FOR, Keeping, kept_parameters
-from airflow_hiveacid.spark.reading.changes import (
-    CHANGE_COLUMNS,
-    read_changes,
-)
+from airflow_hiveacid.spark.reading import changed_files
+from airflow_hiveacid.spark.reading.change_columns import CHANGE_COLUMNS
+from airflow_hiveacid.spark.reading.changes import read_changes
 from airflow_hiveacid.spark.reading.tables import held_snapshot
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
@@ -35,6 +35,9 @@ from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pyspark.sql import DataFrame
+
+    from airflow_hiveacid.spark.reading.change_scan import ChangePiece
     from airflow_hiveacid.spark.reading.tables import ReadSnapshot
     from spark_lab import Lab, Row
 
@@ -134,6 +137,20 @@ def tell_of_each_kind_of_write(lab: Lab) -> None:
         ("update_postimage", 4, 3, "b3", 1),
         ("insert", 4, 9, "b9", 1),
     ]
+    # Without old values rows that go have their keys, and their partition.
+    assert changes(lab, since=1, keys=["id"], pre_images=False) == [
+        ("update_preimage", 2, 0, None, 0),
+        ("update_preimage", 2, 1, None, 1),
+        ("update_postimage", 2, 0, "a0!", 0),
+        ("update_postimage", 2, 1, "a1!", 1),
+        ("delete", 3, 2, None, 0),
+        ("update_preimage", 4, 3, None, 1),
+        ("update_postimage", 4, 3, "b3", 1),
+        ("insert", 4, 9, "b9", 1),
+    ]
+    assert changes(lab, since=2, until=3, pre_images=False, where="v = 'a2'", columns=["v"]) == [
+        ("delete", 3, None)
+    ]
     without_keys = changes(lab, since=1)
     kinds = [("delete", 2), ("insert", 2), ("delete", 1), ("delete", 1), ("insert", 2)]
     assert [c[0] for c in without_keys] == [kind for kind, n in kinds for _ in range(n)]
@@ -176,6 +193,11 @@ def test_net_changes_of_keys_are_the_first_and_the_last_image(lab4: Lab) -> None
         ("update_postimage", 3, 1, 2),
         ("insert", 5, 5, 0),
     ]
+    # A table's primary key are its keys, unless others are given, or none.
+    column = ttypes.SQLPrimaryKey(lab4.db, "t", "id", 1, "pk", False, False, True)  # noqa: FBT003
+    lab4.client.hms().add_primary_key(ttypes.AddPrimaryKeyRequest([column]))
+    assert changes(lab4, since=1, net=True) == changes(lab4, since=1, keys=["id"], net=True)
+    assert {c[0] for c in changes(lab4, since=1, keys=[])} == {"delete", "insert"}
     # Keys that are none make no update.
     assert {c[0] for c in changes(lab4, since=1, until=2, keys=["v"])} == {"delete", "insert"}
 
@@ -285,6 +307,31 @@ def test_old_values_are_told_in_the_columns_that_the_table_has_today(lab4: Lab) 
         ("delete", 3, "a b", True, 1),
         ("delete", 3, None, True, 2),
     ]
+
+
+def test_old_values_that_nobody_asks_for_are_not_read(
+    lab4: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab4.table("t", {"id": "bigint", "v": "timestamp", "w": "char(5)"})
+    lab4.insert("t", [(i, "2026-01-01 00:00:00.5", "w") for i in range(3)], ["id", "v", "w"])
+    lab4.delete("t", "id = 2")
+    read: list[tuple[str, ...]] = []
+    run_tasks = changed_files.run_tasks
+
+    def spy(*given: Any, **terms: Any) -> DataFrame:  # noqa: ANN401 - passed on
+        pieces: list[ChangePiece] = given[2]
+        read.extend(piece.wanted for piece in pieces)
+        return run_tasks(*given, **terms)
+
+    monkeypatch.setattr(changed_files, "run_tasks", spy)
+    assert changes(lab4, since=1, keys=["id"], pre_images=False) == [("delete", 2, 2, None, None)]
+    assert read == [("id",)]
+    lab4.insert("t", [(9, None, "new")], ["id", "v", "w"])
+    assert changes(lab4, since=1, pre_images=False, columns=["w"]) == [
+        ("delete", 2, None),
+        ("insert", 3, "new"),
+    ]
+    assert read == [("id",), ()]
 
 
 def test_only_stripes_that_may_hold_an_old_row_are_read(

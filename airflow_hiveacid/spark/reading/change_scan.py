@@ -60,8 +60,9 @@ class ChangePiece:
 
 
 def work_of_changes(piece: ChangePiece) -> int:
-    """What a piece costs, in bytes that are read: of a file often some stripes only."""
-    return work_of(piece) if piece.size_bytes is None else piece.size_bytes
+    """What a piece costs, in bytes that are read: of a file often some stripes and columns only."""
+    part = (1 + len(piece.wanted)) / (1 + len(piece.columns))
+    return round((work_of(piece) if piece.size_bytes is None else piece.size_bytes) * part)
 
 
 def scan_changes(piece: ChangePiece) -> Iterator[pa.RecordBatch]:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_hiveacid.format.changes import ChangeSegment
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.format.table import Column, PartitionInfo, TableInfo
     from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
     from airflow_hiveacid.storage.acid.read.changes import ChangeFile
 
@@ -73,36 +73,50 @@ class Changes:
 class ChangedFiles:
     """The files of a full-ACID table in which a range of changes is.
 
-    Files are numbered; the partition that a number names is the place of its stretch.
+    Files are numbered; the partition that a number names is the place of its stretch. `old` are the
+    data columns that are read of files in which rows have only gone; None for all that are wanted.
     """
 
     spark: SparkSession
     table: TableInfo
     stretches: Sequence[Stretch]
     is_net: bool
+    old: frozenset[str] | None = None
 
     def changes(self, wanted: Sequence[str], place: str) -> Changes:
         """The changes: place, under this name, the wanted data columns, and what became of rows.
+
+        What is not read of rows that have gone is NULL.
 
         Raises:
             HiveAcidError: a footer cannot be read.
         """
         columns = [c for c in self.table.columns if c.name in wanted]
         make = functools.partial(
-            ChangePiece,
-            is_net=self.is_net,
-            columns=self.table.columns,
-            wanted=tuple(c.name for c in columns),
-            place=place,
+            ChangePiece, is_net=self.is_net, columns=self.table.columns, place=place
         )
-        pieces = [*self._whole(make), *self._in_part(make)]
-        new = [target for target, file in self._files if self._is_new(target, file)]
-        frames = [self._as_live(new, wanted, place)] if new else []
-        if pieces or not frames:
+
+        def told(pieces: Sequence[ChangePiece], columns: Sequence[Column]) -> DataFrame:
             where = StructField(place, StructType(list(PLACE_FIELDS)))
             schema = StructType([where, *struct_of(columns), *_CODES])
-            frames.append(run_tasks(self.spark, scan_changes, pieces, schema, work=work_of_changes))
-        sizes = (*map(work_of_changes, pieces), *(work_of_file(target.data) for target in new))
+            return run_tasks(self.spark, scan_changes, pieces, schema, work=work_of_changes)
+
+        old = [c for c in columns if self.old is None or c.name in self.old]
+        whole = list(self._whole(functools.partial(make, wanted=_names(columns))))
+        parts = list(self._in_part(functools.partial(make, wanted=_names(old))))
+        new = [target for target, file in self._files if self._is_new(target, file)]
+        pieces = [*whole, *parts]
+        frames = [self._as_live(new, wanted, place)] if new else []
+        if parts and len(old) < len(columns):
+            unread = [field for field in struct_of(columns) if field.name not in _names(old)]
+            nulls = {field.name: F.lit(None).cast(field.dataType) for field in unread}
+            frames.append(told(parts, old).withColumns(nulls))
+        else:
+            whole = pieces
+        if whole or not frames:
+            frames.append(told(whole, columns))
+        sizes = [work_of_file(target.data) for target in new]
+        sizes += map(work_of_changes, pieces)
         return Changes(rows=reduce(DataFrame.unionByName, frames), size_bytes=sum(sizes))
 
     def _is_new(self, target: TargetFile, file: ChangeFile) -> bool:
@@ -187,6 +201,10 @@ class ChangedFiles:
         for _, group in itertools.groupby(segments, lambda s: id(s.part)):
             alike = list(group)
             yield from buckets_of([s.state for s in alike], alike[0].part.until)
+
+
+def _names(columns: Sequence[Column]) -> tuple[str, ...]:
+    return tuple(column.name for column in columns)
 
 
 def _in_tasks(file: ChangeFile) -> list[tuple[tuple[int, ...], int]]:

@@ -15,14 +15,11 @@ Example:
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import TimestampType
 
 from airflow_hiveacid.format.changes import ChangeType
 from airflow_hiveacid.format.errors import (
@@ -31,6 +28,7 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
+from airflow_hiveacid.format.versions import newest_of
 from airflow_hiveacid.plan.statements import quoted
 from airflow_hiveacid.spark.catalyst import Moment
 from airflow_hiveacid.spark.checked import condition as checked_condition
@@ -39,6 +37,18 @@ from airflow_hiveacid.spark.events import IDENTITY
 from airflow_hiveacid.spark.names import free_name
 from airflow_hiveacid.spark.pieces import TASK_BYTES
 from airflow_hiveacid.spark.reading.access import Touched
+from airflow_hiveacid.spark.reading.change_columns import (
+    CHANGE_COLUMNS,
+    CHANGE_TYPE,
+    CHANGE_VERSION,
+    COMMIT_TIME,
+    IDENTITY_TYPES,
+    ROW_IDENTITY,
+    commit_time,
+    in_order,
+    type_of,
+    without_old_values,
+)
 from airflow_hiveacid.spark.reading.change_scan import IS_BORN, VERSION
 from airflow_hiveacid.spark.reading.changed_files import ChangedFiles, Stretch, plain_changes
 from airflow_hiveacid.spark.reading.pruning import partitions_where
@@ -49,31 +59,18 @@ from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.versions.between import between
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, SparkSession
 
+    from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.directories import Listing
-    from airflow_hiveacid.format.ids import WriteId
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.spark.reading.changed_files import Changes
     from airflow_hiveacid.spark.reading.tables import ReadSnapshot
     from airflow_hiveacid.spark.reading.target import Target
     from airflow_hiveacid.versions.between import Between, Version
-
-CHANGE_TYPE: Final = "_change_type"
-CHANGE_VERSION: Final = "_version"
-COMMIT_TIME: Final = "_commit_time"
-ROW_IDENTITY: Final = ("_row_write_id", "_row_bucket", "_row_id")
-"""The identity of a row: the write that made it, bucket property, row ID. NULL if it has none."""
-
-CHANGE_COLUMNS: Final = (CHANGE_TYPE, CHANGE_VERSION, COMMIT_TIME, *ROW_IDENTITY)
-"""What a change has beside the table's columns, behind them."""
-
-_IDENTITY_TYPES: Final = ("bigint", "int", "bigint")
-_RANK: Final = {kind: rank for rank, kind in enumerate(ChangeType)}
 
 
 def read_changes(  # noqa: PLR0913 - every one is a choice of its own
@@ -87,6 +84,7 @@ def read_changes(  # noqa: PLR0913 - every one is a choice of its own
     net: bool = False,
     columns: Sequence[str] | None = None,
     where: str | None = None,
+    pre_images: bool = True,
 ) -> DataFrame:
     """A frame of what was changed in a table after one version, up to another.
 
@@ -95,16 +93,19 @@ def read_changes(  # noqa: PLR0913 - every one is a choice of its own
         name: the table; one of the snapshot's.
         snapshot: what is seen.
         since: the version before the first change: a write ID, 0 is the table before its first
-            write; a moment, aware or as an ISO text; or a `VersionSpec`.
+            write; a moment, aware or as an ISO text; `tag NAME`; or a `VersionSpec`.
         until: the version of the last one, inclusive; by default the newest that no open write can
             change.
         keys: columns by which rows are told from each other: they make updates of deletes and
-            inserts.
+            inserts. By default those of the table's primary key, if it has one; none if empty.
         net: leave out rows that came and went within the range. With keys there is one change of a
             key at most: its first preimage and its last postimage.
         columns: those of the table's columns to give, in this order; all by default.
         where: a condition in Spark SQL over the table's columns. The changes are those of the rows
             for which it holds: one that an update moves out of it is deleted.
+        pre_images: whether rows that go are told with the values they had. Without, they have their
+            keys, partition and identity, and NULL in all other columns: that takes a small part of
+            the time, since old values are spread over a table's files.
 
     Returns:
         The table's columns, as `read_table` gives them, deleted rows with the values they had; then
@@ -128,12 +129,13 @@ def read_changes(  # noqa: PLR0913 - every one is a choice of its own
     wanted = ChangeQuery(
         table=table,
         writes=writes_between(snapshot, table, since, until),
-        keys=known_columns(table, keys or ()),
+        keys=keys_of(snapshot, table, keys),
         is_net=net,
         columns=known_columns(table, table.column_names if columns is None else columns),
         where=where,
+        pre_images=pre_images,
     )
-    return changes_of(spark, snapshot, wanted)
+    return changes_of(spark, snapshot, wanted).rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +148,18 @@ class ChangeQuery:
     keys: tuple[str, ...] = ()
     is_net: bool = False
     where: str | None = None
+    pre_images: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """Changes, and what bears witness of the end of their range: `newest_of`, by partition's text.
+
+    Partitions in which nothing was changed are not among them.
+    """
+
+    rows: DataFrame
+    held: Mapping[str, str]
 
 
 def writes_between(
@@ -157,7 +171,7 @@ def writes_between(
     )
 
 
-def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -> DataFrame:
+def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -> Told:
     """The changes that are asked for; see `read_changes`.
 
     Raises:
@@ -166,21 +180,32 @@ def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery)
     table, client = wanted.table, snapshot.client
     _require_free_names(table)
     moment = Moment.now(spark)
-    names = list(dict.fromkeys((*wanted.columns, *wanted.keys)))
-    if wanted.where is not None:
-        names = list(dict.fromkeys((*names, *_used(spark, table, wanted.where, moment))))
+    used = () if wanted.where is None else _used(spark, table, wanted.where, moment)
+    names = list(dict.fromkeys((*wanted.columns, *wanted.keys, *used)))
     touched = _touched(spark, client, wanted, moment)
     target = resolve_target(spark, client, table, snapshot.snapshot, touched)
     stretches = _stretches(target, wanted)
     place = free_name("place", table.column_names, CHANGE_COLUMNS)
-    found = _found(spark, wanted, stretches, names, place)
+    old = None if wanted.pre_images else frozenset((*wanted.keys, *used))
+    found = _found(spark, wanted, stretches, names, place, old)
     places = [info for info, _ in stretches]
     rows = _with_change_columns(target, wanted, places, found.rows, names, place)
     if wanted.where is not None:
         rows = _where(table, rows, names, wanted.where, moment)
-    rows = rows.withColumn(CHANGE_TYPE, _type_of(wanted))
-    rows = _in_order(rows, is_small=found.size_bytes <= TASK_BYTES)
-    return rows.select(*[F.col(quoted(n)) for n in (*wanted.columns, *CHANGE_COLUMNS)])
+    if not wanted.pre_images:
+        known = {*wanted.keys, *(column.name for column in table.partition_columns)}
+        rows = without_old_values(rows, set(names) - known)
+    is_small = found.size_bytes <= TASK_BYTES
+    if is_small:
+        # What one task reads needs no exchange to find its equals, nor a second run over it to find
+        # out where to cut it for a sort.
+        rows = rows.coalesce(1)
+    rows = rows.withColumn(CHANGE_TYPE, type_of(wanted.keys, is_net=wanted.is_net))
+    rows = in_order(rows, is_small=is_small)
+    return Told(
+        rows=rows.select(*[F.col(quoted(n)) for n in (*wanted.columns, *CHANGE_COLUMNS)]),
+        held=_held((info, segment.state) for info, segment in stretches),
+    )
 
 
 def _touched(
@@ -203,7 +228,7 @@ def _touched(
     return Touched(names=left, seen=seen)
 
 
-def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -> DataFrame:
+def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -> Told:
     """All rows of a table at the end of a range, each as an insert by the write that made it.
 
     Columns and order are those of `changes_of`; keys do not matter.
@@ -230,7 +255,16 @@ def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -
     if wanted.where is not None:
         whole = _where(table, whole, names, wanted.where, moment)
     whole = whole.withColumn(CHANGE_TYPE, F.lit(ChangeType.INSERT.value))
-    return whole.select(*[F.col(quoted(n)) for n in (*wanted.columns, *CHANGE_COLUMNS)])
+    return Told(
+        rows=whole.select(*[F.col(quoted(n)) for n in (*wanted.columns, *CHANGE_COLUMNS)]),
+        held=_held(zip(target.partitions, target.states, strict=True)),
+    )
+
+
+def _held(states: Iterable[tuple[PartitionInfo, AcidState]]) -> dict[str, str]:
+    """What was written last of each root; of several states of one, the last one counts."""
+    found = ((str(info.name), newest_of(state)) for info, state in states)
+    return {name: newest for name, newest in found if newest is not None}
 
 
 def _stretches(target: Target, wanted: ChangeQuery) -> list[Stretch]:
@@ -264,16 +298,17 @@ def _stretches(target: Target, wanted: ChangeQuery) -> list[Stretch]:
     return [one for found in each for one in found]
 
 
-def _found(
+def _found(  # noqa: PLR0913, PLR0917 - what is asked for, and where it is
     spark: SparkSession,
     wanted: ChangeQuery,
     stretches: Sequence[Stretch],
     names: Sequence[str],
     place: str,
+    old: frozenset[str] | None,
 ) -> Changes:
     if wanted.table.kind is TransactionalKind.FULL_ACID:
         files = ChangedFiles(
-            spark=spark, table=wanted.table, stretches=stretches, is_net=wanted.is_net
+            spark=spark, table=wanted.table, stretches=stretches, is_net=wanted.is_net, old=old
         )
         return files.changes(names, place)
     return plain_changes(spark, wanted.table, stretches, names, is_net=wanted.is_net, place=place)
@@ -296,25 +331,15 @@ def _with_change_columns(  # noqa: PLR0913, PLR0917 - rows, where they are, and 
     here = {field.name for field in rows.schema[place].dataType}  # type: ignore[attr-defined] # a struct
     identity = [
         (F.col(f"{quoted(place)}.{name}") if name in here else F.lit(None)).cast(type_).alias(own)
-        for name, type_, own in zip(IDENTITY, _IDENTITY_TYPES, ROW_IDENTITY, strict=True)
+        for name, type_, own in zip(IDENTITY, IDENTITY_TYPES, ROW_IDENTITY, strict=True)
     ]
     return rows.select(
         *values,
         F.col(IS_BORN),
         F.col(VERSION).alias(CHANGE_VERSION),
-        _commit_time(wanted.writes.commit_times()).alias(COMMIT_TIME),
+        commit_time(wanted.writes.commit_times()).alias(COMMIT_TIME),
         *identity,
     )
-
-
-def _commit_time(known: Mapping[WriteId, float]) -> SparkColumn:
-    """When the write of a change was committed; NULL if nobody noted it to the second."""
-    if not known:
-        return F.lit(None).cast(TimestampType())
-    times = F.from_json(
-        F.lit(json.dumps({str(w): s for w, s in known.items()})), "map<string,double>"
-    )
-    return F.timestamp_seconds(times[F.col(VERSION).cast("string")])
 
 
 def _where(
@@ -338,30 +363,15 @@ def _used(spark: SparkSession, table: TableInfo, where: str, moment: Moment) -> 
     return [table.column_names[i] for i in found.uses]
 
 
-def _type_of(wanted: ChangeQuery) -> SparkColumn:
-    """What each change is called."""
-    is_born = F.col(IS_BORN)
-    plain = F.when(is_born, ChangeType.INSERT.value).otherwise(ChangeType.DELETE.value)
-    if not wanted.keys:
-        return plain
-    # Of a net range a key has one change, whichever writes it took.
-    group = [*([] if wanted.is_net else [CHANGE_VERSION]), *map(quoted, wanted.keys)]
-    alike = Window.partitionBy(*group)
-    came = F.count(F.when(is_born, 1)).over(alike)
-    went = F.count(F.when(~is_born, 1)).over(alike)
-    image = F.when(is_born, ChangeType.UPDATE_POSTIMAGE.value).otherwise(
-        ChangeType.UPDATE_PREIMAGE.value
-    )
-    return F.when((came == 1) & (went == 1), image).otherwise(plain)
+def keys_of(
+    snapshot: ReadSnapshot, table: TableInfo, keys: Sequence[str] | None
+) -> tuple[str, ...]:
+    """The columns that are given, or of the table's primary key, if it has one, where None are.
 
-
-def _in_order(rows: DataFrame, *, is_small: bool) -> DataFrame:
-    rank = F.lit(None).cast("int")
-    for kind, number in _RANK.items():
-        rank = F.when(F.col(CHANGE_TYPE) == kind.value, number).otherwise(rank)
-    order = [F.col(CHANGE_VERSION), rank, *map(F.col, ROW_IDENTITY)]
-    # To sort what one task reads takes no second run over it to find out where to cut.
-    return rows.coalesce(1).sortWithinPartitions(*order) if is_small else rows.orderBy(*order)
+    Raises:
+        UnknownColumnError: the table has no such column.
+    """
+    return known_columns(table, snapshot.client.primary_key(table.ref) if keys is None else keys)
 
 
 def known_columns(table: TableInfo, names: Sequence[str]) -> tuple[str, ...]:

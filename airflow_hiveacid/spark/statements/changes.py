@@ -3,27 +3,31 @@
 Read `feed_changes` downwards: the feed's last range says where to go on; the changes since then are
 read under one snapshot and written aside; one rename, or the note that comes last, makes them the
 next range. Whoever dies before that has done nothing, and his next try does the range again, whole;
-whoever is tried again after it finds his own name in the last note, and does nothing.
+whoever is tried again after it, cleared, or deleted and made again under the same name, finds that
+in a note, and does nothing: a run has one range, whatever becomes of the run.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.changes import ChangeType, holds_older, settled
-from airflow_hiveacid.format.errors import ChangesGoneError, FeedError
+from airflow_hiveacid.format.errors import ChangesGoneError, ConfigurationError, FeedError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs.changes import ChangesSpec, WhenGone
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
+from airflow_hiveacid.plan.reruns import differing_parts
+from airflow_hiveacid.spark.reading.change_columns import CHANGE_TYPE
 from airflow_hiveacid.spark.reading.changes import (
-    CHANGE_TYPE,
     ChangeQuery,
     changes_of,
+    keys_of,
     known_columns,
     whole_of,
     writes_between,
@@ -40,15 +44,16 @@ from airflow_hiveacid.storage.stores.threads import each_in_threads
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import DataFrame
-
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.spark.reading.changes import Told
     from airflow_hiveacid.spark.reading.tables import ReadSnapshot
     from airflow_hiveacid.spark.writing.context import JobContext
+    from airflow_hiveacid.versions.between import Between, Version
 
 log = logging.getLogger("hiveacid")
 
+_ASKED: Final = ("columns", "is_net", "keys", "pre_images", "since", "target", "until", "where")
 _COUNTED: Final = {
     ChangeType.INSERT: "inserted",
     ChangeType.UPDATE_POSTIMAGE: "updated",
@@ -98,26 +103,28 @@ def _next_range(
     births = _births(snapshot.client, table)
     if last is not None:
         _check_same(feed, last, table, spec.where)
-    since = last.until if last is not None else spec.since
+    since: Version = (spec.since or 0) if last is None else last.until
     now = snapshot.snapshot.write_ids(table.ref)
     if last is not None and settled(now) < last.until:
         # A metastore may end its list early for a while (docs/adr/0014).
         return _result(job, JobStatus.NOTHING_TO_DO)
+    held = {} if last is None else last.held
     wanted = ChangeQuery(
         table=table,
-        writes=writes_between(snapshot, table, since or 0, spec.until),
+        writes=replace(_writes(snapshot, table, since, spec.until), held=held),
         columns=known_columns(table, spec.columns or table.column_names),
-        keys=known_columns(table, spec.keys),
+        keys=keys_of(snapshot, table, spec.keys),
         is_net=spec.is_net,
         where=spec.where,
+        pre_images=spec.pre_images,
     )
     found = _rows(job, feed, last, snapshot, wanted, births=births)
     if found is None:
         return _result(job, JobStatus.NOTHING_TO_DO)
-    rows, is_whole = found
+    told, is_whole = found
     begin, end = wanted.writes.part.since.high_watermark, wanted.writes.part.until.high_watermark
     place = feed.place_for(begin, AttemptId.parse(job.spec.attempt).nonce)
-    files = write_files(rows, place, CHANGE_TYPE)
+    files = write_files(told.rows, place, CHANGE_TYPE)
     if not files:
         feed.discard(place)
         return _result(job, JobStatus.NOTHING_TO_DO)
@@ -137,12 +144,29 @@ def _next_range(
         size_bytes=sum(file.size_bytes for file in files),
         births=births,
         where=spec.where or "",
+        asked=_asked(job),
+        held=dict(told.held) if is_whole else {**held, **told.held},
     )
     job.on_step("staged")
     snapshot.confirm_alive()
-    uri = feed.publish(place, note)
+    uri = feed.publish(place, note, {file.name: file.size_bytes for file in files})
     job.on_step("published")
     return _result(job, JobStatus.COMMITTED, note, uri)
+
+
+def _writes(
+    snapshot: ReadSnapshot, table: TableInfo, since: Version, until: Version | None
+) -> Between:
+    """The writes of a range from which the next one can go on.
+
+    At a moment a lower write may have been open when a higher one was committed. The next range
+    begins at a number, so this one ends below that write.
+    """
+    found = writes_between(snapshot, table, since, until)
+    whole = settled(found.part.until)
+    if whole == found.part.until.high_watermark:
+        return found
+    return writes_between(snapshot, table, since, whole)
 
 
 def _rows(  # noqa: PLR0913 - what is asked for, and what is known of the feed and its table
@@ -153,7 +177,7 @@ def _rows(  # noqa: PLR0913 - what is asked for, and what is known of the feed a
     wanted: ChangeQuery,
     *,
     births: Mapping[str, int],
-) -> tuple[DataFrame, bool] | None:
+) -> tuple[Told, bool] | None:
     """The rows of the next range, and whether they are the whole table; None if it is empty.
 
     Raises:
@@ -178,16 +202,32 @@ def _rows(  # noqa: PLR0913 - what is asked for, and what is known of the feed a
 
 
 def _own(feed: ChangeFeed, job: JobContext) -> FeedNote | None:
-    """The range that this run of the task has written, in an earlier try or before it was cleared.
+    """The range that this run of the task has written: in an earlier try, or before it was cleared.
 
-    Whoever clears it with what comes after it wants that to have the same range again. Between a
-    try and the next one another run may have gone on with the feed, so all ranges are asked; a
-    first try has written none.
+    Or before it was deleted, and made again under the same name. Whoever clears a run, or deletes
+    it, with what comes after it wants that to have the same range again. Other runs may have gone
+    on with the feed meanwhile, so all ranges are asked.
+
+    Raises:
+        ConfigurationError: it has, when it was asked for other changes.
     """
-    if job.spec.generation or AttemptId.parse(job.spec.attempt).try_number > 1:
-        return feed.written_by(job.spec.job_key)
-    last = feed.last()
-    return last if last is not None and last.job_key == job.spec.job_key else None
+    own = feed.written_by(job.spec.job_key)
+    if own is None:
+        return None
+    differing = differing_parts(own.asked, _asked(job)) if own.asked else ()
+    if differing:
+        raise ConfigurationError(
+            f"{job.spec.job_key} has written versions {own.since} to {own.until} of the feed at"
+            f" {feed.location} before, with another {', '.join(differing)}. What is written stays"
+            " as it is: a run with another ID goes on with the feed, and at another location one"
+            " begins anew"
+        )
+    return own
+
+
+def _asked(job: JobContext) -> dict[str, str]:
+    """A digest of each argument that says which changes are asked for, and in which form."""
+    return {name: job.spec.statement[name] for name in _ASKED}
 
 
 def _births(client: MetastorePort, table: TableInfo) -> dict[str, int]:

@@ -7,7 +7,6 @@ of a task; only those count whose names came back to the driver.
 from __future__ import annotations
 
 import json
-import posixpath
 import uuid
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +19,7 @@ from pyspark import TaskContext
 
 from airflow_hiveacid.spark.failures import typed_failures, worker_errors
 from airflow_hiveacid.spark.store_tokens import with_tokens
+from airflow_hiveacid.storage.stores.change_feed import task_file
 from airflow_hiveacid.storage.stores.filesystem import storage_errors
 from airflow_hiveacid.storage.stores.locations import open_location
 
@@ -55,7 +55,7 @@ def write_files(rows: DataFrame, location: str, counted: str) -> list[FeedFile]:
 
     Args:
         rows: the frame.
-        location: URI of a directory.
+        location: the place that the feed gives for it (`ChangeFeed.place_for`).
         counted: a column of texts, whose values are counted.
 
     Raises:
@@ -82,8 +82,7 @@ def _write(
         context = TaskContext.get()
         number = 0 if context is None else context.partitionId()
         name = f"part-{number:05d}-{uuid.uuid4().hex}.parquet"
-        fs, root = open_location(location)
-        path = posixpath.join(root, name)
+        fs, path = open_location(task_file(location, name))
         kinds: dict[str, int] = {}
         with (
             storage_errors("write", path),

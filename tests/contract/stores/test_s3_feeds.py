@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,17 +11,25 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_hiveacid.format.errors import DirectoryExistsError
-from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
+from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote, task_file
 from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.open_uploads import open_uploads
 
 if TYPE_CHECKING:
     from s3_lab import MotoS3
 
 
-def write(place: str, name: str) -> None:
-    fs, path = open_location(f"{place}/{name}")
-    with fs.open_output_stream(path) as stream:
-        pq.write_table(pa.table({"id": [1]}), stream)
+def write(place: str, *names: str) -> None:
+    for name in names:
+        fs, path = open_location(task_file(place, name))
+        with fs.open_output_stream(path) as stream:
+            pq.write_table(pa.table({"id": [1]}), stream)
+
+
+def publish(feed: ChangeFeed, place: str, told: FeedNote) -> str:
+    body = io.BytesIO()
+    pq.write_table(pa.table({"id": [1]}), body)
+    return feed.publish(place, told, dict.fromkeys(told.files, len(body.getvalue())))
 
 
 def note(since: int, until: int, *files: str) -> FeedNote:
@@ -48,17 +57,30 @@ def test_the_note_comes_last_and_what_a_dead_attempt_left_goes(s3: MotoS3, table
     place = feed.place_for(0, "a")
     write(place, "part-a.parquet")
     write(place, "part-lost.parquet")
-    uri = feed.publish(place, note(0, 3, "part-a.parquet"))
+    uri = publish(feed, place, note(0, 3, "part-a.parquet"))
     assert names(s3) == ["changes_0000000/_changes.json", "changes_0000000/a/part-a.parquet"]
     last = feed.last()
     assert last == replace(note(0, 3, "part-a.parquet"), directory="a")
-    assert uri == place == feed.place_of(last)
+    assert uri == feed.place_of(last)
     fs, path = open_location(f"{uri}/part-a.parquet")
     assert pq.read_table(path, filesystem=fs).num_rows == 1
     nothing = feed.place_for(3, "b")
     write(nothing, "part-b.parquet")
     feed.discard(nothing)
     assert len(s3.objects()) == 2
+    assert open_uploads(feed.location) == ()
+
+
+def test_a_file_that_comes_late_is_in_no_range(s3: MotoS3, table: str) -> None:
+    feed = ChangeFeed(table.replace("/t", "/feed"))
+    place = feed.place_for(0, "a")
+    write(place, "part-a.parquet")
+    uri = publish(feed, place, note(0, 3, "part-a.parquet"))
+    write(place, "part-late.parquet")
+    fs, root = open_location(uri)
+    assert pq.read_table(root, filesystem=fs).num_rows == 1
+    counted = [name for name in names(s3) if "/_" not in name]
+    assert counted == ["changes_0000000/a/part-a.parquet"]
 
 
 def test_of_two_that_write_at_a_time_the_second_fails_and_does_no_harm(
@@ -69,13 +91,13 @@ def test_of_two_that_write_at_a_time_the_second_fails_and_does_no_harm(
     write(one, "part-a.parquet")
     other = feed.place_for(4, "b")
     write(other, "part-b.parquet")
-    uri = feed.publish(one, note(4, 6, "part-a.parquet"))
-    write(other, "part-late.parquet")
+    uri = publish(feed, one, note(4, 6, "part-a.parquet"))
+    write(other, "part-b.parquet", "part-late.parquet")
     with pytest.raises(DirectoryExistsError):
-        feed.publish(other, replace(note(4, 9, "part-b.parquet"), attempt="1-b"))
+        publish(feed, other, replace(note(4, 9, "part-b.parquet"), attempt="1-b"))
     last = feed.last()
     assert last is not None
     assert last.until == 6
-    assert {"changes_0000004/_changes.json", "changes_0000004/a/part-a.parquet"} <= {*names(s3)}
+    assert names(s3) == ["changes_0000004/_changes.json", "changes_0000004/a/part-a.parquet"]
     fs, root = open_location(uri)
     assert pq.read_table(root, filesystem=fs).num_rows == 1

@@ -101,6 +101,31 @@ def test_an_unknown_text_is_refused() -> None:
         VersionSpec.parse("branch main")
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "version 0"),
+        (" 12 ", "version 12"),
+        ("version 12", "version 12"),
+        ("2026-11-19T02:00:00+01:00", "timestamp 2026-11-19T02:00:00+01:00"),
+        (datetime(2026, 11, 19, tzinfo=UTC), "timestamp 2026-11-19T00:00:00+00:00"),
+        ("tag closing 10", "tag closing 10"),
+        (VersionSpec(tag="closing"), "tag closing"),
+    ],
+)
+def test_one_value_says_which_version_is_meant(value: object, text: str) -> None:
+    assert VersionSpec.meant_by(value).text() == text  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [True, -1, "-1", "now", "yesterday", "2026-11-19T02:00:00", "", "tag ", 1.5, VersionSpec()],
+)
+def test_one_that_says_nothing_is_refused(value: object) -> None:
+    with pytest.raises(ConfigurationError):
+        VersionSpec.meant_by(value)  # type: ignore[arg-type]
+
+
 # ---- lists ---------------------------------------------------------------------------------------
 
 

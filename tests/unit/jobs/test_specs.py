@@ -105,8 +105,9 @@ JOBS: dict[str, Job] = {
         is_net=True,
         columns=("id",),
         where="id > 1",
-        since=3,
-        until=4,
+        pre_images=False,
+        since="version 3",
+        until="timestamp 2026-11-19T02:00:00+00:00",
         when_gone=WhenGone.WHOLE,
     ),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from contract.fake_metastore import FakeMetastore
 from contract.manual_clock import ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from airflow_hiveacid.format.ids import WriteId
     from airflow_hiveacid.format.table import TableInfo
@@ -62,6 +63,14 @@ class Bench:
         return write_id
 
     def we_write(self, *, overwrites: bool = False, job_key: str = "dag/run/task/-1") -> WriteId:
+        with self.writing(overwrites=overwrites, job_key=job_key) as write_id:
+            return write_id
+
+    @contextmanager
+    def writing(
+        self, *, overwrites: bool = False, job_key: str = "dag/run/task/-1"
+    ) -> Iterator[WriteId]:
+        """A write of ours that takes its time."""
         operation = DataOperation.OVERWRITE if overwrites else DataOperation.INSERT
         access = TableAccess(table=self.table, operations=frozenset({operation}))
         with begin(
@@ -69,6 +78,7 @@ class Bench:
         ) as txn:
             write_id = txn.write_ids[self.ref]
             self.put(_name(write_id, overwrites=overwrites))
+            yield write_id
         times = txn.times
         assert times is not None
         self.notes.note_commit(
@@ -90,7 +100,6 @@ class Bench:
                 committed=Between(after_s=times.committed.after_s, by_s=times.committed.by_s),
             )
         )
-        return write_id
 
 
 def _name(write_id: WriteId, *, overwrites: bool) -> str:

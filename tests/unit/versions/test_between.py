@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import (
     ChangesGoneError,
     ConfigurationError,
@@ -18,8 +19,10 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import Snapshot
-from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.format.versions import VersionSpec, newest_of
 from airflow_hiveacid.metastore.server_time import server_now
+from airflow_hiveacid.spark.reading.tables import ReadSnapshot
+from airflow_hiveacid.spark.statements.changes import _writes
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.versions.between import between
 from airflow_hiveacid.versions.keeping import keep, make_tag
@@ -132,6 +135,102 @@ def test_what_somebody_has_removed_without_a_version_is_said(bench: Bench) -> No
     bench.we_write(overwrites=True)
     bench.we_write()
     assert fresh(bench, 3) == [delta(4)]
+
+
+def check_held(bench: Bench, since: int, held: str) -> list[str]:
+    """What a range tells whose reader knows what was there when it began."""
+    found = replace(range_of(bench, since), held={"": held})
+    (info,) = bench.client.list_partitions(bench.table)
+    segments = found.segments(info, list_table(info.location))
+    return sorted(name for segment in segments for name in segment.fresh)
+
+
+def newest(bench: Bench) -> str:
+    txns = bench.client.valid_txns()
+    now = bench.client.valid_write_ids([bench.ref], txns)[bench.ref]
+    (info,) = bench.client.list_partitions(bench.table)
+    found = newest_of(resolve(list_table(info.location), now, txns))
+    assert found is not None
+    return found
+
+
+def test_what_others_wrote_and_somebody_removed_is_missed_by_who_knows_of_it(
+    bench: Bench,
+) -> None:
+    bench.somebody_writes()
+    bench.somebody_writes()
+    empty = bench.somebody_writes()  # of which a compaction may leave nothing
+    (bench.root / delta(empty) / "bucket_00000").write_bytes(b"")
+    held = newest(bench)
+    assert held == delta(2)
+    for name in (delta(1), delta(2), delta(empty)):  # TRUNCATE of Hive 3.1
+        shutil.rmtree(bench.root / name)
+    bench.somebody_writes()
+    assert fresh(bench, 3) == [delta(4)], "nobody else knows"
+    with pytest.raises(ChangesGoneError, match=f"{delta(2)} was at"):
+        check_held(bench, 3, held)
+
+
+@pytest.mark.parametrize("compacted", ["delta_0000001_0000002", "base_0000002", ""])
+def test_what_has_taken_its_place_will_do(bench: Bench, compacted: str) -> None:
+    bench.somebody_writes()
+    bench.somebody_writes()
+    held = newest(bench)
+    if compacted:
+        bench.put(compacted)
+        for name in (delta(1), delta(2)):
+            shutil.rmtree(bench.root / name)
+    else:
+        shutil.rmtree(bench.root / delta(1))
+    bench.somebody_writes()
+    assert check_held(bench, 2, held) == [delta(3)]
+
+
+def test_an_overwrite_takes_the_place_of_all(bench: Bench) -> None:
+    bench.somebody_writes()
+    held = newest(bench)
+    shutil.rmtree(bench.root / delta(1))
+    bench.somebody_writes(overwrites=True)
+    bench.somebody_writes()
+    assert check_held(bench, 2, held) == [delta(3)]
+
+
+def test_original_files_bear_witness_too(bench: Bench) -> None:
+    (bench.root / "000000_0").write_bytes(b"x")
+    held = newest(bench)
+    assert held == "000000_0"
+    bench.somebody_writes()
+    assert check_held(bench, 0, held) == [delta(1)]
+    (bench.root / "000000_0").unlink()
+    with pytest.raises(ChangesGoneError, match="000000_0 was at"):
+        check_held(bench, 0, held)
+
+
+def test_feeds_go_on_from_moments_without_a_gap(bench: Bench) -> None:
+    bench.we_write()
+    with bench.writing(job_key="dag/slow/task/-1"):
+        bench.we_write()
+        bench.clock.advance(10)
+        moment = now(bench)
+        bench.clock.advance(10)
+    bench.we_write()
+    bench.clock.advance(10)
+    assert fresh(bench, 1, moment) == [delta(3)], "the second was open then"
+    begin, told = 0, []
+    for until in (moment.isoformat(), moment, now(bench), None):
+        txns = bench.client.valid_txns()
+        tables = bench.client.valid_write_ids([bench.ref], txns)
+        taken_s = server_now(bench.client)
+        snapshot = ReadSnapshot(
+            client=bench.client,
+            snapshot=Snapshot(txn_id=None, txns=txns, tables=tables),
+            tables={bench.ref: bench.table},
+            taken_s=lambda taken_s=taken_s: taken_s,  # type: ignore[misc]
+        )
+        part = _writes(snapshot, bench.table, begin, until).part
+        told.append([w for w in range(1, 5) if part.holds(WriteId(w))])
+        begin = part.until.high_watermark
+    assert told == [[1], [], [2, 3, 4], []]
 
 
 def test_a_write_that_was_aborted_is_in_no_range_though_it_was_forgotten(bench: Bench) -> None:

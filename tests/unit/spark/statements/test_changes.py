@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.format.errors import FeedError
+from airflow_hiveacid.format.errors import ConfigurationError, FeedError
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import (
     PartitionInfo,
@@ -17,7 +17,15 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.spark.statements.changes import _check_added, _check_same, _own
+from airflow_hiveacid.jobs.changes import ChangesSpec, WhenGone
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.specs import JobSpec
+from airflow_hiveacid.spark.statements.changes import (
+    _asked,
+    _check_added,
+    _check_same,
+    _own,
+)
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
 
 if TYPE_CHECKING:
@@ -38,22 +46,51 @@ def note(since: int, job_key: str) -> FeedNote:
     )
 
 
-def job(job_key: str, try_number: int, generation: int = 0) -> Any:  # noqa: ANN401 - a stand-in
-    attempt = f"{try_number}-0123456789ab"
-    spec = SimpleNamespace(job_key=job_key, attempt=attempt, generation=generation)
+def job(job_key: str, try_number: int = 1, generation: int = 0, **asked: Any) -> Any:  # noqa: ANN401 - a stand-in
+    spec = JobSpec(
+        job_key=job_key,
+        metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
+        attempt=f"{try_number}-0123456789ab",
+        generation=generation,
+        job=ChangesSpec(target="db.t", location="/feed", **asked),
+    )
     return SimpleNamespace(spec=spec)
 
 
-@pytest.mark.parametrize(("try_number", "generation"), [(2, 0), (1, 1)])
-def test_a_retry_finds_its_range_though_another_run_went_on(
+# Tried again, cleared, deleted and made again.
+@pytest.mark.parametrize(("try_number", "generation"), [(2, 0), (1, 1), (1, 0)])
+def test_a_run_finds_its_range_though_another_run_went_on(
     tmp_path: Path, try_number: int, generation: int
 ) -> None:
     feed = ChangeFeed(f"file:{tmp_path}/feed")
     for since, run in enumerate(("one", "two")):
-        feed.publish(feed.place_for(since, "a"), note(since, run))
+        feed.publish(feed.place_for(since, "a"), note(since, run), {})
     assert _own(feed, job("one", try_number, generation)) == note(0, "one")
     assert _own(feed, job("two", try_number, generation)) == note(1, "two")
     assert _own(feed, job("three", try_number, generation)) is None
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "differing"),
+    [
+        ({"until": "version 3"}, {"until": "version 4"}, "until"),
+        ({}, {"keys": ("id",), "is_net": True}, "is_net, keys"),
+        ({"keys": ("id",)}, {"keys": ("id",), "when_gone": WhenGone.WHOLE}, None),
+        ({"where": "a > 1"}, {"where": "a > 1"}, None),
+    ],
+)
+def test_a_run_that_asks_for_other_changes_is_not_answered_with_its_range_of_before(
+    tmp_path: Path, then: dict[str, Any], now: dict[str, Any], differing: str | None
+) -> None:
+    feed = ChangeFeed(f"file:{tmp_path}/feed")
+    done = replace(note(0, "one"), asked=_asked(job("one", **then)))
+    feed.publish(feed.place_for(0, "a"), done, {})
+    with (
+        nullcontext()
+        if differing is None
+        else pytest.raises(ConfigurationError, match=f"another {differing}\\.")
+    ):
+        assert _own(feed, job("one", 2, **now)) == done
 
 
 @pytest.mark.parametrize(

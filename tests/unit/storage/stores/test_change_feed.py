@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.format.errors import DirectoryExistsError, FeedError
-from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
+from airflow_hiveacid.format.errors import DirectoryExistsError, FeedError, StorageError
+from airflow_hiveacid.storage.stores import change_feed
+from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote, task_file
 
 
 def note(since: int, until: int, *files: str, job_key: str = "dag/run/task/-1") -> FeedNote:
@@ -26,7 +27,11 @@ def note(since: int, until: int, *files: str, job_key: str = "dag/run/task/-1") 
 
 def write(place: str, *names: str) -> None:
     for name in names:
-        Path(place.removeprefix("file:"), name).write_text("rows")
+        Path(task_file(place, name).removeprefix("file:")).write_text("rows")
+
+
+def publish(feed: ChangeFeed, place: str, told: FeedNote) -> str:
+    return feed.publish(place, told, dict.fromkeys(told.files, 4))
 
 
 @pytest.fixture
@@ -41,14 +46,14 @@ def test_a_feed_begins_with_nothing_and_goes_on_from_its_last_range(
     for since, until in ((0, 4), (4, 12), (12, 20_000_000)):
         place = feed.place_for(since, "a")
         write(place, "part-1.parquet")
-        uri = feed.publish(place, note(since, until, "part-1.parquet"))
+        uri = publish(feed, place, note(since, until, "part-1.parquet"))
         assert feed.last() == note(since, until, "part-1.parquet")
         assert sorted(p.name for p in Path(uri.removeprefix("file:")).iterdir()) == [
             "_changes.json",
             "part-1.parquet",
         ]
     place = feed.place_for(20_000_000, "a")
-    feed.publish(place, note(20_000_000, 20_000_001))
+    publish(feed, place, note(20_000_000, 20_000_001))
     last = feed.last()
     assert last is not None
     assert last.until == 20_000_001
@@ -60,15 +65,18 @@ def test_a_feed_begins_with_nothing_and_goes_on_from_its_last_range(
     ]
 
 
-def test_of_two_that_go_on_from_one_version_the_second_fails(feed: ChangeFeed) -> None:
+def test_of_two_that_go_on_from_one_version_the_second_fails(
+    feed: ChangeFeed, tmp_path: Path
+) -> None:
     one, other = feed.place_for(4, "a"), feed.place_for(4, "b")
     assert one != other
     write(one, "part-a.parquet")
     write(other, "part-b.parquet")
-    feed.publish(one, note(4, 6, "part-a.parquet"))
+    publish(feed, one, note(4, 6, "part-a.parquet"))
     with pytest.raises(DirectoryExistsError):
-        feed.publish(other, note(4, 9, "part-b.parquet"))
+        publish(feed, other, note(4, 9, "part-b.parquet"))
     assert feed.last() == note(4, 6, "part-a.parquet")
+    assert [path.name for path in (tmp_path / "feed").iterdir()] == ["changes_0000004"]
 
 
 def test_what_nobody_published_is_not_there(feed: ChangeFeed, tmp_path: Path) -> None:
@@ -79,11 +87,45 @@ def test_what_nobody_published_is_not_there(feed: ChangeFeed, tmp_path: Path) ->
     assert list((tmp_path / "feed").iterdir()) == []
 
 
-def test_files_of_tasks_that_were_not_heard_do_not_get_in(feed: ChangeFeed) -> None:
+@pytest.mark.parametrize("step", ["move", "write_new", "rename_directory"])
+def test_files_of_tasks_that_were_not_heard_do_not_get_in_however_late(
+    feed: ChangeFeed, tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = feed.place_for(0, "a")
     write(place, "part-1.parquet", "part-lost.parquet")
-    uri = feed.publish(place, note(0, 1, "part-1.parquet"))
-    assert not Path(uri.removeprefix("file:"), "part-lost.parquet").exists()
+    take = getattr(change_feed, step)
+
+    def late(*arguments: object) -> None:
+        write(place, "part-late.parquet")
+        take(*arguments)
+
+    monkeypatch.setattr(change_feed, step, late)
+    uri = publish(feed, place, note(0, 1, "part-1.parquet"))
+    there = {path.name for path in Path(uri.removeprefix("file:")).iterdir()}
+    assert there == {"_changes.json", "part-1.parquet"}
+    assert [path.name for path in (tmp_path / "feed").iterdir()] == ["changes_0000000"]
+
+
+def test_a_file_that_its_task_told_of_and_that_is_gone_makes_no_range(feed: ChangeFeed) -> None:
+    place = feed.place_for(0, "a")
+    write(place, "part-1.parquet")
+    with pytest.raises(StorageError):
+        publish(feed, place, note(0, 1, "part-1.parquet", "part-2.parquet"))
+    assert feed.last() is None
+
+
+def test_what_cannot_be_swept_up_does_not_undo_a_range(
+    feed: ChangeFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = feed.place_for(0, "a")
+    write(place, "part-1.parquet", "part-lost.parquet")
+
+    def refuse(*_: object) -> None:
+        raise StorageError("no")
+
+    monkeypatch.setattr(change_feed, "delete_directory", refuse)
+    publish(feed, place, note(0, 1, "part-1.parquet"))
+    assert feed.last() == note(0, 1, "part-1.parquet")
 
 
 def test_old_staging_of_the_dead_goes_and_that_of_the_living_stays(
@@ -103,7 +145,7 @@ def test_old_staging_of_the_dead_goes_and_that_of_the_living_stays(
 
 def test_a_range_that_was_removed_by_its_reader_is_not_missed(feed: ChangeFeed) -> None:
     for since in (0, 1):
-        feed.publish(feed.place_for(since, "a"), note(since, since + 1))
+        publish(feed, feed.place_for(since, "a"), note(since, since + 1))
     first = Path(feed.uri_of(0).removeprefix("file:"))
     (first / "_changes.json").unlink()
     first.rmdir()
@@ -112,7 +154,7 @@ def test_a_range_that_was_removed_by_its_reader_is_not_missed(feed: ChangeFeed) 
 
 def test_a_job_finds_the_range_that_it_has_written(feed: ChangeFeed) -> None:
     for since in (0, 1, 2):
-        feed.publish(feed.place_for(since, "a"), note(since, since + 1, job_key=f"run {since}"))
+        publish(feed, feed.place_for(since, "a"), note(since, since + 1, job_key=f"run {since}"))
     assert feed.written_by("run 1") == note(1, 2, job_key="run 1")
     assert feed.written_by("run 9") is None
 
@@ -121,7 +163,7 @@ def test_a_job_finds_the_range_that_it_has_written(feed: ChangeFeed) -> None:
     "text", ["", "{}", "[1]", '{"version": 1, "table": 1}', '{"version": 2}', "{" * 5000]
 )
 def test_a_note_that_is_none_is_an_error_and_no_new_beginning(feed: ChangeFeed, text: str) -> None:
-    uri = feed.publish(feed.place_for(0, "a"), note(0, 1))
+    uri = publish(feed, feed.place_for(0, "a"), note(0, 1))
     Path(uri.removeprefix("file:"), "_changes.json").write_text(text)
     with pytest.raises(FeedError):
         feed.last()
