@@ -15,7 +15,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import pyarrow as pa
 from pyarrow import orc
@@ -61,7 +61,9 @@ class Write:
 
 
 class World:
-    """See the module."""
+    """See the module. A kind with other `columns` makes them of the same values (`batch`)."""
+
+    columns: ClassVar[tuple[Column, ...]] = COLUMNS
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -83,7 +85,7 @@ class World:
             numbers = range(first, first + rows)
             values = [_ROWS_A_WRITE * -(bucket + 1) - n for n in numbers]
             name = f"{bucket:06d}_0" + (f"_copy_{copy}" if copy else "")
-            orc.write_table(pa.Table.from_batches([_batch(values)]), self.root / name)
+            orc.write_table(pa.Table.from_batches([self.batch(values)]), self.root / name)
             own = encode(BucketId(bucket), StatementId(0))
             write.inserts |= dict(zip(((0, own, n) for n in numbers), values, strict=True))
         self.writes[0] = write
@@ -126,7 +128,7 @@ class World:
                 names=["originalTransaction", "bucket", "rowId"],
             )
             name = self._delta(write_id, statement, is_delete=True)
-            self._put(name, bucket, [delete_events(keys, write_id, COLUMNS)], is_delete=True)
+            self._put(name, bucket, [delete_events(keys, write_id, self.columns)], is_delete=True)
 
     # ------------------------------------------------------------ upkeep
     def compact(self, *, major: bool, fate: Fate, named: bool) -> None:
@@ -134,7 +136,7 @@ class World:
 
         What one wrote that did not commit is not whole, and visible to nobody.
         """
-        published = compact(self.root, COLUMNS, self.write_ids, self.txns, major=major)
+        published = compact(self.root, self.columns, self.write_ids, self.txns, major=major)
         if not named:
             return
         self.compactions.append(fate)
@@ -195,6 +197,14 @@ class World:
         }
 
     # ------------------------------------------------------------ files
+    @staticmethod
+    def batch(values: list[int]) -> pa.RecordBatch:
+        """The columns of rows, which follow from a number each."""
+        texts = [text_of(value) for value in values]
+        return pa.record_batch(
+            {"v": pa.array(values, pa.int64()), "s": pa.array(texts, pa.string())}
+        )
+
     def _delta(self, write_id: WriteId, statement: int, *, is_delete: bool = False) -> DeltaName:
         return DeltaName(
             low=write_id, high=write_id, statement_id=StatementId(statement), is_delete=is_delete
@@ -207,7 +217,7 @@ class World:
         ]
         identities = ((int(write_id), int(own), n) for n in range(rows))
         self.writes[write_id].inserts |= dict(zip(identities, values, strict=True))
-        return insert_events(_batch(values), write_id, own, RowId(0))
+        return insert_events(self.batch(values), write_id, own, RowId(0))
 
     def _put(
         self,
@@ -219,7 +229,8 @@ class World:
     ) -> None:
         path = self.root / str(name) / bucket_file(BucketId(bucket))
         fs = LocalFileSystem()
-        with AcidFileWriter(fs, str(path), COLUMNS, WriterOptions(), is_delete=is_delete) as writer:
+        options = WriterOptions()
+        with AcidFileWriter(fs, str(path), self.columns, options, is_delete=is_delete) as writer:
             for batch in events:
                 writer.write(batch)
             writer.close()
@@ -228,8 +239,3 @@ class World:
 def text_of(value: int) -> str | None:
     """The second column, which follows from the first."""
     return None if value % 7 == 0 else f"t{value} é"
-
-
-def _batch(values: list[int]) -> pa.RecordBatch:
-    texts = [text_of(value) for value in values]
-    return pa.record_batch({"v": pa.array(values, pa.int64()), "s": pa.array(texts, pa.string())})
