@@ -16,7 +16,6 @@ from airflow_hiveacid.format.conflicts import (
 from airflow_hiveacid.format.errors import (
     HiveAcidError,
 )
-from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.jobs.specs import (
     CleanSpec,
@@ -49,14 +48,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.metastore.port import MetastorePort
-from interleavings.ground import Ground
+from interleavings.looking_back import LookingBack
 from interleavings.scene import ENDPOINT, FOREIGN, JOBS, OPERATIONS, REF, Job
 
 
-class Acting(Ground):
+class Acting(LookingBack):
     """The cast."""
 
     def cast(self) -> None:
@@ -185,7 +183,7 @@ class Acting(Ground):
         with begin(client, job_key=None, reads=[access], lock_timeout_s=30.0) as txn:
             commits = self.commits_at(actor.saw)
             write_ids = txn.snapshot.write_ids(REF)
-            is_short = self._is_short(write_ids, txn.snapshot.txns)
+            is_short = self.is_short(write_ids, txn.snapshot.txns)
             try:
                 for _ in range(2):
                     states = [
@@ -207,13 +205,6 @@ class Acting(Ground):
         if is_wrong or len(set(seen)) > 1:
             self.world.fail(f"a reader saw {seen}, not twice one of {sorted(states_ok)}")
         return seen
-
-    def _is_short(self, write_ids: ValidWriteIdList, txns: ValidTxnList) -> bool:
-        """Whether the metastore left committed write IDs out: what a reader misses then is its."""
-        with self.world.unseen():
-            whole = self.world.client().valid_write_ids([REF], txns)[REF]
-        every = map(WriteId, range(1, whole.high_watermark + 1))
-        return any(whole.is_visible(w) and not write_ids.is_visible(w) for w in every)
 
     def kill(self, number: int) -> object:
         """An order to kill the first try of the first job, whenever it arrives."""

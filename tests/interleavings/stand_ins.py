@@ -18,7 +18,7 @@ import pytest
 
 from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.errors import UnsupportedFileError
-from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.ids import BucketId, WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.metastore import compaction_work, heartbeat, transaction
 from airflow_hiveacid.spark.events import Events, partition_text
@@ -26,7 +26,7 @@ from airflow_hiveacid.spark.maintenance import clean, compact
 from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.writing import job, overtaking, publish, second_try, work
 from airflow_hiveacid.spark.writing.publish import StagedFile
-from airflow_hiveacid.storage.stores import locations
+from airflow_hiveacid.storage.stores import locations, version_notes
 from airflow_hiveacid.storage.stores.filesystem import file_errors, write_bytes
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from functools import partial
 
     from airflow_hiveacid.format.acid_state import AcidDirectory
+    from airflow_hiveacid.format.changes import ChangeSegment
     from airflow_hiveacid.format.names import BaseName
     from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
     from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
@@ -81,6 +82,29 @@ def read_rows(
         dead = {e[:3] for e in _visible(state.delete_deltas, info, write_ids)}
         rows += [((short(info.name), e[4], e[5]), e[:3]) for e in inserts if e[:3] not in dead]
     return rows
+
+
+def read_changes(info: PartitionInfo, segment: ChangeSegment) -> tuple[list[Row], list[Row]]:
+    """Stands for `storage.acid.read.changes`: the rows that came, and those that went."""
+    state, part = segment.state, segment.part
+    deaths: dict[Identity, list[int]] = {}
+    for e in _visible(state.delete_deltas, info, part.until):
+        deaths.setdefault(e[:3], []).append(e[3])
+    came, went = [], []
+    for directory in (*((state.base,) if state.base else ()), *state.deltas):
+        for e in _visible((directory,), info, part.until):
+            every = deaths.get(e[:3], [] if segment.ends_with is None else [segment.ends_with])
+            death, is_born = min(every, default=None), part.holds(WriteId(e[0]))
+            if any(part.since.is_visible(WriteId(w)) for w in every):
+                continue
+            if is_born and death is not None and death <= e[0]:
+                continue
+            row = (short(info.name), e[4], e[5])
+            if is_born and directory.text in segment.fresh:
+                came.append(row)
+            if death is not None:
+                went.append(row)
+    return came, went
 
 
 def _visible(
@@ -409,6 +433,7 @@ def installed() -> Iterator[None]:
             patch.setattr(module, "job_group", _job_group)
         for module in (work, compact):
             patch.setattr(module, "empty_file", _empty_file)
+        patch.setattr(version_notes, "each_in_threads", lambda one, items: [one(i) for i in items])
         patch.setattr(work, "resolve_target", _resolve_target)
         patch.setattr(second_try, "reissue", _reissue)
         patch.setattr(compact, "bucket_files", _bucket_files)

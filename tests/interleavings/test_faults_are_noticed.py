@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from airflow_hiveacid.format import changes, versions
 from airflow_hiveacid.metastore import fencing, transaction
 from airflow_hiveacid.spark.maintenance import clean, replacement
 from airflow_hiveacid.spark.writing import publish, table_write, write
@@ -208,6 +209,30 @@ FAULTS: Final = (
                 where="Write.verify",
                 old="    self.txn.confirm_alive()\n",
                 new="",
+            ),
+        ),
+    ),
+    Fault(
+        name="changes are told from what a compaction has left",
+        scene="v4 : insert major changes",
+        edits=(
+            Edit(
+                module=changes,
+                where="segments_of",
+                old="if not part.count_within(_FIRST, oldest_since(listing, now, txns, kind)):",
+                new="if True:",
+            ),
+        ),
+    ),
+    Fault(
+        name="a past is read from what a cleaner has left",
+        scene="v4 : insert major clean past",
+        edits=(
+            Edit(
+                module=versions,
+                where="_not_live",
+                old="if base_now != base_then:",
+                new="if False:",
             ),
         ),
     ),

@@ -1,0 +1,127 @@
+"""Readers of the past: of what was changed since the beginning, and of how the table was then.
+
+Either is told exactly, or refused by name; nothing in between.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.changes import ChangeRange
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import (
+    ChangesGoneError,
+    HiveAcidError,
+    NotEnoughHistoryError,
+    VersionGoneError,
+    VersionUnknownError,
+)
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.transaction import begin
+from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.versions.between import between
+from airflow_hiveacid.versions.past import past_of
+from interleavings import stand_ins
+from interleavings.ground import Ground
+from interleavings.rows import serial_states
+from interleavings.scene import REF
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from interleavings.rows import Commit, Row
+
+    Rows = tuple[Row, ...]
+    Look = Callable[[MetastorePort, TableInfo, Snapshot], Rows]
+
+# The third is how Hive refuses, too: a base that came since stands for what the reader sees of it.
+_REFUSED = (ChangesGoneError, VersionGoneError, NotEnoughHistoryError, VersionUnknownError)
+
+
+class LookingBack(Ground):
+    """The part of the cast that reads the past."""
+
+    @property
+    def beginning(self) -> WriteId:
+        """The version before anybody acts."""
+        return WriteId(3 if self.scene.has_deletes else 2)
+
+    def changes(self, number: int) -> object:
+        """Read what was changed since the beginning, up to now."""
+        del number
+
+        def look(client: MetastorePort, table: TableInfo, snapshot: Snapshot) -> Rows:
+            found = between(client, table, snapshot, self.beginning, None, taken_s=lambda: None)
+            # Up to all that is committed, also above what is still open.
+            part = ChangeRange(since=found.part.since, until=found.now)
+            found = dataclasses.replace(found, part=part)
+            rows = Counter(self.before)
+            for info in client.list_partitions(table):
+                for segment in found.segments(info, list_table(info.location)):
+                    came, went = stand_ins.read_changes(info, segment)
+                    rows.update(came)
+                    rows.subtract(went)
+            if min(rows.values(), default=0) < 0:
+                self.world.fail(f"more rows went than there were: {rows}")
+            return tuple(sorted(rows.elements()))
+
+        rows, commits = self._look(look)
+        if rows is not None and rows not in (wanted := serial_states(self.before, commits)):
+            self.world.fail(f"changes make {rows}, not one of {sorted(wanted)}")
+        return rows
+
+    def past(self, number: int) -> object:
+        """Read the table as it was at the beginning."""
+        del number
+
+        def look(client: MetastorePort, table: TableInfo, snapshot: Snapshot) -> Rows:
+            spec = VersionSpec(number=self.beginning)
+            past = past_of(client, table, spec, snapshot, taken_s=lambda: None)
+            infos = client.list_partitions(table)
+            states = past.states(infos, [list_table(info.location) for info in infos])
+            found = stand_ins.read_rows(zip(infos, states, strict=True), past.then)
+            return tuple(sorted(row for row, _ in found))
+
+        rows, _ = self._look(look)
+        if rows is not None and rows != tuple(sorted(self.before)):
+            self.world.fail(f"the past was {sorted(self.before)}, and is read as {rows}")
+        return rows
+
+    def _look(self, look: Look) -> tuple[Rows | None, tuple[Commit, ...]]:
+        """What is found within a transaction, and what was committed then; None if refused."""
+        client, actor = self.world.client(), self.world.speaker
+        assert actor is not None
+        table = client.get_table(REF)
+        access = TableAccess(table=table, operations=frozenset({DataOperation.SELECT}))
+        rows: Rows | None = None
+        error: HiveAcidError | OSError | None = None
+        with begin(client, job_key=None, reads=[access], lock_timeout_s=30.0) as txn:
+            commits = self.commits_at(actor.saw)
+            is_short = self.is_short(txn.snapshot.write_ids(REF), txn.snapshot.txns)
+            try:
+                rows = look(client, table, txn.snapshot)
+            except _REFUSED:
+                pass
+            except (HiveAcidError, OSError) as caught:
+                if "injected" in str(caught) or "no answer" in str(caught):
+                    raise
+                error = caught
+            txn.confirm_alive()
+        # The transaction was open all the time.
+        if error is not None:
+            self.world.fail(f"a reader of the past could not read: {error!r}")
+        return None if is_short else rows, commits
+
+    def is_short(self, write_ids: ValidWriteIdList, txns: ValidTxnList) -> bool:
+        """Whether the metastore left committed write IDs out: what a reader misses then is its."""
+        with self.world.unseen():
+            whole = self.world.client().valid_write_ids([REF], txns)[REF]
+        every = map(WriteId, range(1, whole.high_watermark + 1))
+        return any(whole.is_visible(w) and not write_ids.is_visible(w) for w in every)
