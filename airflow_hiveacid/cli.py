@@ -53,7 +53,10 @@ def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     top = argparse.ArgumentParser(
         prog="python -m airflow_hiveacid",
-        description="Look at Hive ACID tables, and make the environment that Spark needs.",
+        description=(
+            "Look at Hive ACID tables and their past, keep it, convert tables, and make the"
+            " environment that Spark needs."
+        ),
     )
     add_commands(top.add_subparsers(required=True, metavar="COMMAND"))
     return top
@@ -82,7 +85,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     scan.add_argument(
         "--limit",
-        type=_limit,
+        type=cli_view.limit,
         metavar="N",
         help=f"stop after so many rows; 0 for all (default: {DEFAULT_LIMIT}, with --json all)",
     )
@@ -297,9 +300,3 @@ def _check(options: argparse.Namespace, needed: Sequence[str]) -> None:
 
 def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
-
-
-def _limit(text: str) -> int:
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of rows")
-    return int(text)

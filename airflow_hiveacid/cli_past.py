@@ -19,9 +19,9 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid import cli_metastore
-from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid import cli_metastore, cli_view
+from airflow_hiveacid.format.errors import ConfigurationError, NotTransactionalError
+from airflow_hiveacid.format.table import TableRef, TransactionalKind
 from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.plan.history import time_text
 from airflow_hiveacid.plan.keeping import READABLE_FOR, duration
@@ -46,7 +46,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     history.add_argument("table", metavar="DB.TABLE")
     history.add_argument(
         "--limit",
-        type=int,
+        type=cli_view.limit,
         default=_NEWEST,
         metavar="N",
         help=f"the newest so many; 0 for all (default: {_NEWEST})",
@@ -69,7 +69,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     which.add_argument("--version", metavar="N", help="its number (default: the newest)")
     which.add_argument("--timestamp", metavar="TIME", help="the state at this time")
     which.add_argument("--remove", action="store_true", help="remove the tag")
-    tag.add_argument("--keep-for", metavar="TIME", help="such as '90 days' (default: for ever)")
+    tag.add_argument(
+        "--keep-for", metavar="TIME", help="such as '90 days' or '10 years' (default: for ever)"
+    )
     tag.set_defaults(command=tag_lines)
     cli_metastore.add_options(tag)
 
@@ -137,6 +139,7 @@ def tag_lines(options: argparse.Namespace) -> Iterator[str]:
     )
     from airflow_hiveacid.versions.keeping import make_tag  # noqa: PLC0415 - as above
 
+    _check_tag(options)
     with _table(options) as (client, table):
         notes = VersionNotes.of(table)
         if options.name is None:
@@ -145,7 +148,10 @@ def tag_lines(options: argparse.Namespace) -> Iterator[str]:
             return
         if options.remove:
             if notes.tag(options.name) is None:
-                raise ConfigurationError(f"table {table.ref} has no tag {options.name!r}")
+                there = ", ".join(tag.name for tag in notes.tags()) or "none"
+                raise ConfigurationError(
+                    f"table {table.ref} has no tag {options.name!r}; its tags are: {there}"
+                )
             notes.forget_tag(options.name)
             yield f"{table.ref}: tag {options.name!r} is removed\n"
             return
@@ -186,12 +192,32 @@ def keep_lines(options: argparse.Namespace) -> Iterator[str]:
         yield f"{table.ref}: what is replaced stays readable for {options.readable_for}\n"
 
 
+def _check_tag(options: argparse.Namespace) -> None:
+    """Refuse options that do not go together: each would be passed over in silence."""
+    if options.name is None:
+        for name in ("version", "timestamp", "keep_for", "remove"):
+            if getattr(options, name):
+                option = f"--{name.replace('_', '-')}"
+                raise ConfigurationError(f"{option} needs the NAME of a tag, behind the table")
+    if options.remove and options.keep_for is not None:
+        raise ConfigurationError("--keep-for does not go with --remove")
+
+
 @contextmanager
 def _table(options: argparse.Namespace) -> Iterator[tuple[MetastoreClient, TableInfo]]:
+    """The table, over an open connection.
+
+    Raises:
+        NotTransactionalError: it has no versions.
+        HiveAcidError: it does not exist, or the metastore does not answer.
+    """
     from airflow_hiveacid.metastore.client import connect  # noqa: PLC0415 - needs Thrift
 
     with connect(cli_metastore.endpoint_of(options)) as client:
-        yield client, client.get_table(TableRef.parse(options.table))
+        table = client.get_table(TableRef.parse(options.table))
+        if table.kind is TransactionalKind.NONE:
+            raise NotTransactionalError(table=table.ref)
+        yield client, table
 
 
 def _told(tag: Tag) -> dict[str, object]:

@@ -12,6 +12,7 @@ Example:
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import os
 from contextlib import contextmanager
@@ -40,7 +41,6 @@ from airflow_hiveacid.format.types import StructType, parse_type
 from airflow_hiveacid.format.versions import VersionSpec
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Mapping
 
     from airflow_hiveacid.format.acid_state import AcidState
@@ -123,6 +123,17 @@ def absolute(location: str) -> str:
     """A location as it stands, or a relative path made absolute."""
     is_relative = not location.startswith("/") and ":" not in location.partition("/")[0]
     return os.path.abspath(location) if is_relative else location  # noqa: PTH100 - a text stays one
+
+
+def limit(text: str) -> int:
+    """How many lines are wanted at most, as an option says it; 0 for all.
+
+    Raises:
+        argparse.ArgumentTypeError: it is no number, or below 0.
+    """
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of lines")
+    return int(text)
 
 
 def schema_columns(text: str) -> tuple[Column, ...]:

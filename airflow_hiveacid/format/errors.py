@@ -184,7 +184,7 @@ class NotTransactionalError(_TableError):
         super().__init__(
             table=table,
             detail="is not transactional; only tables with transactional=true can be changed or"
-            " compacted",
+            " compacted, and have versions",
         )
 
 
@@ -318,7 +318,7 @@ class VersionRangeError(_TableError):
         super().__init__(
             table=table,
             detail=f"there are no changes since version {since} until version {until}: the range"
-            " ends before it begins",
+            " ends before it begins. Give the earlier one as since",
         )
 
 
@@ -684,10 +684,10 @@ class VersionGoneError(StorageError):
     def __init__(self, *, table: object, what: str, oldest: int, why: str) -> None:
         self.table, self.what, self.oldest, self.why = str(table), what, oldest, why
         if oldest:
-            text = f"{what} is compacted away: the oldest readable version is {oldest}"
+            text = f"{what} is compacted away: the oldest readable version is {oldest} ({why})"
         else:
-            text = f"{what} is not there any more"
-        super().__init__(f"table {table}: {text} ({why})")
+            text = f"{what} is not there any more ({why}). Ask for a later one, or the present"
+        super().__init__(f"table {table}: {text}")
 
 
 class ChangesGoneError(StorageError):
@@ -698,10 +698,10 @@ class ChangesGoneError(StorageError):
 
     def __init__(self, *, table: object, since: int, oldest: int, why: str) -> None:
         self.table, self.since, self.oldest, self.why = str(table), since, oldest, why
-        told = f" The oldest version since which they can be read is {oldest};" if oldest else ""
+        told = f" The oldest version since which they can be read is {oldest}." if oldest else ""
         super().__init__(
-            f"the changes of {table} since version {since} are gone: {why}.{told} read the table as"
-            " a whole, and its changes from there"
+            f"the changes of {table} since version {since} are gone: {why}.{told} Read the table as"
+            " a whole (of a feed, when_gone='whole' does), and its changes from there"
         )
 
 

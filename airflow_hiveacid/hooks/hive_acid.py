@@ -171,7 +171,7 @@ class HiveAcidHook(BaseHook):
             location: a URI; by default below the database's.
             create_database: make the database, too, if it is missing.
             insert_only: whether its rows can be added and replaced only; full ACID by default.
-            stored_as: orc, or for an insert-only table also parquet and textfile.
+            stored_as: orc, or for an insert-only table also parquet, avro and textfile.
 
         Raises:
             TableDiffersError: it is there with another shape; it is not touched.

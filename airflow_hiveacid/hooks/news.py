@@ -83,7 +83,8 @@ class News:
 
     def __str__(self) -> str:
         what = f"new data in {len(self.partitions)} place(s)" if self.partitions else "no new data"
-        return f"{self.table}: {what} since version {self.since}; it is at version {self.version}"
+        newest = f"the newest version that no open write can change is {self.version}"
+        return f"{self.table}: {what} since version {self.since}; {newest}"
 
 
 def look_for_news(

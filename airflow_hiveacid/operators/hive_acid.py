@@ -41,7 +41,8 @@ class HiveAcidMergeOperator(HiveAcidChangeOperator):
         source: where the rows come from: `{"format": "parquet", "location": ...}`,
             `{"table": ...}` or `{"values": [...], "columns": [...]}`, each with an optional Spark
             SQL `query` over the view `source`; or `{"tables": {"view": "db.t", ...}, "query": ...}`
-            over several ACID tables.
+            over several ACID tables. Beside `table`, `version`, `timestamp` or `tag` says as of
+            when it is read; beside `tables`, `"versions": {"view": "version 12", ...}`.
         keys: columns that match a source row with a target row.
         clauses: WHEN clauses, the first that holds applies: `{"when": "matched" | "not_matched" |
             "not_matched_by_source", "action": "update" | "delete" | "insert"}` with optional

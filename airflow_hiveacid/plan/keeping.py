@@ -33,8 +33,17 @@ READABLE_FOR: Final = "hiveacid.readable.for"
 NO_AUTO_COMPACTION: Final = "no_auto_compaction"
 NO_CLEANUP: Final = "no_cleanup"
 
-_UNITS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 7 * 86400}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(second|minute|hour|day|week)s?", re.IGNORECASE)
+_DAY_S: Final = 86400
+# No month: nobody knows how long one is. A year is a long one, so that nothing goes too early.
+_UNITS: Final = {
+    "second": 1,
+    "minute": 60,
+    "hour": 3600,
+    "day": _DAY_S,
+    "week": 7 * _DAY_S,
+    "year": 366 * _DAY_S,
+}
+_DURATION: Final = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(_UNITS)})s?", re.IGNORECASE)
 
 
 def readable_for(parameters: Mapping[str, str]) -> float | None:
@@ -48,14 +57,16 @@ def readable_for(parameters: Mapping[str, str]) -> float | None:
 
 
 def duration(text: str, what: str) -> float:
-    """The seconds that a text such as `7 days` says.
+    """The seconds that a text such as `7 days` says; a year has 366 days.
 
     Raises:
         ConfigurationError: it says no time.
     """
     found = _DURATION.fullmatch(text.strip())
     if found is None:
-        raise ConfigurationError(f"{what}: {text!r} says no time; write 7 days or 36 hours")
+        raise ConfigurationError(
+            f"{what}: {text!r} says no time; write 36 hours, 7 days or 2 years"
+        )
     return float(found[1]) * _UNITS[found[2].lower()]
 
 

@@ -30,6 +30,7 @@ from airflow_hiveacid.format.versions import (
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.plan.keeping import (
+    READABLE_FOR,
     Keeping,
     OwnCompaction,
     Reset,
@@ -111,7 +112,10 @@ def keep_no_more(client: MetastorePort, table: TableInfo) -> None:
     tags = notes.tags()
     if tags or readable_for(table.parameters) is not None:
         why = f"tag {tags[0].name!r}" if tags else "its readable time"
-        raise ConfigurationError(f"table {table.ref} is kept for {why}; remove that first")
+        how = f"`tag {table.ref} {tags[0].name} --remove`" if tags else READABLE_FOR
+        raise ConfigurationError(
+            f"table {table.ref} is still kept for {why}; remove that first ({how})"
+        )
     notes.forget_keeping()
     client.set_table_parameters(table.ref, dict.fromkeys(kept_parameters(client.generation), None))
 

@@ -108,6 +108,16 @@ def test_it_waits_in_the_triggerer_and_answers_what_the_trigger_found(warehouse:
     }
 
 
+def test_who_knows_a_later_version_than_there_is_reads_it_in_the_log(warehouse: Warehouse) -> None:
+    """As of a table that was dropped and made again."""
+    table = warehouse.table("t")
+    warehouse.delta(table, 1)
+    sensor = HiveAcidNewVersionSensor(task_id="s", table=str(table.ref), since=7)
+    assert str(sensor.look()).endswith(
+        "no new data since version 7; the newest version that no open write can change is 1"
+    )
+
+
 def test_what_is_wrong_fails_at_once(warehouse: Warehouse) -> None:
     with pytest.raises(ConfigurationError, match="since"):
         HiveAcidNewVersionSensor(task_id="s", table="db.t", since=-1)

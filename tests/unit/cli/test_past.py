@@ -9,7 +9,7 @@ import pytest
 
 from airflow_hiveacid import cli
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.catalog import NewTable
 from contract.fake_client import FakeClient
 from contract.fake_metastore import FakeMetastore
@@ -124,3 +124,53 @@ def test_a_table_is_kept_and_let_go(client: FakeClient, run: Callable[..., str])
     run("keep", "default.t", "--off")
     assert not {"hiveacid.readable.for", "no_cleanup"} & set(client.get_table(REF).parameters)
     assert "says no time" in run("keep", "default.t", "--readable-for", "long", status=2)
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (["--version", "1"], "--version needs the NAME of a tag"),
+        (["--keep-for", "2 days"], "--keep-for needs the NAME of a tag"),
+        (["--remove"], "--remove needs the NAME of a tag"),
+        (["first", "--remove", "--keep-for", "2 days"], "--keep-for does not go with --remove"),
+    ],
+)
+def test_no_option_of_a_tag_is_passed_over(
+    run: Callable[..., str], asked: list[str], why: str
+) -> None:
+    assert why in run("tag", "default.t", *asked, status=2)
+    assert run("tag", "default.t") == ""
+
+
+def test_a_missing_tag_is_told_beside_those_that_are_there(run: Callable[..., str]) -> None:
+    run("tag", "default.t", "first", "--version", "1")
+    assert "its tags are: first" in run("tag", "default.t", "frist", "--remove", status=2)
+
+
+def test_a_limit_is_a_number_of_lines(run: Callable[..., str]) -> None:
+    with pytest.raises(SystemExit):
+        run("history", "default.t", "--limit", "-1")
+
+
+@pytest.mark.parametrize(
+    "command", [["history"], ["tag"], ["keep", "--readable-for", "7 days"], ["keep", "--off"]]
+)
+def test_a_table_without_transactions_has_no_past_and_stays_as_it_is(
+    client: FakeClient, run: Callable[..., str], tmp_path: Path, command: list[str]
+) -> None:
+    flat = TableRef("default", "flat")
+    client.create_table(
+        NewTable(ref=flat, columns=COLUMNS, location=str(tmp_path), kind=TransactionalKind.NONE)
+    )
+    before = client.get_table(flat).parameters
+    told = run(command[0], str(flat), *command[1:], status=2)
+    assert "table default.flat: is not transactional" in told
+    assert client.get_table(flat).parameters == before
+
+
+def test_a_table_with_a_tag_is_let_go_when_the_tag_is(run: Callable[..., str]) -> None:
+    run("tag", "default.t", "first", "--version", "1")
+    told = run("keep", "default.t", "--off", status=2)
+    assert "still kept for tag 'first'; remove that first (`tag default.t first --remove`)" in told
+    run("tag", "default.t", "first", "--remove")
+    run("keep", "default.t", "--off")
