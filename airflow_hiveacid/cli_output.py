@@ -170,9 +170,12 @@ def history_table(history: TableHistory) -> str:
             "yes" if one.is_readable else "no",
         )
     kept = "; its past is kept" if history.is_kept else ""
+    oldest = f"the oldest readable version is {history.oldest}"
+    if not history.oldest:
+        oldest = "no version can be read by its number, since a partition was dropped"
     return (
-        f"{_drawn(table)}{history.table}: the oldest readable version is {history.oldest}, the"
-        f" newest {history.newest}{kept}; {len(history.compactions)} compactions in the queue\n"
+        f"{_drawn(table)}{history.table}: {oldest}, the newest {history.newest}{kept};"
+        f" {len(history.compactions)} compactions in the queue\n"
     )
 
 

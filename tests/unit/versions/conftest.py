@@ -62,13 +62,17 @@ class Bench:
         self.client.commit_txn(txn)
         return write_id
 
-    def we_write(self, *, overwrites: bool = False, job_key: str = "dag/run/task/-1") -> WriteId:
-        with self.writing(overwrites=overwrites, job_key=job_key) as write_id:
+    def we_write(
+        self, *, overwrites: bool = False, job_key: str = "dag/run/task/-1", partition: str = ""
+    ) -> WriteId:
+        with self.writing(
+            overwrites=overwrites, job_key=job_key, partition=partition
+        ) as write_id:
             return write_id
 
     @contextmanager
     def writing(
-        self, *, overwrites: bool = False, job_key: str = "dag/run/task/-1"
+        self, *, overwrites: bool = False, job_key: str = "dag/run/task/-1", partition: str = ""
     ) -> Iterator[WriteId]:
         """A write of ours that takes its time."""
         operation = DataOperation.OVERWRITE if overwrites else DataOperation.INSERT
@@ -77,7 +81,7 @@ class Bench:
             self.client, job_key=job_key, writes=[access], lock_timeout_s=5, clock=self.clock
         ) as txn:
             write_id = txn.write_ids[self.ref]
-            self.put(_name(write_id, overwrites=overwrites))
+            self.put(_name(write_id, overwrites=overwrites), partition)
             yield write_id
         times = txn.times
         assert times is not None
@@ -92,7 +96,8 @@ class Bench:
                 inserted=3,
                 files=1,
                 size_bytes=1,
-                directories=(_name(write_id, overwrites=overwrites),),
+                partitions=(partition,) if partition else (),
+                directories=(str(Path(partition, _name(write_id, overwrites=overwrites))),),
                 opened_s=times.opened_s,
                 seen=txn.snapshot.write_ids(self.ref).text(),
                 seen_after_s=times.seen.after_s or 0.0,

@@ -81,7 +81,7 @@ def names(bench: Bench, **asked: object) -> list[str]:
     return [d.text for state in states for d in state.live]
 
 
-D1, D2 = "delta_0000001_0000001_0000", "delta_0000002_0000002_0000"
+D1, D2, D3 = (f"delta_000000{n}_000000{n}_0000" for n in (1, 2, 3))
 
 
 # ---- promises ------------------------------------------------------------------------------------
@@ -278,7 +278,13 @@ def test_a_time_that_is_none_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("90 minutes", 5400), ("1.5 HOURS", 5400), ("1day", 86400), ("2 weeks", 1209600)],
+    [
+        ("90 minutes", 5400),
+        ("1.5 HOURS", 5400),
+        ("1day", 86400),
+        ("2 weeks", 1209600),
+        ("10 years", 316224000),
+    ],
 )
 def test_times_are_read(text: str, seconds: float) -> None:
     assert duration(text, "x") == seconds
@@ -408,6 +414,12 @@ def test_a_table_with_a_tag_stays_kept(bench: Bench) -> None:
 # ---- history -------------------------------------------------------------------------------------
 
 
+def readable(bench: Bench) -> tuple[int, list[int]]:
+    """The oldest readable version as a history says it, and all that it calls readable."""
+    found = history_of(bench.client, bench.table)
+    return found.oldest, [v.number for v in found.versions if v.is_readable]
+
+
 @pytest.mark.promise("V1")
 def test_a_history_says_who_did_what_when_and_whether_it_can_be_read(bench: Bench) -> None:
     bench.we_write(job_key="dag/run/load/-1")
@@ -535,9 +547,31 @@ def test_a_partition_that_was_there_when_keeping_began_is_missed(
     bench.client.drop_partitions(bench.table, [gone.name])
     with pytest.raises(VersionGoneError, match="partition p=1 was dropped"):
         names(bench, version=1)
+    assert readable(bench) == (0, [])
     clean(bench)
+    assert readable(bench) == (0, [])
     bench.somebody_writes()
     assert names(bench, version=2) == [D1]
+    assert readable(bench) == (2, [2])
+
+
+def test_a_history_tells_which_versions_had_a_partition_that_was_dropped(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(partitions=("p=1", "p=2"))
+    for partition in ("p=1", "p=2", "p=1"):
+        bench.we_write(partition=partition)
+    assert readable(bench) == (1, [3, 2, 1])
+    bench.client.drop_partitions(bench.table, [PartitionName.parse("p=2")])
+    assert readable(bench) == (1, [1])
+    for version in (2, 3):
+        with pytest.raises(VersionGoneError, match="partition p=2 was dropped"):
+            names(bench, version=version)
+    assert names(bench, version=1) == [D1]
+    clean(bench)
+    bench.we_write(partition="p=1")
+    assert readable(bench) == (1, [4, 1])
+    assert names(bench, version=4) == [D1, D3, "delta_0000004_0000004_0000"]
 
 
 def test_the_horizon_of_a_partition_that_is_renamed_is_minded(
