@@ -1,13 +1,16 @@
 """Knows the commands of the measurement.
 
     python -m bench [run] [--rows 4000000 | --small] [--repeats 3] [--peers delta iceberg]
+    python -m bench [run] --changes [--rows 4000000 | --small] [--repeats 3]
     python -m bench [run] --cliffs [PART ...] [--scale 1 | --small] [--repeats 3]
     python -m bench report
 
 `run` measures, writes the records (build/bench.json or build/bench-cliffs.json, and beside them
 what they were taken on), prints the tables, and ends with 0; with 1 when a system ends in other
 rows than it should. A part of the cliffs that is measured alone takes the place of its own former
-records. `report` prints the tables of the last runs again and writes them into docs/performance.md.
+records. `--changes` measures what reading changes costs, alone; its records, in
+build/bench-changes.json, are those of no page. `report` prints the tables of the last runs again
+and writes them into docs/performance.md.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from bench.cliffs.sizes import CliffSizes
 from bench.figures import pairs
 from bench.lab import REPOSITORY
 from bench.machine import Setting, setting_of
-from bench.measurement import RECORDS, Options, measure
+from bench.measurement import CHANGES_RECORDS, RECORDS, Options, measure
 from bench.records import OURS, read_records
 from bench.report import grids, page
 from bench.sizes import BATCHES, Sizes
@@ -76,7 +79,7 @@ def _end(_signal: int, _frame: FrameType | None) -> None:
 
 def _run(options: argparse.Namespace, console: Console) -> None:
     say = _clocked(console)
-    path = (options.records or RECORDS).resolve()
+    path = (options.records or (CHANGES_RECORDS if options.changes else RECORDS)).resolve()
     records = measure(
         Options(
             system=options.system,
@@ -87,6 +90,7 @@ def _run(options: argparse.Namespace, console: Console) -> None:
             threads=options.threads,
             driver_memory=options.driver_memory,
             records=path,
+            only_changes=options.changes,
         ),
         say,
     )
@@ -156,6 +160,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--driver-memory", default="3g", help="heap of Spark's JVM (%(default)s)")
     add("--peers", nargs="*", choices=PEERS, default=(), help="other table formats to measure")
     add("--system", choices=tuple(SYSTEMS), default=OURS, help=argparse.SUPPRESS)
+    add("--changes", action="store_true", help="measure what reading changes costs, alone")
     add("--cliffs", nargs="*", choices=PARTS, help="measure these cliffs (all) instead")
     add("--scale", type=float, default=1.0, help="of the cliffs' sizes (%(default)s)")
     add("--records", type=Path, help="where the raw figures go")

@@ -35,13 +35,17 @@ if TYPE_CHECKING:
 
 FOLDER: Final = REPOSITORY / "build" / "bench"
 RECORDS: Final = REPOSITORY / "build" / "bench.json"
+CHANGES_RECORDS: Final = REPOSITORY / "build" / "bench-changes.json"
 
 _WARM_UP: Final = Sizes(rows=20_000, batches=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What is asked for. `records` is where the raw figures go."""
+    """What is asked for. `records` is where the raw figures go.
+
+    `only_changes` leaves out all but what reading changes costs.
+    """
 
     system: str
     peers: tuple[str, ...]
@@ -51,6 +55,7 @@ class Options:
     threads: int
     driver_memory: str
     records: Path
+    only_changes: bool = False
 
     def arguments(self) -> list[str]:
         """The command line for one peer with the same options."""
@@ -94,17 +99,10 @@ def _measure_one(options: Options, say: Callable[[str], None]) -> tuple[list[Rec
         driver_memory=options.driver_memory,
         settings=system.settings(FOLDER),
     ) as lab:
+        run = partial(_run, lab, system, only_changes=options.only_changes, say=say)
         if options.warms_up:
-            _run(lab, system, small, name="warmup", repeats=1, rehearses=False, say=say)
-        records = _run(
-            lab,
-            system,
-            workload,
-            name="sales",
-            repeats=options.repeats,
-            rehearses=options.warms_up,
-            say=say,
-        )
+            run(small, name="warmup", repeats=1, rehearses=False)
+        records = run(workload, name="sales", repeats=options.repeats, rehearses=options.warms_up)
         return records, setting(
             java=lab.java,
             metastore=METASTORE_VERSION,
@@ -128,9 +126,10 @@ def _run(  # noqa: PLR0913 - a course has that many parts
     name: str,
     repeats: int,
     rehearses: bool,
+    only_changes: bool,
     say: Callable[[str], None],
 ) -> list[Record]:
-    """The whole course with one system."""
+    """The whole course with one system, or what reading changes costs alone."""
     recorder = Recorder(
         lab=lab,
         process=system.name,
@@ -140,6 +139,10 @@ def _run(  # noqa: PLR0913 - a course has that many parts
         keep=partial(write_records, FOLDER / f"unfinished-{name}-{system.name}.json"),
     )
     plain, stamped = workloads
+    if only_changes:
+        make = partial(_make, system, lab, plain)
+        Story(recorder=recorder, workload=plain, make=make, name=name, only_changes=True).run()
+        return recorder.records
     for story, workload, table in (
         (Story, plain, name),
         (StampedStory, stamped, f"{name}_stamped"),

@@ -56,12 +56,14 @@ class Story:
         workload: What is done.
         make: Makes an empty table of the contender.
         name: Begins the names of tables.
+        only_changes: Whether it ends with what reading changes costs.
     """
 
     recorder: Recorder
     workload: Workload
     make: Callable[[str], Contender]
     name: str
+    only_changes: bool = False
 
     def run(self) -> None:
         """Everything, from an empty folder.
@@ -71,6 +73,10 @@ class Story:
         """
         truth = self.workload.truth
         table, flat = self._create()
+        if self.only_changes:
+            self._read_changes(table, flat)
+            self._end(table)
+            return
         self._scan("base", table, flat, truth.base)
         self._read_changes(table, flat)
         flat = self._change(table, flat)
@@ -84,6 +90,9 @@ class Story:
                 self._scan("compacted", compacted, flat, truth.merged)
             compacted.drop()
         merged.drop()
+        self._end(table)
+
+    def _end(self, table: Contender) -> None:
         table.drop()
         shutil.rmtree(self._folder)
 
