@@ -9,8 +9,8 @@ The feed remembers where it stopped, so a retry never leaves a change out; to me
 changes nothing. Where a major compaction has taken the history, which the table's compaction is
 free to do, the range is the whole table, and rows that it lacks are deleted.
 
-Needs the connections `hive_acid_default` and `spark_default`, and the variable `flights_changes`: a
-folder, in which the feed gets one of its own.
+Needs the table, which the DAGs of `flights_merge.py` make, the connections `hive_acid_default` and
+`spark_default`, and the variable `flights_changes`: a folder, in which the feed gets its own.
 """
 
 from __future__ import annotations
