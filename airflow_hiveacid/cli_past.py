@@ -182,8 +182,7 @@ def keep_lines(options: argparse.Namespace) -> Iterator[str]:
 
     with _table(options) as (client, table):
         if options.off:
-            client.set_table_parameters(table.ref, {READABLE_FOR: None})
-            keep_no_more(client, client.get_table(table.ref))
+            keep_no_more(client, table)
             yield f"{table.ref}: its past is not kept any more\n"
             return
         duration(options.readable_for, "--readable-for")

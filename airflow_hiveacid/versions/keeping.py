@@ -106,16 +106,17 @@ def keep_no_more(client: MetastorePort, table: TableInfo) -> None:
     """Let everything be removed again that nobody needs now; the server may compact and clean.
 
     Raises:
-        ConfigurationError: a parameter or a tag still asks for keeping.
+        ConfigurationError: a tag still asks for keeping; nothing was changed.
     """
     notes = VersionNotes.of(table)
     tags = notes.tags()
-    if tags or readable_for(table.parameters) is not None:
-        why = f"tag {tags[0].name!r}" if tags else "its readable time"
-        how = f"`tag {table.ref} {tags[0].name} --remove`" if tags else READABLE_FOR
+    if tags:
         raise ConfigurationError(
-            f"table {table.ref} is still kept for {why}; remove that first ({how})"
+            f"table {table.ref} stays kept for tag {tags[0].name!r}; remove that first"
+            f" (`tag {table.ref} {tags[0].name} --remove`)"
         )
+    # First what asks for it, for which a cleaner would keep it again.
+    client.set_table_parameters(table.ref, {READABLE_FOR: None})
     notes.forget_keeping()
     client.set_table_parameters(table.ref, dict.fromkeys(kept_parameters(client.generation), None))
 

@@ -168,9 +168,15 @@ def test_a_table_without_transactions_has_no_past_and_stays_as_it_is(
     assert client.get_table(flat).parameters == before
 
 
-def test_a_table_with_a_tag_is_let_go_when_the_tag_is(run: Callable[..., str]) -> None:
+def test_a_table_with_a_tag_is_let_go_when_the_tag_is(
+    client: FakeClient, run: Callable[..., str]
+) -> None:
     run("tag", "default.t", "first", "--version", "1")
+    run("keep", "default.t", "--readable-for", "7 days")
+    before = client.get_table(REF).parameters
     told = run("keep", "default.t", "--off", status=2)
-    assert "still kept for tag 'first'; remove that first (`tag default.t first --remove`)" in told
+    assert "stays kept for tag 'first'; remove that first (`tag default.t first --remove`)" in told
+    assert client.get_table(REF).parameters == before
     run("tag", "default.t", "first", "--remove")
     run("keep", "default.t", "--off")
+    assert "hiveacid.readable.for" not in client.get_table(REF).parameters
