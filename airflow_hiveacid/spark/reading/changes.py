@@ -27,7 +27,7 @@ from airflow_hiveacid.format.errors import (
     UnknownColumnError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.format.table import TableRef, TransactionalKind
+from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.versions import newest_of
 from airflow_hiveacid.plan.statements import quoted
 from airflow_hiveacid.spark.catalyst import Moment
@@ -119,13 +119,13 @@ def read_changes(  # noqa: PLR0913 - every one is a choice of its own
         VersionNotSettledError: a write up to `until` is still open.
         VersionRangeError, VersionUnknownError, VersionDoubtfulError: there is no such range, or
             nobody knows which it is.
-        KeyError: the snapshot was not taken of this table.
+        ConfigurationError: the snapshot was not taken of this table.
         UnknownColumnError, ExpressionError: a column or the condition is wrong.
         StorageError: what is there cannot be read.
     """
     give_store_settings(spark)
     give_store_tokens(spark)
-    table = snapshot.tables[TableRef.parse(name)]
+    table = snapshot.table(name)
     wanted = ChangeQuery(
         table=table,
         writes=writes_between(snapshot, table, since, until),

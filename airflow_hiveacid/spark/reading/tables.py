@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.metastore.client import connect
@@ -69,6 +70,20 @@ class ReadSnapshot:
     tables: dict[TableRef, TableInfo]
     confirm_alive: Callable[[], None] = _nothing
     taken_s: Callable[[], float | None] = _untimed
+
+    def table(self, name: str) -> TableInfo:
+        """One of its tables.
+
+        Raises:
+            ConfigurationError: it was not taken of that one.
+        """
+        ref = TableRef.parse(name)
+        if ref not in self.tables:
+            raise ConfigurationError(
+                f"the snapshot was not taken of table {ref}, but of"
+                f" {', '.join(map(str, self.tables))}; name all tables where it is taken"
+            )
+        return self.tables[ref]
 
 
 @contextmanager
@@ -180,7 +195,7 @@ def read_table(  # noqa: PLR0913 - what is read, how much of it, and as of when
         `open_session` gives.
 
     Raises:
-        KeyError: the snapshot was not taken of this table.
+        ConfigurationError: the snapshot was not taken of this table.
         UnknownColumnError: it has no such column.
         ExpressionError: the condition is no condition.
         VersionUnknownError, VersionDoubtfulError, VersionNotSettledError: the table has no such
@@ -190,7 +205,7 @@ def read_table(  # noqa: PLR0913 - what is read, how much of it, and as of when
     """
     give_store_settings(spark)
     give_store_tokens(spark)
-    table, client = snapshot.tables[TableRef.parse(name)], snapshot.client
+    table, client = snapshot.table(name), snapshot.client
     spec = VersionSpec.of(version, timestamp, tag)
     past = None
     if not spec.is_now:
