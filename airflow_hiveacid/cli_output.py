@@ -167,7 +167,7 @@ def history_table(history: TableHistory) -> str:
             *counts,
             _few(one.partitions),
             "" if one.size_bytes is None else f"{one.size_bytes:,}",
-            "yes" if one.is_readable else "no",
+            "yes" if one.is_readable else "by tag" if one.tags else "no",
         )
     kept = "; its past is kept" if history.is_kept else ""
     oldest = f"the oldest readable version is {history.oldest}"

@@ -44,7 +44,8 @@ class Version:
     """One version. What nobody has noted is None, or empty.
 
     `by` is the job key, which names DAG, run, task and map index, or `SOMEBODY`. `partitions` are
-    those in which something of it is noted or found.
+    those in which something of it is noted or found. `is_readable` by its number; one of which
+    `tags` has a name may be so by that alone.
     """
 
     number: int

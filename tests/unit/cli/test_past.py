@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_hiveacid import cli
+from airflow_hiveacid.cli_output import history_table
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.plan.history import Between
+from airflow_hiveacid.versions.history import SOMEBODY, TableHistory, Version
 from contract.fake_client import FakeClient
 from contract.fake_metastore import FakeMetastore
 from contract.manual_clock import ManualClock
@@ -180,3 +184,26 @@ def test_a_table_with_a_tag_is_let_go_when_the_tag_is(
     run("tag", "default.t", "first", "--remove")
     run("keep", "default.t", "--off")
     assert "hiveacid.readable.for" not in client.get_table(REF).parameters
+
+
+def test_what_can_be_read_by_its_tag_alone_is_called_so() -> None:
+    old = Version(
+        number=1,
+        committed=Between(),
+        by=SOMEBODY,
+        operation="insert",
+        is_readable=False,
+        tags=("first",),
+    )
+    new = replace(old, number=2, is_readable=True, tags=())
+    told = history_table(
+        TableHistory(
+            table="d.t",
+            oldest=2,
+            newest=3,
+            is_kept=True,
+            versions=(new, replace(old, tags=()), old),
+        )
+    )
+    ends = [line.split()[-1] for line in told.splitlines() if "insert " in line]
+    assert ends == ["yes", "no", "tag"]
