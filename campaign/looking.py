@@ -18,7 +18,8 @@ from airflow_hiveacid.format.errors import (
     VersionNotSettledError,
 )
 from airflow_hiveacid.spark.failures import typed_failures
-from airflow_hiveacid.spark.reading.changes import CHANGE_TYPE, read_changes
+from airflow_hiveacid.spark.reading.change_columns import CHANGE_TYPE
+from airflow_hiveacid.spark.reading.changes import read_changes
 from airflow_hiveacid.spark.reading.tables import ReadSnapshot, read_snapshot, read_table
 from airflow_hiveacid.storage.acid.read.scan import scan
 from campaign.plans import Table
