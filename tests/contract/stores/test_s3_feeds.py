@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -75,7 +76,14 @@ def test_a_file_that_comes_late_is_in_no_range(s3: MotoS3, table: str) -> None:
     feed = ChangeFeed(table.replace("/t", "/feed"))
     place = feed.place_for(0, "a")
     write(place, "part-a.parquet")
+    fs, path = open_location(task_file(place, "part-cut.parquet"))
+    cut = fs.open_output_stream(path)
+    cut.write(bytes(32 << 20))
+    assert len(open_uploads(feed.location)) == 2
     uri = publish(feed, place, note(0, 3, "part-a.parquet"))
+    assert open_uploads(feed.location) == (), "of a task that was cut off, neither"
+    with contextlib.suppress(OSError):
+        cut.close()
     write(place, "part-late.parquet")
     fs, root = open_location(uri)
     assert pq.read_table(root, filesystem=fs).num_rows == 1
