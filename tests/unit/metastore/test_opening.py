@@ -17,7 +17,7 @@ from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.metastore.fencing import abort_job
 from airflow_hiveacid.metastore.transaction import begin
 from airflow_hiveacid.metastore.txn_values import TxnState
-from contract.bench import access
+from contract.bench import access, start
 from contract.fake_client import FakeClient
 
 if TYPE_CHECKING:
@@ -191,4 +191,85 @@ def test_a_job_that_is_killed_while_it_begins_anew_stays_ended(
     ):
         txn.confirm_alive()
     assert [t.state for t in server.txns.values()].count(TxnState.COMMITTED) == 1
+    assert server.locks == {}
+
+
+def job(
+    client: FakeClient, table: TableInfo, clock: ManualClock, on_step: Callable[[str], None]
+) -> None:
+    """One that changes rows and looks at its end whether it is still open."""
+    with begin(
+        client,
+        job_key=KEY,
+        attempt=ATTEMPT,
+        writes=[access(table, UPDATE)],
+        lock_timeout_s=60,
+        clock=clock,
+        on_step=on_step,
+    ) as txn:
+        txn.confirm_alive()
+
+
+def at_second(step: str, what: Callable[[], object]) -> Callable[[str], None]:
+    """Does something when a step is reached for the second time."""
+    seen: list[str] = []
+
+    def on_step(name: str) -> None:
+        seen.append(name)
+        if name == step and seen.count(name) == 2:
+            what()
+
+    return on_step
+
+
+@pytest.mark.promise("T11")
+@pytest.mark.parametrize("step", ["opened", "allocated"])
+def test_a_job_that_is_killed_while_it_begins_anew_for_a_lost_answer_stays_ended(
+    server: FakeMetastore, table: TableInfo, clock: ManualClock, step: str
+) -> None:
+    def kill() -> None:
+        assert abort_job(FakeClient(server), KEY, ATTEMPT, [table.ref])
+
+    with pytest.raises(TransactionAbortedError):
+        job(CutOff(server, lambda: None), table, clock, at_second(step, kill))
+    assert [t.state for t in server.txns.values()] == [TxnState.ABORTED] * 2
+
+
+@pytest.mark.promise("T11")
+@pytest.mark.parametrize("step", ["opened", "allocated"])
+def test_a_job_that_is_killed_while_it_begins_anew_for_waiting_in_vain_stays_ended(
+    server: FakeMetastore,
+    table: TableInfo,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+) -> None:
+    def kill() -> None:
+        assert abort_job(FakeClient(server), KEY, ATTEMPT, [table.ref])
+
+    holder = start(FakeClient(server), access(table, OVERWRITE))
+    doings: list[Callable[[], object]] = [lambda: FakeClient(server).commit_txn(holder.txn_id)]
+    sleep = clock.sleep
+
+    def busy(seconds: float) -> None:
+        sleep(seconds)
+        if doings:
+            doings.pop()()
+
+    monkeypatch.setattr(clock, "sleep", busy)
+    with pytest.raises(TransactionAbortedError):
+        job(FakeClient(server), table, clock, at_second(step, kill))
+    states = [TxnState.COMMITTED, TxnState.ABORTED, TxnState.ABORTED]
+    assert [t.state for t in server.txns.values()] == states
+
+
+def test_a_job_that_fails_while_it_begins_anew_leaves_no_transaction_open(
+    server: FakeMetastore, table: TableInfo, clock: ManualClock
+) -> None:
+    def stop() -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        job(CutOff(server, lambda: None), table, clock, at_second("allocated", stop))
+    assert [t.state for t in server.txns.values()] == [TxnState.ABORTED] * 2
     assert server.locks == {}
