@@ -134,11 +134,18 @@ class AcidTable:
         return read_table(self.lab.spark, self._name, snapshot, columns=columns, where=where)
 
     @contextmanager
-    def last_changes(self) -> Iterator[DataFrame]:
-        """What its last write has changed: rows as they were, and as they are."""
+    def last_changes(self, *, pre_images: bool = True) -> Iterator[DataFrame]:
+        """What its last write has changed: rows as they were (or their keys), and as they are."""
         with self.snapshot() as snapshot:
             newest = snapshot.snapshot.write_ids(self.info.ref).high_watermark
-            yield read_changes(self.lab.spark, self._name, snapshot, since=newest - 1)
+            yield read_changes(
+                self.lab.spark,
+                self._name,
+                snapshot,
+                since=newest - 1,
+                keys=None if pre_images else [KEY],
+                pre_images=pre_images,
+            )
 
     @property
     def size_bytes(self) -> int:

@@ -68,6 +68,9 @@ class Contender(Protocol):
         """Its compaction done by Spark alone, where that makes sense."""
         ...
 
-    def last_changes(self) -> AbstractContextManager[DataFrame] | None:
-        """What its last write has changed, for as long as the block lasts, where it can tell."""
+    def last_changes(self, *, pre_images: bool = True) -> AbstractContextManager[DataFrame] | None:
+        """What its last write has changed, for as long as the block lasts, where it can tell.
+
+        Without `pre_images` rows that have gone are told by their keys alone.
+        """
         ...

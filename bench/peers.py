@@ -162,7 +162,7 @@ class DeltaTable:
         """None: Spark cannot read its deletion vectors without it."""
         return
 
-    def last_changes(self) -> None:
+    def last_changes(self, *, pre_images: bool = True) -> None:  # noqa: ARG002 - as the others
         """None: it notes changes only of tables that are told to, when they are written."""
         return
 
@@ -272,7 +272,7 @@ class IcebergTable:
         """None: its row positions are not in its files."""
         return
 
-    def last_changes(self) -> None:
+    def last_changes(self, *, pre_images: bool = True) -> None:  # noqa: ARG002 - as the others
         """None: its changelog knows no files of deleted positions."""
         return
 

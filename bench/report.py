@@ -39,6 +39,7 @@ _STEPS: Final = {
     "merge": "MERGE",
     "changes.append": "read what an append changed, beside a full scan",
     "changes.update": "read what that UPDATE changed, beside a full scan",
+    "changes.keys": "the same without old values but the key's, beside a full scan",
     "compact.minor": "minor compaction",
     "compact.major": "major compaction",
 }

@@ -7,6 +7,7 @@ rows are compared with the workload's truth and with each other, and a differenc
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from dataclasses import dataclass
 from functools import partial
@@ -132,10 +133,15 @@ class Story:
             self._begin("read changes")
             for name, write in writes.items():
                 write()
-                for run in range(self.recorder.repeats):
-                    for system, side in ((FLAT, flat.frame), (table.system, fork.last_changes)):
-                        case = (f"changes.{name}", system, run, rows[name])
-                        self.recorder.timed(case, partial(_read_all, side), _no_bytes)
+                cases = {f"changes.{name}": fork.last_changes}
+                if name == "update":
+                    cases["changes.keys"] = partial(fork.last_changes, pre_images=False)
+                for run, (case, changes) in itertools.product(
+                    range(self.recorder.repeats), cases.items()
+                ):
+                    for system, side in ((FLAT, flat.frame), (table.system, changes)):
+                        work = partial(_read_all, side)
+                        self.recorder.timed((case, system, run, rows[name]), work, _no_bytes)
         fork.drop()
 
     def _change(self, table: Contender, flat: FlatOrc) -> FlatOrc:

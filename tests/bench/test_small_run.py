@@ -35,7 +35,7 @@ def test_a_small_run_measures_every_case_beside_its_yardstick(tmp_path: Path) ->
     scans = {f"scan.{state}.{query}" for state in STATES for query in QUERIES}
     scans |= {f"scan.{state}.{query}" for state in STAMPED_STATES for query in STAMPED}
     steps = {"create", "append", "delete", "update", "merge", "compact.minor", "compact.major"}
-    steps |= {"changes.append", "changes.update"}
+    steps |= {"changes.append", "changes.update", "changes.keys"}
     assert {pair.figure.case for pair in found} == scans | steps
     assert all(pair.yardstick is not None for pair in found)
     check_figures(found)
