@@ -88,6 +88,7 @@ def test_a_compaction_that_holds_nothing_committed_since_is_no_write(
 ) -> None:
     """What is committed later keeps its own directory while this transaction lasts."""
     assert committed_since(COMPACTED, ids(5), seen, ids(6)) == ()
+    assert committed_since(["delta_0000004_0000006"], ids(6, opened=(2,)), ids(6), ids(6)) == ()
 
 
 def test_a_compaction_goes_by_what_was_there() -> None:

@@ -247,7 +247,7 @@ def test_a_job_that_is_killed_while_it_begins_anew_for_waiting_in_vain_stays_end
     def kill() -> None:
         assert abort_job(FakeClient(server), KEY, ATTEMPT, [table.ref])
 
-    holder = start(FakeClient(server), access(table, OVERWRITE))
+    holder, other = (start(FakeClient(server), access(table, OVERWRITE)) for _ in range(2))
     doings: list[Callable[[], object]] = [lambda: FakeClient(server).commit_txn(holder.txn_id)]
     sleep = clock.sleep
 
@@ -259,8 +259,9 @@ def test_a_job_that_is_killed_while_it_begins_anew_for_waiting_in_vain_stays_end
     monkeypatch.setattr(clock, "sleep", busy)
     with pytest.raises(TransactionAbortedError):
         job(FakeClient(server), table, clock, at_second(step, kill))
-    states = [TxnState.COMMITTED, TxnState.ABORTED, TxnState.ABORTED]
+    states = [TxnState.COMMITTED, TxnState.OPEN, TxnState.ABORTED, TxnState.ABORTED]
     assert [t.state for t in server.txns.values()] == states
+    assert [lock.request.txn_id for lock in server.locks.values()] == [other.txn_id]
 
 
 def test_a_job_that_fails_while_it_begins_anew_leaves_no_transaction_open(
