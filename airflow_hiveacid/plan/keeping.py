@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.versions import Kept
 
 if TYPE_CHECKING:
@@ -95,11 +96,21 @@ class Horizon:
 class Reset:
     """What a partition held of versions up to `write_id` was found removed without a version.
 
-    Later versions never had it. By DROP PARTITION, TRUNCATE of Hive 3.1, or by hand.
+    By DROP PARTITION, TRUNCATE of Hive 3.1, or by hand. Later versions never had it; versions from
+    `lowest` to `write_id` may have had it. `highest` is up to which write ID it went. `names` are
+    what was missed: directories and original files, as the notes have them that bear witness.
+    Without any, it is only known that nothing up to `write_id` can be read any more.
     """
 
     partition: PartitionName
     write_id: WriteId
+    lowest: WriteId
+    highest: WriteId
+    names: frozenset[str] = frozenset()
+
+    def may_have_been_in(self, version: WriteId) -> bool:
+        """Whether a version of that high watermark may have had what was removed."""
+        return self.lowest <= version <= self.write_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +145,7 @@ class Promises:
     keeping: Keeping | None = None
     horizons: tuple[Horizon, ...] = ()
     own: tuple[OwnCompaction, ...] = ()
+    resets: tuple[Reset, ...] = ()
     has_ended: bool = False
 
     @property
@@ -153,12 +165,19 @@ class Promises:
         return any(i > self.keeping.last_entry_id and i not in ours for i in entry_ids)
 
     def of(self, partition: PartitionName) -> Kept | None:
-        """What is promised of one partition; None if nothing is."""
+        """What is promised of one partition; None if nothing is.
+
+        What was removed past every rule ends the promise for the versions that had it, and for none
+        that came after that was noted.
+        """
         if self.keeping is None or self.has_ended:
             return None
         found = self.keeping.roots.get(partition, Kept(floor=WriteId(0)))
         ends = [h.write_id for h in self.horizons if h.partition == partition]
-        return Kept(floor=max([found.floor, *ends]), witnesses=found.witnesses)
+        lost = [r for r in self.resets if r.partition == partition]
+        ends += [WriteId(r.write_id + 1) for r in lost]
+        missed = frozenset(name for r in lost for name in r.names)
+        return Kept(floor=max([found.floor, *ends]), witnesses=found.witnesses - missed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +203,11 @@ class Tag:
     made_by: str = ""
     expires_s: float | None = None
     roots: tuple[TaggedRoot, ...] = field(default=())
+
+    @property
+    def version(self) -> int:
+        """The number of the version; of the state at a moment, that of its newest write."""
+        return ValidWriteIdList.parse(self.write_ids).high_watermark
 
     def has_expired(self, now_s: float) -> bool:
         """Whether nothing is kept for it any more."""

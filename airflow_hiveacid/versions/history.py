@@ -16,12 +16,12 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.format.versions import oldest_readable, without_aborted
 from airflow_hiveacid.plan.history import Between, Knowledge
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
-from airflow_hiveacid.versions.past import promises_of
+from airflow_hiveacid.versions.past import present_of
+from airflow_hiveacid.versions.readable import Readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -63,7 +63,8 @@ class Version:
 class TableHistory:
     """What is known of a table's past.
 
-    `oldest` is the oldest version that can be read of the whole table, `newest` the newest of all.
+    `oldest` is the oldest version that can be read of the whole table, 0 if none can; `newest` is
+    the newest of all.
     `compactions` are as the queue has them, and only of the server's recent ones.
     """
 
@@ -103,46 +104,37 @@ def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = No
     snapshot = Snapshot(txn_id=None, txns=txns, tables=client.valid_write_ids([table.ref], txns))
     roots = client.list_partitions(table)
     listings = each_in_threads(lambda info: list_table(info.location), roots)
-    notes = VersionNotes.of(table)
-    commits = {note.write_id: note for note in notes.commits()}
+    past = present_of(client, table, snapshot)
+    readable = Readable(past=past, roots=list(zip(roots, listings, strict=True)), is_whole=True)
+    commits = {note.write_id: note for note in past.witnesses.commits}
     known = Knowledge.of(commits.values(), born_s=table.born_s)
     known = known.with_log(client.logged_commits(table.ref))
-    promises = promises_of(client, table)
-    now = without_aborted(snapshot.write_ids(table.ref), known.aborted | promises.aborted)
+    now = past.now
     states = [resolve(listing, now, txns, table.kind) for listing in listings]
-    oldest = max(
-        (
-            oldest_readable(state, promises.of(info.name), table.kind)
-            for info, state in zip(roots, states, strict=True)
-        ),
-        default=WriteId(1),
-    )
     found = _found(roots, states)
-    tags = notes.tags()
-    first_open = now.min_open_write_id
+    tags = VersionNotes.of(table).tags()
     versions = []
     for number in range(now.high_watermark, 0, -1):
         write_id = WriteId(number)
         if not now.is_visible(write_id):
             continue
-        is_settled = first_open is None or write_id < first_open
         versions.append(
             _version(
                 write_id,
                 commits.get(write_id),
                 found.get(write_id),
                 known.of_commit(write_id),
-                is_readable=is_settled and write_id >= oldest,
-                tags=[tag.name for tag in tags if _newest_of(tag) == write_id],
+                is_readable=readable.holds(write_id),
+                tags=[tag.name for tag in tags if tag.version == write_id],
             )
         )
         if most is not None and len(versions) >= most:
             break
     return TableHistory(
         table=str(table.ref),
-        oldest=oldest,
+        oldest=readable.oldest(),
         newest=now.high_watermark,
-        is_kept=promises.keeping is not None,
+        is_kept=past.promised.keeping is not None,
         versions=tuple(versions),
         tags=tags,
         compactions=client.show_compactions(table.ref),
@@ -207,7 +199,3 @@ def _operation(directory: AcidDirectory) -> str:
     if directory.is_base:
         return "overwrite"
     return "delete" if directory.is_delete else "insert"
-
-
-def _newest_of(tag: Tag) -> int:
-    return int(tag.write_ids.split(":")[1])

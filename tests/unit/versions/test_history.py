@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import (
+    VersionDoubtfulError,
+)
+from airflow_hiveacid.plan.keeping import (
+    Promises,
+)
+from airflow_hiveacid.versions.history import SOMEBODY, history_of
+from airflow_hiveacid.versions.keeping import keep
+
+if TYPE_CHECKING:
+    from conftest import Bench
+
+
+D1, D2 = "delta_0000001_0000001_0000", "delta_0000002_0000002_0000"
+
+
+@pytest.mark.promise("V1")
+def test_a_history_says_who_did_what_when_and_whether_it_can_be_read(bench: Bench) -> None:
+    bench.we_write(job_key="dag/run/load/-1")
+    bench.clock.advance(100)
+    bench.somebody_writes()
+    bench.clock.advance(100)
+    bench.we_write(overwrites=True)
+    bench.client.allocate_write_id(bench.client.open_txn(), bench.ref)
+    found = history_of(bench.client, bench.table)
+    assert [v.number for v in found.versions] == [3, 2, 1]
+    third, second, first = found.versions
+    assert (first.by, first.operation, first.inserted) == ("dag/run/load/-1", "insert", 3)
+    assert (second.by, second.operation, second.inserted) == (SOMEBODY, "insert", None)
+    assert (third.by, third.operation, third.size_bytes) == ("dag/run/task/-1", "overwrite", 1)
+    assert [v.is_readable for v in found.versions] == [True, False, False]
+    assert found.oldest == 3
+    start = bench.client.server.now_s() - 200
+    assert first.committed.by_s == pytest.approx(start, abs=0.01)
+    assert first.committed.after_s == pytest.approx(start, abs=0.01)
+    assert second.committed.after_s == pytest.approx(start, abs=0.01)
+    assert second.committed.by_s == pytest.approx(start + 200, abs=0.01)
+    assert [v.number for v in history_of(bench.client, bench.table, most=1).versions] == [3]
+
+
+def test_a_moment_between_two_bounds_is_refused_with_them(bench: Bench) -> None:
+    bench.we_write()
+    bench.clock.advance(100)
+    middle = bench.client.server.now_s()
+    bench.somebody_writes()
+    bench.clock.advance(100)
+    bench.we_write()
+
+    def at(seconds: float) -> list[str]:
+        return bench.names(timestamp=datetime.fromtimestamp(seconds, UTC))
+
+    bench.clock.advance(1)
+    assert at(middle + 100.5) == [D1, D2, "delta_0000003_0000003_0000"]
+    with pytest.raises(VersionDoubtfulError, match="version 1, without them, or version 2"):
+        at(middle + 50)
+
+
+def test_notes_of_another_table_of_that_name_are_not_met(bench: Bench) -> None:
+    bench.we_write()
+    keep(bench.client, bench.table)
+    other = type(bench.notes)(location=bench.table.location, table_id="77.1")
+    assert other.commits() == ()
+    assert other.promises() == Promises()
