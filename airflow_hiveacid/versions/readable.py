@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from airflow_hiveacid.format.errors import (
     NotEnoughHistoryError,
@@ -27,17 +27,47 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.directories import Listing
     from airflow_hiveacid.format.names import BaseName
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import PartitionInfo, PartitionName
-    from airflow_hiveacid.versions.past import Past
+    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+    from airflow_hiveacid.plan.keeping import Promises
 
 Root = tuple["PartitionInfo", "Listing"]
+
+
+class Version(Protocol):
+    """A table as of a version, as far as it matters here; `versions.past.Past` is one."""
+
+    @property
+    def table(self) -> TableInfo:
+        """The table."""
+
+    @property
+    def now(self) -> ValidWriteIdList:
+        """What is committed by now."""
+
+    @property
+    def then(self) -> ValidWriteIdList:
+        """What the version sees of that."""
+
+    @property
+    def witnesses(self) -> Witnesses:
+        """What it had that may have been removed."""
+
+    @property
+    def promised(self) -> Promises:
+        """What is promised of the table."""
+
+    def at(self, number: WriteId) -> Version:
+        """The same table as of another version."""
+
+    def state(self, info: PartitionInfo, listing: Listing) -> object:
+        """What the version reads of one root; raises where not all of it is there."""
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: what was asked is remembered
 class Readable:
     """Which versions of these roots can be read; if they are all there are, of the table."""
 
-    past: Past
+    past: Version
     roots: Sequence[Root]
     is_whole: bool = False
     _of_roots: dict[tuple[int, int], bool] = field(default_factory=dict, init=False, repr=False)
@@ -61,7 +91,7 @@ class Readable:
         known = (n for n in {1, *self._all_borders} if n > 0)
         return next((n for n in sorted(known) if self.holds(WriteId(n))), 0)
 
-    def _holds(self, past: Past, at: int, number: WriteId) -> bool:
+    def _holds(self, past: Version, at: int, number: WriteId) -> bool:
         key = at, bisect_right(self._borders[at], number)
         if key not in self._of_roots:
             try:
