@@ -174,10 +174,8 @@ class Promises:
             return None
         found = self.keeping.roots.get(partition, Kept(floor=WriteId(0)))
         ends = [h.write_id for h in self.horizons if h.partition == partition]
-        lost = [r for r in self.resets if r.partition == partition]
-        ends += [WriteId(r.write_id + 1) for r in lost]
-        missed = frozenset(name for r in lost for name in r.names)
-        return Kept(floor=max([found.floor, *ends]), witnesses=found.witnesses - missed)
+        ends += [WriteId(r.write_id + 1) for r in self.resets if r.partition == partition]
+        return Kept(floor=max([found.floor, *ends]), witnesses=found.witnesses)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

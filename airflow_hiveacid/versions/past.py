@@ -122,6 +122,7 @@ class Past:
             state = self._state_if(listing, kept)
         if self.tag is None:
             missed = self.witnesses.missed(info, state, self.then)
+            missed = missed or self.witnesses.unproven(state, self.then)
         else:
             root = self.tag.root(info.name)
             lost = not_held(state, frozenset() if root is None else root.names)

@@ -77,6 +77,23 @@ class Witnesses:
                         )
         return None
 
+    def unproven(self, state: AcidState, then: ValidWriteIdList) -> str | None:
+        """Why nobody can prove that a version of the whole table had nothing; None if one can.
+
+        That is what is left of it, too, if somebody has removed all files without a write ID.
+
+        Args:
+            state: what the version reads of a root.
+            then: what it sees.
+        """
+        if self.table.is_partitioned or state.live or state.originals:
+            return None
+        noted = {note.write_id for note in self.commits}
+        for number in range(1, then.high_watermark + 1):
+            if number not in noted and then.is_visible(WriteId(number)):
+                return f"nothing is there of what versions up to {number} wrote, or nobody knows it"
+        return None
+
     def removed_between(
         self, partition: PartitionName, since: ValidWriteIdList, until: ValidWriteIdList
     ) -> bool:

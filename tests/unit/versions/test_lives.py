@@ -63,7 +63,7 @@ def test_every_version_of_a_life_is_what_it_was_or_is_refused(tmp_path: Path) ->
             tagged += 1
         while life.readers:
             life.end_reading()
-    assert min(answered, refused, tagged) > 10  # else nothing was tried
+    assert min(answered, refused, tagged) > 5  # else nothing was tried
 
 
 @pytest.mark.promise("V6")

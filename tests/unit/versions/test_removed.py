@@ -191,6 +191,23 @@ def test_a_promise_that_ends_says_first_what_it_misses(bench: Bench, how: str) -
         bench.names(version=1)
 
 
+def test_an_empty_version_is_answered_only_if_all_that_led_to_it_is_known(bench: Bench) -> None:
+    """What somebody else wrote after keeping began, and 3.1 removed, nobody bears witness of."""
+    keep(bench.client, bench.table)
+    bench.somebody_writes()
+    bench.truncate()
+    bench.give_up()
+    bench.clean()
+    with pytest.raises(VersionGoneError, match="nothing is there of what"):
+        bench.names(version=1)
+    bench.somebody_writes()
+    keep(bench.client, bench.table)
+    with pytest.raises(VersionGoneError) as caught:
+        bench.names(version=1)
+    assert caught.value.oldest == 2 == history_of(bench.client, bench.table).oldest
+    assert bench.names(version=2) == [D2]
+
+
 def test_a_promise_that_ends_says_first_which_partitions_it_misses(
     make_bench: Callable[..., Bench],
 ) -> None:
@@ -260,6 +277,20 @@ def test_a_version_that_was_written_anew_needs_nothing_of_what_was_removed(
     (bench.root / "base_0000002" / METADATA_FILE).write_bytes(metadata_text("compacted"))
     with pytest.raises(VersionGoneError):
         bench.names(version=2)
+
+
+def test_a_base_below_what_was_removed_covers_nothing_of_it(bench: Bench) -> None:
+    bench.somebody_writes()
+    txn = bench.client.open_txn()
+    bench.client.allocate_write_id(txn, bench.ref)
+    bench.somebody_writes()
+    keep(bench.client, bench.table)
+    bench.truncate()
+    keep_no_more(bench.client, bench.table)  # the third was there, and nobody else knows it
+    bench.put("base_0000002")
+    bench.client.commit_txn(txn)
+    with pytest.raises(VersionGoneError, match="removed without a version of their own"):
+        bench.names(version=3)
 
 
 def test_a_kept_table_is_whole_again_above_what_was_removed(bench: Bench) -> None:
