@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
@@ -138,7 +139,7 @@ class OwnCompaction:
     aborted: tuple[WriteId, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: notes are sorted by partition once
 class Promises:
     """All notes of keeping that a table has."""
 
@@ -173,9 +174,17 @@ class Promises:
         if self.keeping is None or self.has_ended:
             return None
         found = self.keeping.roots.get(partition, Kept(floor=WriteId(0)))
-        ends = [h.write_id for h in self.horizons if h.partition == partition]
-        ends += [WriteId(r.write_id + 1) for r in self.resets if r.partition == partition]
-        return Kept(floor=max([found.floor, *ends]), witnesses=found.witnesses)
+        floor = max(found.floor, self._ends.get(partition, found.floor))
+        return Kept(floor=floor, witnesses=found.witnesses)
+
+    @cached_property
+    def _ends(self) -> Mapping[PartitionName, WriteId]:
+        """From which version on each partition may be whole, as far as notes end others."""
+        found: dict[PartitionName, WriteId] = {}
+        ends = [(h.partition, h.write_id) for h in self.horizons]
+        for partition, end in (*ends, *((r.partition, r.write_id + 1) for r in self.resets)):
+            found[partition] = WriteId(max(end, found.get(partition, end)))
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

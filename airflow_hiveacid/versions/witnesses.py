@@ -254,8 +254,15 @@ class Witnesses:
         names = () if root is None else root.witnesses
         return frozenset(text for text in names if is_seen(then, text))
 
-    def _resets(self, partition: PartitionName) -> tuple[Reset, ...]:
-        return tuple(one for one in self.resets if one.partition == partition)
+    def _resets(self, partition: PartitionName) -> Sequence[Reset]:
+        return self._by_name.get(partition, ())
+
+    @cached_property
+    def _by_name(self) -> Mapping[PartitionName, list[Reset]]:
+        found: dict[PartitionName, list[Reset]] = {}
+        for one in self.resets:
+            found.setdefault(one.partition, []).append(one)
+        return found
 
     def _noted(self, partition: PartitionName) -> frozenset[str]:
         return frozenset(name for one in self._resets(partition) for name in one.names)
