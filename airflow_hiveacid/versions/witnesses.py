@@ -99,8 +99,7 @@ class Witnesses:
     ) -> bool:
         """Whether what one version may have had was removed before another, and nobody tells so."""
         return any(
-            reset.names
-            and since.high_watermark > 0
+            since.high_watermark > 0
             and reset.may_have_been_in(since.high_watermark)
             and reset.write_id < until.high_watermark
             for reset in self._resets(partition)

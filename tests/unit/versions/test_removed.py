@@ -219,6 +219,9 @@ def test_a_promise_that_ends_says_first_which_partitions_it_misses(
     bench.client.drop_partitions(bench.table, [p])
     shutil.rmtree(bench.root / "p=1")
     keep_no_more(bench.client, bench.table)
+    for version in (1, 2):
+        with pytest.raises(VersionGoneError, match="p=1 was dropped"):
+            bench.names(version=version)
     bench.client.add_partitions(bench.table, [p])
     bench.somebody_writes("p=1")
     for version in (1, 2):
@@ -226,6 +229,20 @@ def test_a_promise_that_ends_says_first_which_partitions_it_misses(
             bench.names(version=version)
         assert caught.value.oldest == 3
     assert bench.names(version=3) == ["delta_0000003_0000003_0000", D2]
+
+
+def test_nobody_knows_since_when_a_base_that_was_removed_had_its_rows(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(partitions=("p=1", "p=2"))
+    bench.somebody_writes("p=1")
+    bench.somebody_writes("p=1", overwrites=True)
+    keep(bench.client, bench.table)
+    bench.truncate("p=1")
+    keep_no_more(bench.client, bench.table)
+    for version in (1, 2):
+        with pytest.raises(VersionGoneError, match="removed without a version of their own"):
+            bench.names(version=version)
 
 
 def test_each_of_several_losses_counts(bench: Bench) -> None:
@@ -244,6 +261,8 @@ def test_each_of_several_losses_counts(bench: Bench) -> None:
             bench.names(version=version)
     bench.clean()
     bench.we_write()
+    assert bench.names(version=5) == [D2, D4, "delta_0000005_0000005_0000"]
+    bench.clean()  # which finds nothing new
     assert bench.names(version=5) == [D2, D4, "delta_0000005_0000005_0000"]
     for version in (1, 2, 3, 4):
         with pytest.raises(VersionGoneError) as caught:

@@ -239,6 +239,7 @@ def test_a_tag_that_cannot_be_moved_stays_and_its_files_with_it(
 
     def beside_a_cleaner(notes: VersionNotes, tag: Tag) -> None:
         note_tag(notes, tag)
+        bench.clock.advance(10)
         bench.clean()
         shutil.rmtree(bench.root / "base_0000002")
 
