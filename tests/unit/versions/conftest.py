@@ -162,7 +162,10 @@ def make_bench(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., 
     """Makes a bench, of a table with these properties."""
 
     def make(
-        *, parameters: dict[str, str] | None = None, partitions: tuple[str, ...] = ()
+        *,
+        parameters: dict[str, str] | None = None,
+        partitions: tuple[str, ...] = (),
+        kind: TransactionalKind = TransactionalKind.FULL_ACID,
     ) -> Bench:
         clock = ManualClock()
         client = FakeClient(FakeMetastore(request.param, clock, txn_timeout_s=1e6))
@@ -173,7 +176,7 @@ def make_bench(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., 
                 ref=ref,
                 columns=(Column(name="id", type="bigint"),),
                 partition_columns=(Column(name="p", type="int"),) if partitions else (),
-                kind=TransactionalKind.FULL_ACID,
+                kind=kind,
                 location=f"file:{tmp_path}/t",
                 parameters=parameters or {},
             )

@@ -1,20 +1,20 @@
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    VersionDoubtfulError,
-)
-from airflow_hiveacid.plan.keeping import (
-    Promises,
-)
+from airflow_hiveacid.format.errors import VersionDoubtfulError, VersionGoneError
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.plan.keeping import Promises
 from airflow_hiveacid.versions.history import SOMEBODY, history_of
-from airflow_hiveacid.versions.keeping import keep
+from airflow_hiveacid.versions.keeping import keep, keep_no_more
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from conftest import Bench
 
 
@@ -68,3 +68,40 @@ def test_notes_of_another_table_of_that_name_are_not_met(bench: Bench) -> None:
     other = type(bench.notes)(location=bench.table.location, table_id="77.1")
     assert other.commits() == ()
     assert other.promises() == Promises()
+
+
+def told(bench: Bench) -> dict[int, bool]:
+    """Which versions the history calls readable; a reader finds the same of each."""
+    found = history_of(bench.client, bench.table)
+    flags = {v.number: v.is_readable for v in reversed(found.versions)}
+    for number, is_readable in flags.items():
+        try:
+            bench.names(version=number)
+        except VersionGoneError:
+            assert not is_readable
+        else:
+            assert is_readable
+    return flags
+
+
+def test_a_history_tells_versions_apart_between_which_nothing_was_written(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(kind=TransactionalKind.INSERT_ONLY)
+    for _ in range(4):
+        bench.somebody_writes()
+    for number in range(1, 5):
+        shutil.rmtree(bench.root / f"delta_{number:07d}_{number:07d}_0000")
+    bench.put("delta_0000001_0000004")  # merged, and nothing tells which rows came when
+    bench.somebody_writes()
+    assert told(bench) == {1: False, 2: False, 3: False, 4: True, 5: True}
+
+
+def test_a_history_knows_where_what_was_removed_began_and_ended(bench: Bench) -> None:
+    for _ in range(3):
+        bench.somebody_writes()
+    keep(bench.client, bench.table)
+    shutil.rmtree(bench.root / D2)
+    keep_no_more(bench.client, bench.table)
+    bench.somebody_writes()
+    assert told(bench) == {1: True, 2: False, 3: False, 4: True}
