@@ -108,6 +108,22 @@ def test_a_moment_that_a_clock_showed_twice_is_refused_with_the_bounds_that_cont
         assert "and by 1970-01-01T00:33:22" in first
 
 
+def test_a_long_job_that_ended_before_a_clock_was_set_back_is_told_by_who_saw_it_done() -> None:
+    past = Past()
+    first = past.begin()
+    past.wait(3000.0)
+    past.commit(first)
+    past.wait(-2000.0)
+    past.commit(past.begin())
+    past.wait(8000.0)
+    past.commit(past.begin())
+    for moment in (2100.0, 3000.0, 3990.0):
+        with pytest.raises(VersionDoubtfulError, match="write ID 1 was committed after"):
+            past.at(moment)
+    assert past.at(1900.0) == set()
+    assert past.at(4100.0) == {1, 2}
+
+
 @pytest.mark.parametrize(
     ("moment", "inside"), [(1500.0, set()), (1999.0, set()), (4100.0, {1, 2}), (11000.0, {1, 2, 3})]
 )
