@@ -133,11 +133,10 @@ def tag_lines(options: argparse.Namespace) -> Iterator[str]:
     Raises:
         HiveAcidError: the tag cannot be made.
     """
-    from airflow_hiveacid.metastore.server_time import server_now  # noqa: PLC0415 - needs Thrift
     from airflow_hiveacid.storage.stores.version_notes import (  # noqa: PLC0415 - needs pyarrow
         VersionNotes,
     )
-    from airflow_hiveacid.versions.keeping import make_tag  # noqa: PLC0415 - as above
+    from airflow_hiveacid.versions.tags import make_tag, time_from_now  # noqa: PLC0415 - as above
 
     _check_tag(options)
     with _table(options) as (client, table):
@@ -157,10 +156,7 @@ def tag_lines(options: argparse.Namespace) -> Iterator[str]:
             return
         expires_s = None
         if options.keep_for is not None:
-            now_s = server_now(client)
-            if now_s is None:
-                raise ConfigurationError("the metastore does not say what time it is")
-            expires_s = now_s + duration(options.keep_for, "--keep-for")
+            expires_s = time_from_now(client, duration(options.keep_for, "--keep-for"))
         tag = make_tag(
             client,
             table,
@@ -222,7 +218,7 @@ def _table(options: argparse.Namespace) -> Iterator[tuple[MetastoreClient, Table
 def _told(tag: Tag) -> dict[str, object]:
     return {
         "tag": tag.name,
-        "version": int(tag.write_ids.split(":")[1]),
+        "version": tag.version,
         "made": time_text(tag.made_s),
         "made_by": tag.made_by,
         "expires": None if tag.expires_s is None else time_text(tag.expires_s),

@@ -43,6 +43,7 @@ def get_provider_info() -> dict[str, Any]:
                 "airflow_hiveacid.operators.pyspark",
                 "airflow_hiveacid.operators.spark_app",
                 "airflow_hiveacid.operators.sql",
+                "airflow_hiveacid.operators.tag",
                 "airflow_hiveacid.operators.transaction",
             )
         ],

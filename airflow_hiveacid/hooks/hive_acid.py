@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.snapshot import Snapshot
+    from airflow_hiveacid.format.versions import VersionSpec
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.metastore.client import MetastoreClient
     from airflow_hiveacid.metastore.compaction_queue import (
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.locks import LockInfo, TableAccess
     from airflow_hiveacid.metastore.transaction import Transaction
     from airflow_hiveacid.metastore.txn_values import OpenTxn
+    from airflow_hiveacid.plan.keeping import Tag
     from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
     from airflow_hiveacid.plan.thresholds import TableHealth
     from airflow_hiveacid.versions.history import TableHistory
@@ -328,6 +330,63 @@ class HiveAcidHook(BaseHook):
 
         with self.metastore() as client:
             return history_of(client, client.get_table(TableRef.parse(table)), most=most)
+
+    def make_tag(  # noqa: PLR0913 - a name, what it is for, for how long and by whom
+        self,
+        table: str,
+        name: str,
+        version: VersionSpec,
+        *,
+        expires_s: float | None = None,
+        keep_for_s: float | None = None,
+        made_by: str = "",
+        moves: bool = False,
+    ) -> Tag:
+        """Give a version a name, and keep its files until the tag expires or is dropped.
+
+        Args:
+            table: full name.
+            name: of the tag.
+            version: which; the present is the newest that no open write can change.
+            expires_s: when its files may go, seconds since 1970; None is never.
+            keep_for_s: or how long from now on they stay.
+            made_by: who makes it; the same one means the same present, however often he asks.
+            moves: whether a tag that stands for another version is moved to this one.
+
+        Raises:
+            HiveAcidError: as of `versions.tags.make_tag`.
+        """
+        from airflow_hiveacid.versions.tags import make_tag, time_from_now  # noqa: PLC0415 - needs Arrow
+
+        with self.metastore() as client:
+            if keep_for_s is not None:
+                expires_s = time_from_now(client, keep_for_s)
+            return make_tag(
+                client,
+                client.get_table(TableRef.parse(table)),
+                name,
+                version,
+                expires_s=expires_s,
+                made_by=made_by,
+                moves=moves,
+            )
+
+    def drop_tag(self, table: str, name: str) -> bool:
+        """Let the files of a tag go; tells whether there was one.
+
+        Raises:
+            InputError: the table is missing.
+            StorageError: its notes cannot be read or written.
+        """
+        from airflow_hiveacid.storage.stores.version_notes import (  # noqa: PLC0415 - needs Arrow
+            VersionNotes,
+        )
+
+        with self.metastore() as client:
+            notes = VersionNotes.of(client.get_table(TableRef.parse(table)))
+        was_there = notes.tag(name) is not None
+        notes.forget_tag(name)
+        return was_there
 
     def table_health(self, table: str, partition: str | None = None) -> tuple[TableHealth, ...]:
         """What a table's directories look like: one value per partition, or for the one named.

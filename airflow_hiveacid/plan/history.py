@@ -25,6 +25,7 @@ Example:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -45,6 +46,8 @@ _LOG_SKEW_S: Final = 60.0
 
 Times of the log are the process's, in whole seconds; all others are the database's.
 """
+_LONGEST_LOOK_S: Final = 600.0
+"""Nobody takes longer from asking for the time to reading what is committed, and noted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +211,9 @@ class Knowledge:
     def at(self, at_s: float, now: ValidWriteIdList) -> Members:
         """Which of the writes that are committed now were committed at a moment.
 
+        A write of which notes tell both that it was committed by then and that it was not, is
+        doubtful: a clock was set back, and showed that moment twice.
+
         Args:
             at_s: the moment, seconds since 1970.
             now: what is committed now; taken at that moment or later.
@@ -216,25 +222,67 @@ class Knowledge:
         later = [s for s in self.sightings if s.after_s > at_s]
         # Nothing that was given out later can have been committed.
         too_late = min((g.write_id for g in self.given if g.after_s > at_s), default=None)
+        open_later = frozenset(w for s in later for w in s.write_ids.open)
+        noted_later = frozenset(
+            w for w, b in self.commits.items() if b.after_s is not None and b.after_s > at_s
+        )
         last = max(earlier, key=lambda s: s.write_ids.high_watermark, default=None)
+        seen = None if last is None else last.write_ids
         inside, outside, doubtful = set[WriteId](), set[WriteId](), set[WriteId]()
-        for write_id in _undecided(now, None if last is None else last.write_ids):
+        # What an earlier snapshot shows is inside, unless somebody contradicts.
+        contradicted = {*open_later, *noted_later}
+        if too_late is not None and seen is not None:
+            contradicted |= {WriteId(w) for w in range(too_late, seen.high_watermark + 1)}
+        set_back = self._set_back_around(at_s)
+        contradicted |= set_back
+        candidates = {*_undecided(now, seen), *(w for w in contradicted if now.is_visible(w))}
+        for write_id in candidates:
             known = self.commits.get(write_id, Between())
-            if (known.by_s is not None and known.by_s <= at_s) or any(
-                s.write_ids.is_visible(write_id) for s in earlier
-            ):
-                inside.add(write_id)
-            elif (
-                (known.after_s is not None and known.after_s > at_s)
+            is_inside = (known.by_s is not None and known.by_s <= at_s) or (
+                seen is not None
+                and write_id <= seen.high_watermark
+                and any(s.write_ids.is_visible(write_id) for s in earlier)
+            )
+            is_outside = (
+                write_id in noted_later
+                or write_id in open_later
                 or (too_late is not None and write_id >= too_late)
-                or any(write_id in s.write_ids.open for s in later)
-            ):
-                outside.add(write_id)
-            else:
+            )
+            if is_inside is is_outside or write_id in set_back:
                 doubtful.add(write_id)
+            else:
+                (inside if is_inside else outside).add(write_id)
         return Members(
             inside=frozenset(inside), outside=frozenset(outside), doubtful=frozenset(doubtful)
         )
+
+    def _set_back_around(self, at_s: float) -> frozenset[WriteId]:
+        """Writes during which a clock was set back, if that may matter at a moment.
+
+        Somebody has seen that a write ID had been given out at a time when, by its own job, it had
+        not. By that job's clock, which it reads once, everything that it did seems later than it
+        was to all who came after.
+        """
+        looks = sorted(self.sightings, key=lambda s: s.write_ids.high_watermark, reverse=True)
+        found, earliest_s, at = set[WriteId](), math.inf, 0
+        for given in sorted(self.given, key=lambda g: g.write_id, reverse=True):
+            while at < len(looks) and looks[at].write_ids.high_watermark >= given.write_id:
+                earliest_s = min(earliest_s, looks[at].by_s)
+                at += 1
+            ended_s = self.commits.get(given.write_id, Between()).by_s
+            if earliest_s < given.after_s and earliest_s <= at_s <= (ended_s or given.after_s):
+                found.add(given.write_id)
+        return frozenset(found)
+
+    def is_ahead_of(self, taken_s: float) -> bool:
+        """Whether something is noted that the clock of now has not reached yet.
+
+        Args:
+            taken_s: a moment shortly before all of it was read.
+        """
+        times = [b.after_s for b in self.commits.values() if b.after_s is not None]
+        times += [s.after_s for s in self.sightings]
+        return max(times, default=taken_s) > taken_s + _LONGEST_LOOK_S
 
 
 def as_of_time(
@@ -265,6 +313,15 @@ def as_of_time(
             table=table,
             detail=f"has no state at {at.isoformat()} yet; by the metastore's clock it is"
             f" {time_text(taken_s)}",
+        )
+    if known.is_ahead_of(taken_s):
+        why = "something later is noted already, so that the metastore's clock was set back"
+        raise VersionDoubtfulError(
+            table=table,
+            when=at.isoformat(),
+            doubtful=(f"it is {time_text(taken_s)} and {why}",),
+            before=0,
+            after=now.high_watermark,
         )
     found = known.at(at_s, now)
     is_early = known.born_s is not None and at_s < known.born_s and not found.inside

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.versions import Kept
 
 if TYPE_CHECKING:
@@ -106,11 +108,21 @@ class Horizon:
 class Reset:
     """What a partition held of versions up to `write_id` was found removed without a version.
 
-    Later versions never had it. By DROP PARTITION, TRUNCATE of Hive 3.1, or by hand.
+    By DROP PARTITION, TRUNCATE of Hive 3.1, or by hand. Later versions never had it; versions from
+    `lowest` to `write_id` may have had it. `highest` is up to which write ID it went. `names` are
+    what was missed: directories and original files, as the notes have them that bear witness.
+    Without any, it is only known that nothing up to `write_id` can be read any more.
     """
 
     partition: PartitionName
     write_id: WriteId
+    lowest: WriteId
+    highest: WriteId
+    names: frozenset[str] = frozenset()
+
+    def may_have_been_in(self, version: WriteId) -> bool:
+        """Whether a version of that high watermark may have had what was removed."""
+        return self.lowest <= version <= self.write_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,13 +150,14 @@ class OwnCompaction:
     aborted: tuple[WriteId, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: notes are sorted by partition once
 class Promises:
     """All notes of keeping that a table has."""
 
     keeping: Keeping | None = None
     horizons: tuple[Horizon, ...] = ()
     own: tuple[OwnCompaction, ...] = ()
+    resets: tuple[Reset, ...] = ()
     has_ended: bool = False
 
     @property
@@ -164,12 +177,25 @@ class Promises:
         return any(i > self.keeping.last_entry_id and i not in ours for i in entry_ids)
 
     def of(self, partition: PartitionName) -> Kept | None:
-        """What is promised of one partition; None if nothing is."""
+        """What is promised of one partition; None if nothing is.
+
+        What was removed past every rule ends the promise for the versions that had it, and for none
+        that came after that was noted.
+        """
         if self.keeping is None or self.has_ended:
             return None
         found = self.keeping.roots.get(partition, Kept(floor=WriteId(0)))
-        ends = [h.write_id for h in self.horizons if h.partition == partition]
-        return Kept(floor=max([found.floor, *ends]), witnesses=found.witnesses)
+        floor = max(found.floor, self._ends.get(partition, found.floor))
+        return Kept(floor=floor, witnesses=found.witnesses)
+
+    @cached_property
+    def _ends(self) -> Mapping[PartitionName, WriteId]:
+        """From which version on each partition may be whole, as far as notes end others."""
+        found: dict[PartitionName, WriteId] = {}
+        ends = [(h.partition, h.write_id) for h in self.horizons]
+        for partition, end in (*ends, *((r.partition, r.write_id + 1) for r in self.resets)):
+            found[partition] = WriteId(max(end, found.get(partition, end)))
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +221,11 @@ class Tag:
     made_by: str = ""
     expires_s: float | None = None
     roots: tuple[TaggedRoot, ...] = field(default=())
+
+    @property
+    def version(self) -> int:
+        """The number of the version; of the state at a moment, that of its newest write."""
+        return ValidWriteIdList.parse(self.write_ids).high_watermark
 
     def has_expired(self, now_s: float) -> bool:
         """Whether nothing is kept for it any more."""

@@ -28,7 +28,8 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.versions import VersionSpec, not_held, without_aborted
 from airflow_hiveacid.plan.history import Knowledge
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
-from airflow_hiveacid.versions.past import Past, is_reset, lost_of, past_of, promises_of
+from airflow_hiveacid.versions.past import Past, past_of, promises_of
+from airflow_hiveacid.versions.witnesses import Witnesses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.versions import Kept
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.plan.history import CommitNote
-    from airflow_hiveacid.plan.keeping import Promises, Reset
+    from airflow_hiveacid.plan.keeping import Promises
 
 Version = int | str | datetime | VersionSpec
 """What `VersionSpec.meant_by` understands."""
@@ -129,21 +130,16 @@ class Between:
 
     def _check_commits(self, info: PartitionInfo, listing: Listing) -> None:
         """See that nothing that we know was written is gone without a write ID."""
+        since, until = self.part.since, self.part.until
         try:
-            state = resolve(listing, self.part.until, self.txns, self.table.kind)
+            state = resolve(listing, until, self.txns, self.table.kind)
         except NotEnoughHistoryError:
             return  # a base stands for it
-        for note in self.commits:
-            until = self.part.until
-            if until.is_visible(note.write_id) and not is_reset(
-                self._resets, info.name, note.write_id, until
-            ):
-                for name in lost_of(note, self.table, info, state):
-                    raise self._gone(
-                        f"{name}, which version {note.write_id} wrote, is not at {info.location}"
-                        " any more, without a version of its own",
-                        0,
-                    )
+        why = self._witnesses.missed(info, state, until)
+        if why is None and self._witnesses.removed_between(info.name, since, until):
+            why = f"files at {info.location} were removed without a version of their own"
+        if why is not None:
+            raise self._gone(why, 0)
 
     def _check_held(self, info: PartitionInfo, listing: Listing) -> None:
         """See that what was there at the first version is there, or what has taken its place."""
@@ -162,8 +158,9 @@ class Between:
         return promises_of(self.client, self.table)
 
     @cached_property
-    def _resets(self) -> tuple[Reset, ...]:
-        return VersionNotes.of(self.table).resets()
+    def _witnesses(self) -> Witnesses:
+        resets = VersionNotes.of(self.table).resets()
+        return Witnesses(table=self.table, commits=self.commits, resets=resets)
 
     def _gone(self, why: str, oldest: int) -> ChangesGoneError:
         return ChangesGoneError(

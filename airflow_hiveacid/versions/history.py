@@ -7,29 +7,27 @@ transactions (docs/adr/0051). Takes a metastore and a table; gives plain values.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import NotTransactionalError
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.names import DeltaName, parse_directory_name
+from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.snapshot import Snapshot
-from airflow_hiveacid.format.table import PartitionName, TransactionalKind
-from airflow_hiveacid.format.versions import oldest_readable, without_aborted, write_id_of
+from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.plan.history import Between, Knowledge
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
-from airflow_hiveacid.versions.past import promises_of
+from airflow_hiveacid.versions.past import present_of
+from airflow_hiveacid.versions.readable import Readable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.directories import AcidDirectory
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -66,8 +64,8 @@ class Version:
 class TableHistory:
     """What is known of a table's past.
 
-    `oldest` is the oldest version that can be read of the whole table, 0 if none can by its number,
-    `newest` the newest of all. What somebody has removed by hand is found when it is read.
+    `oldest` is the oldest version that can be read of the whole table, 0 if none can; `newest` is
+    the newest of all.
     `compactions` are as the queue has them, and only of the server's recent ones.
     """
 
@@ -107,97 +105,41 @@ def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = No
     snapshot = Snapshot(txn_id=None, txns=txns, tables=client.valid_write_ids([table.ref], txns))
     roots = client.list_partitions(table)
     listings = each_in_threads(lambda info: list_table(info.location), roots)
-    notes = VersionNotes.of(table)
-    commits = {note.write_id: note for note in notes.commits()}
+    past = present_of(client, table, snapshot)
+    readable = Readable(past=past, roots=list(zip(roots, listings, strict=True)), is_whole=True)
+    commits = {note.write_id: note for note in past.witnesses.commits}
     known = Knowledge.of(commits.values(), born_s=table.born_s)
     known = known.with_log(client.logged_commits(table.ref))
-    promises = promises_of(client, table)
-    now = without_aborted(snapshot.write_ids(table.ref), known.aborted | promises.aborted)
+    now = past.now
     states = [resolve(listing, now, txns, table.kind) for listing in listings]
-    oldest = max(
-        (
-            oldest_readable(state, promises.of(info.name), table.kind)
-            for info, state in zip(roots, states, strict=True)
-        ),
-        default=WriteId(1),
-    )
-    dropped = tuple(_dropped(table, roots, now, notes))
-    if dropped:
-        oldest = _first_outside(oldest, dropped)
-        oldest = oldest if oldest <= now.high_watermark else WriteId(0)
     found = _found(roots, states)
-    tags = notes.tags()
-    first_open = now.min_open_write_id
+    tags = VersionNotes.of(table).tags()
     versions = []
     for number in range(now.high_watermark, 0, -1):
         write_id = WriteId(number)
         if not now.is_visible(write_id):
             continue
-        is_settled = first_open is None or write_id < first_open
         versions.append(
             _version(
                 write_id,
                 commits.get(write_id),
                 found.get(write_id),
                 known.of_commit(write_id),
-                is_readable=is_settled
-                and 0 < oldest <= write_id
-                and not any(first <= write_id <= last for first, last in dropped),
-                tags=[tag.name for tag in tags if _newest_of(tag) == write_id],
+                is_readable=readable.holds(write_id),
+                tags=[tag.name for tag in tags if tag.version == write_id],
             )
         )
         if most is not None and len(versions) >= most:
             break
     return TableHistory(
         table=str(table.ref),
-        oldest=oldest,
+        oldest=readable.oldest(),
         newest=now.high_watermark,
-        is_kept=promises.keeping is not None,
+        is_kept=past.promised.keeping is not None,
         versions=tuple(versions),
         tags=tags,
         compactions=client.show_compactions(table.ref),
     )
-
-
-def _dropped(
-    table: TableInfo, roots: Sequence[PartitionInfo], now: ValidWriteIdList, notes: VersionNotes
-) -> Iterator[tuple[int, float]]:
-    """From which version on up to which, both included, a partition is missed that is not there.
-
-    See `Past.vanished`; a version in between is refused.
-    """
-    if not table.is_partitioned:
-        return
-    existing = {info.name for info in roots}
-    promises, resets = notes.promises(), notes.resets()
-    # Which version had something there first, and until which write ID it is not made up for.
-    had: list[tuple[PartitionName, int, int]] = [
-        (PartitionName.parse(name), note.write_id, note.write_id)
-        for note in notes.commits()
-        if now.is_visible(note.write_id)
-        for name in note.partitions
-    ]
-    had += [(one.partition, 1, one.write_id) for one in promises.horizons]
-    kept = {} if promises.keeping is None else promises.keeping.roots
-    for partition, root in kept.items():
-        for text in root.witnesses:
-            name = parse_directory_name(text)
-            first = name.low if isinstance(name, DeltaName) else 1
-            had.append((partition, first, write_id_of(text)))
-    for partition, first, write_id in had:
-        if partition not in existing:
-            until = [reset.write_id for reset in resets if reset.partition == partition]
-            yield first, min((u for u in until if u >= write_id), default=math.inf)
-
-
-def _first_outside(version: int, ranges: Sequence[tuple[int, float]]) -> WriteId:
-    """The lowest version from a given one on that is in none of these ranges; 0 without any."""
-    for first, last in sorted(ranges):
-        if first <= version <= last:
-            if last == math.inf:
-                return WriteId(0)
-            version = int(last) + 1
-    return WriteId(version)
 
 
 def _version(  # noqa: PLR0913 - what each source knows
@@ -258,7 +200,3 @@ def _operation(directory: AcidDirectory) -> str:
     if directory.is_base:
         return "overwrite"
     return "delete" if directory.is_delete else "insert"
-
-
-def _newest_of(tag: Tag) -> int:
-    return int(tag.write_ids.split(":")[1])

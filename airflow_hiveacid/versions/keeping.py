@@ -1,4 +1,4 @@
-"""Keeping a table's past: begun, looked after, and ended; and versions with names.
+"""Keeping a table's past: begun, looked after, and ended.
 
 Takes a metastore and a table; writes notes and the two table parameters by which the server is told
 to leave the table's files alone. What follows from notes is `plan.keeping`'s. See docs/adr/0052.
@@ -7,7 +7,6 @@ to leave the table's files alone. What follows from notes is `plan.keeping`'s. S
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.acid_state import resolve
@@ -15,27 +14,15 @@ from airflow_hiveacid.format.errors import (
     ConfigurationError,
     KeepingRefusedError,
     NotTransactionalError,
-    TagTakenError,
 )
-from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.format.versions import (
-    VersionSpec,
-    floor_of,
-    not_held,
-    without_aborted,
-    write_id_of,
-)
+from airflow_hiveacid.format.versions import floor_of
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.plan.keeping import (
     READABLE_FOR,
     Keeping,
     OwnCompaction,
-    Reset,
-    Tag,
-    TaggedRoot,
     kept_parameters,
     leaves_alone,
     readable_for,
@@ -43,20 +30,23 @@ from airflow_hiveacid.plan.keeping import (
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
-from airflow_hiveacid.versions.past import Past, lost_of, past_of, promises_of
+from airflow_hiveacid.versions.losses import note_dropped, note_lost, snapshot_of, witnesses_of
+from airflow_hiveacid.versions.past import promises_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_hiveacid.format.acid_state import AcidState
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+    from airflow_hiveacid.format.snapshot import Snapshot
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.plan.history import CommitNote
 
 _ON_ITS_WAY: Final = frozenset(
     {CompactionState.INITIATED, CompactionState.WORKING, CompactionState.READY_FOR_CLEANING}
 )
+
+_LONGEST_MOVE_S: Final = 3600.0
+"""Nobody takes longer to have a tag take the place of another."""
 
 _log = logging.getLogger(__name__)
 
@@ -84,8 +74,8 @@ def keep(client: MetastorePort, table: TableInfo) -> Keeping:
     # the queue until it is over, what begins later has a higher number than any of now.
     before = _queue(client, table)
     roots = client.list_partitions(table)
-    snapshot = _snapshot(client, table)
-    states = _states(table, roots, snapshot.write_ids(table.ref), snapshot.txns)
+    snapshot = snapshot_of(client, table)
+    states = _states(table, roots, snapshot)
     if _queue(client, table) != before:
         raise KeepingRefusedError(table=table.ref, waiting="a compaction has just been queued")
     keeping = Keeping(
@@ -97,6 +87,8 @@ def keep(client: MetastorePort, table: TableInfo) -> Keeping:
         last_entry_id=max(before, default=-1),
         since_s=server_now(client) or 0.0,
     )
+    # By the same look at the files: what goes after it is missed by the new promise.
+    _note_what_is_missed(client, table, list(zip(roots, states, strict=True)), snapshot)
     notes.note_keeping(keeping)
     _log.info("kept from now on table=%s", table.ref)
     return keeping
@@ -117,7 +109,7 @@ def keep_no_more(client: MetastorePort, table: TableInfo) -> None:
         )
     # First what asks for it, for which a cleaner would keep it again.
     client.set_table_parameters(table.ref, {READABLE_FOR: None})
-    notes.forget_keeping()
+    _forget_keeping(client, table, notes)
     client.set_table_parameters(table.ref, dict.fromkeys(kept_parameters(client.generation), None))
 
 
@@ -151,10 +143,13 @@ def look_after(client: MetastorePort, table: TableInfo, now_s: float) -> None:
         StorageError: notes cannot be read or written.
     """
     notes = VersionNotes.of(table)
-    for tag in notes.tags():
-        if tag.has_expired(now_s):
-            _log.info("tag %r has expired table=%s", tag.name, table.ref)
-            notes.forget_tag(tag.name)
+    newest = {tag.name: tag for tag in notes.tags()}
+    for tag in notes.noted_tags():
+        # One whose place another has taken is there still if whoever did so died meanwhile.
+        in_its_place = newest.get(tag.name, tag).made_s
+        if tag.has_expired(now_s) or tag.made_s < in_its_place < now_s - _LONGEST_MOVE_S:
+            _log.info("tag %r has expired or was moved table=%s", tag.name, table.ref)
+            notes.forget_this_tag(tag)
     if promises_of(client, table).keeping is None:
         if notes.is_kept():
             _log.warning(
@@ -162,208 +157,50 @@ def look_after(client: MetastorePort, table: TableInfo, now_s: float) -> None:
                 " cannot be read any more table=%s",
                 table.ref,
             )
-            notes.forget_keeping()
         if readable_for(table.parameters) is not None or notes.tags():
             try:
                 keep(client, table)
             except KeepingRefusedError as error:
                 _log.warning("%s", error)
-    _note_dropped(client, table, notes)
+        if notes.is_kept() and promises_of(client, client.get_table(table.ref)).keeping is None:
+            _forget_keeping(client, table, notes)
+    note_dropped(client, table)
 
 
-def note_lost(  # noqa: PLR0913 - who is asked, of which root, and what is known
+def _forget_keeping(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> None:
+    """Promise nothing any more; what the promise bore witness of, and is gone, is noted first."""
+    if notes.is_kept():
+        roots = client.list_partitions(table)
+        snapshot = snapshot_of(client, table)
+        states = _states(table, roots, snapshot)
+        _note_what_is_missed(client, table, list(zip(roots, states, strict=True)), snapshot)
+    notes.forget_keeping()
+
+
+def _note_what_is_missed(
     client: MetastorePort,
     table: TableInfo,
-    info: PartitionInfo,
-    state: AcidState,
-    now: ValidWriteIdList,
-    *,
-    commits: Sequence[CommitNote],
-    keeping: Keeping | None,
+    roots: Sequence[tuple[PartitionInfo, AcidState]],
+    snapshot: Snapshot,
 ) -> None:
-    """Note that what a root is known to have had was removed without a version, if it was.
-
-    Versions that come later never had it, so that they can be read. What was written until now may
-    have been removed with it, also if it was after `now` was taken.
-    """
-    lost = {
-        note.write_id
-        for note in commits
-        if now.is_visible(note.write_id) and lost_of(note, table, info, state)
-    }
-    kept = None if keeping is None else keeping.roots.get(info.name)
-    lost |= {
-        write_id_of(text)
-        for text in (() if kept is None else kept.witnesses)
-        if not_held(state, [text]) is not None
-    }
-    if not lost:
-        return
-    notes = VersionNotes.of(table)
-    known = [r.write_id for r in notes.resets() if r.partition == info.name]
-    if max(lost) <= max(known, default=WriteId(-1)):
-        return
-    _log.warning(
-        "what version %s wrote was removed without a version table=%s partition=%s",
-        max(lost),
-        table.ref,
-        info.name,
-    )
-    newest = _snapshot(client, table).write_ids(table.ref).high_watermark
-    notes.note_reset(Reset(partition=info.name, write_id=max(newest, *lost)))
-
-
-def make_tag(  # noqa: PLR0913 - a name, what it is for, for how long and by whom
-    client: MetastorePort,
-    table: TableInfo,
-    name: str,
-    version: VersionSpec,
-    *,
-    expires_s: float | None = None,
-    made_by: str = "",
-) -> Tag:
-    """Give a version a name, and keep its files until the tag expires or is removed.
-
-    The same tag for the same version again only moves its end.
+    """Note all that is known to have been removed without a version.
 
     Args:
-        client: the metastore; nobody else uses it meanwhile.
+        client: the metastore.
         table: the table.
-        name: of the tag.
-        version: which; the present is the newest version that is settled.
-        expires_s: seconds since 1970, by the metastore's clock; None is never.
-        made_by: for people.
-
-    Raises:
-        ConfigurationError: the name is none.
-        TagTakenError: it stands for another version.
-        KeepingRefusedError: the table cannot be kept now.
-        VersionGoneError: not all of the version is there.
-        HiveAcidError: the version is not known (`past_of`).
+        roots: all of them, and what is read there now.
+        snapshot: what is committed now.
     """
-    VersionSpec.of(tag=name)
-    keep(client, table)
-    table = client.get_table(table.ref)
-    notes = VersionNotes.of(table)
-    snapshot = _snapshot(client, table)
-    past = _past(client, table, version, snapshot)
-    now_s = server_now(client) or 0.0
-    older = notes.tag(name)
-    if older is not None and not older.has_expired(now_s):
-        if older.write_ids != past.then.text():
-            high = past.now.parse(older.write_ids).high_watermark
-            raise TagTakenError(table=table.ref, tag=name, stands_for=f"version {high}")
-        moved = replace(older, expires_s=expires_s, made_s=max(now_s, older.made_s + 0.001))
-        notes.note_tag(moved)
-        return moved
-    roots = client.list_partitions(table)
-    tag = _tag(past, name, roots, made_s=now_s, expires_s=expires_s, made_by=made_by)
-    notes.note_tag(tag)
-    try:
-        # Whoever cleans writes down first which versions end, then looks for tags: if he has not
-        # seen ours, we see what he has written. But only of what is replaced for us as for him.
-        snapshot = _snapshot(client, table)
-        now = without_aborted(snapshot.write_ids(table.ref), past.now.aborted)
-        later = replace(past, now=now, txns=snapshot.txns)
-        _tag(later, name, roots, made_s=now_s, expires_s=expires_s, made_by=made_by)
-    except BaseException:
-        notes.forget_tag(name)
-        raise
-    return tag
-
-
-def _tag(  # noqa: PLR0913 - as `make_tag`
-    past: Past,
-    name: str,
-    roots: Sequence[PartitionInfo],
-    *,
-    made_s: float,
-    expires_s: float | None,
-    made_by: str,
-) -> Tag:
-    """The tag of a version whose files are all there now."""
-    fresh = replace(past)  # what was promised is asked for anew
-    if past.table.is_partitioned:
-        fresh.check_vanished([info.name for info in roots])
-    listings = each_in_threads(lambda info: list_table(info.location), roots)
-    states = fresh.states(roots, listings)
-    return Tag(
-        name=name,
-        table_id=past.table.table_id,
-        write_ids=past.then.text(),
-        made_s=made_s,
-        made_by=made_by,
-        expires_s=expires_s,
-        roots=tuple(
-            TaggedRoot(
-                partition=info.name,
-                location=info.location,
-                names=frozenset(d.text for d in state.live)
-                | frozenset(f.path for f in state.originals),
-            )
-            for info, state in zip(roots, states, strict=True)
-            if state.live or state.originals
-        ),
-    )
-
-
-def _past(
-    client: MetastorePort, table: TableInfo, version: VersionSpec, snapshot: Snapshot
-) -> Past:
-    """The version, or, for the present, the newest one that cannot change any more."""
-    if version.is_now:
-        newest = snapshot.write_ids(table.ref)
-        lowest = newest.min_open_write_id
-        high = newest.high_watermark if lowest is None else lowest - 1
-        version = VersionSpec.of(version=high)
-    taken_s = server_now(client)
-    if version.timestamp is not None:
-        snapshot = _snapshot(client, table)  # not older than the moment that was told
-    return past_of(client, table, version, snapshot, taken_s=lambda: taken_s)
-
-
-def _note_dropped(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> None:
-    if not table.is_partitioned:
-        return
-    commits = notes.commits()
-    promises = notes.promises()
-    if not commits and promises.keeping is None:
-        return
-    # Before the snapshot: a version that is written after it may still have had what is missed.
-    existing = client.partition_names(table)
-    snapshot = _snapshot(client, table)
-    now = snapshot.write_ids(table.ref)
-    past = Past(
-        client=client,
-        table=table,
-        version=VersionSpec(),
-        now=now,
-        then=now,
-        txns=snapshot.txns,
-        commits=commits,
-        resets=notes.resets(),
-        keeping=promises.keeping,
-        horizons=promises.horizons,
-    )
-    known = {reset.partition for reset in past.resets if reset.write_id == now.high_watermark}
-    for name in past.vanished(existing):
-        if name not in known:
-            notes.note_reset(Reset(partition=name, write_id=now.high_watermark))
-
-
-def _snapshot(client: MetastorePort, table: TableInfo) -> Snapshot:
-    txns = client.valid_txns()
-    return Snapshot(txn_id=None, txns=txns, tables=client.valid_write_ids([table.ref], txns))
+    note_dropped(client, table)
+    note_lost(client, witnesses_of(table), roots, snapshot.write_ids(table.ref))
 
 
 def _states(
-    table: TableInfo,
-    roots: Sequence[PartitionInfo],
-    write_ids: ValidWriteIdList,
-    txns: ValidTxnList,
+    table: TableInfo, roots: Sequence[PartitionInfo], snapshot: Snapshot
 ) -> list[AcidState]:
+    write_ids = snapshot.write_ids(table.ref)
     return each_in_threads(
-        lambda info: resolve(list_table(info.location), write_ids, txns, table.kind), roots
+        lambda info: resolve(list_table(info.location), write_ids, snapshot.txns, table.kind), roots
     )
 
 

@@ -8,7 +8,7 @@ read it. Must not know rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -21,35 +21,36 @@ from airflow_hiveacid.format.errors import (
     VersionNotSettledError,
     VersionUnknownError,
 )
-from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.table import PartitionName, TransactionalKind
+from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.versions import (
+    VersionSpec,
     as_of_number,
-    is_seen,
     not_held,
-    oldest_readable,
     only_of,
     state_as_of,
     without_aborted,
-    write_id_of,
 )
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
-from airflow_hiveacid.plan.history import Knowledge, as_of_time, below, time_text
-from airflow_hiveacid.plan.keeping import Horizon, Keeping, Promises, Reset, Tag, leaves_alone
+from airflow_hiveacid.plan.history import Knowledge, as_of_time, time_text
+from airflow_hiveacid.plan.keeping import Promises, leaves_alone
+from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
+from airflow_hiveacid.versions.readable import Readable
+from airflow_hiveacid.versions.witnesses import Witnesses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from datetime import datetime
 
     from airflow_hiveacid.format.directories import Listing
     from airflow_hiveacid.format.ids import WriteId
     from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.format.versions import Kept, VersionSpec
+    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+    from airflow_hiveacid.format.versions import Kept
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.plan.history import CommitNote
+    from airflow_hiveacid.plan.keeping import Tag
 
 _MOST_WRITERS: Final = 5
 # Of no such entry has a cleaner of the server's removed anything. FAILED is none of them: 3.1's
@@ -70,7 +71,8 @@ _NEVER_CLEANED: Final = frozenset(
 class Past:
     """One table as of a version. `now` is what is committed by now, `then` what it sees of that.
 
-    `keeping` bears witness of what was live when it began, also if it was broken since.
+    `witnesses` say what it had that may have been removed without a version. `promises` are known
+    already; None if they have to be asked for when files do not do.
     """
 
     client: MetastorePort
@@ -79,11 +81,9 @@ class Past:
     now: ValidWriteIdList
     then: ValidWriteIdList
     txns: ValidTxnList
-    commits: tuple[CommitNote, ...] = field(default=(), repr=False)
-    resets: tuple[Reset, ...] = ()
+    witnesses: Witnesses
     tag: Tag | None = None
-    keeping: Keeping | None = None
-    horizons: tuple[Horizon, ...] = ()
+    promises: Promises | None = field(default=None, repr=False)
 
     def states(
         self, partitions: Sequence[PartitionInfo], listings: Sequence[Listing]
@@ -91,94 +91,88 @@ class Past:
         """What the version reads of each of these roots, which were listed just now.
 
         Raises:
-            VersionGoneError: not all of it is provably there.
+            VersionGoneError: not all of it is provably there; with the oldest version that is.
             HiveAcidError: as `resolve`, or a note cannot be read.
         """
         found, gone = [], None
         for info, listing in zip(partitions, listings, strict=True):
             try:
-                found.append(self._state(info, listing))
+                found.append(self.state(info, listing))
             except VersionGoneError as error:
                 gone = gone or error
         if gone is not None:
-            self._fail(gone.why, self._oldest(partitions, listings))
-        for info, state in zip(partitions, found, strict=True):
-            self._check_commits(info, state)
+            roots = list(zip(partitions, listings, strict=True))
+            self._fail(gone.why, Readable(past=self, roots=roots).oldest())
         return tuple(found)
 
-    def _oldest(self, partitions: Sequence[PartitionInfo], listings: Sequence[Listing]) -> int:
-        """The oldest version that all of these roots hold."""
-        kind = self.table.kind
-        return max(
-            oldest_readable(
-                resolve(listing, self.now, self.txns, kind), self._kept(info.name), kind
-            )
-            for info, listing in zip(partitions, listings, strict=True)
-        )
+    def state(self, info: PartitionInfo, listing: Listing) -> AcidState:
+        """What the version reads of one root; see `states`.
+
+        Raises:
+            VersionGoneError: not all of it is provably there.
+        """
+        try:
+            state = self._state_if(listing, None)
+        except VersionGoneError:
+            if self.tag is not None:
+                return self._tagged(info, listing, self.tag)
+            kept = self.promised.of(info.name)
+            if kept is None:
+                raise
+            state = self._state_if(listing, kept)
+        if self.tag is None:
+            missed = self.witnesses.missed(info, state, self.then)
+            missed = missed or self.witnesses.unproven(state, self.then)
+        else:
+            root = self.tag.root(info.name)
+            lost = not_held(state, frozenset() if root is None else root.names)
+            missed = None if lost is None else f"{listing.location}/{lost} is not there any more"
+        if missed is not None:
+            self._fail(missed, oldest=0)
+        return state
 
     def vanished(self, existing: Collection[PartitionName]) -> tuple[PartitionName, ...]:
         """Partitions that the version had, as far as we know, and that are not there any more."""
-        if self.tag is not None:
-            known = {root.partition for root in self.tag.roots if root.names}
+        if self.tag is None:
+            known = self.witnesses.vanished(existing, self.then)
         else:
-            known = {
-                PartitionName.parse(name)
-                for note in self.commits
-                if self.then.is_visible(note.write_id)
-                for name in note.partitions
-                if not is_reset(self.resets, PartitionName.parse(name), note.write_id, self.then)
-            }
-            roots = () if self.keeping is None else self.keeping.roots
-            known |= {name for name in roots if self.witnesses(name)}
-            # One that was renamed is a new one by name, of which no horizon is known.
-            known |= {
-                one.partition
-                for one in self.horizons
-                if not is_reset(self.resets, one.partition, one.write_id, self.then)
-            }
+            known = frozenset(root.partition for root in self.tag.roots if root.names)
         return tuple(sorted(known - set(existing), key=str))
 
     def check_vanished(self, existing: Collection[PartitionName]) -> None:
         """See that all partitions are there that the version had, as far as we know.
 
         Raises:
-            VersionGoneError: one is not.
+            VersionGoneError: one is not; with the oldest version of the table that can be read.
         """
         for name in self.vanished(existing):
-            self._fail(f"partition {name} was dropped", oldest=0)
+            roots = self.client.list_partitions(self.table)
+            listings = each_in_threads(lambda info: list_table(info.location), roots)
+            every = list(zip(roots, listings, strict=True))
+            oldest = Readable(past=self, roots=every, is_whole=True).oldest()
+            self._fail(f"partition {name} was dropped", oldest)
 
-    def witnesses(self, partition: PartitionName) -> tuple[str, ...]:
-        """What was live in a partition when keeping began, and may be the version's."""
-        root = None if self.keeping is None else self.keeping.roots.get(partition)
-        return tuple(
-            text
-            for text in (() if root is None else root.witnesses)
-            if is_seen(self.then, text)
-            and not is_reset(self.resets, partition, write_id_of(text), self.then)
+    def at(self, number: WriteId) -> Past:
+        """The same table as of another version, known by its number.
+
+        Raises:
+            VersionNotSettledError, VersionUnknownError: there is none yet, or not for good.
+        """
+        return replace(
+            self,
+            version=VersionSpec(number=number),
+            then=as_of_number(self.now, number),
+            tag=None,
+            promises=self.promised,
         )
+
+    @cached_property
+    def promised(self) -> Promises:
+        """What is promised of the table, if nobody has broken it."""
+        return promises_of(self.client, self.table) if self.promises is None else self.promises
 
     def _fail(self, why: str, oldest: int) -> NoReturn:
         raise VersionGoneError(table=self.table.ref, what=str(self.version), oldest=oldest, why=why)
-
-    def _state(self, info: PartitionInfo, listing: Listing) -> AcidState:
-        try:
-            state = self._state_if(listing, None)
-        except VersionGoneError:
-            if self.tag is not None:
-                return self._tagged(info, listing, self.tag)
-            kept = self._kept(info.name)
-            if kept is None:
-                raise
-            return self._state_if(listing, kept)
-        if self.tag is None:
-            names: Collection[str] = self.witnesses(info.name)
-        else:
-            root = self.tag.root(info.name)
-            names = frozenset() if root is None else root.names
-        lost = not_held(state, names)
-        if lost is not None:
-            self._fail(f"{listing.location}/{lost} is not there any more", oldest=0)
-        return state
 
     def _state_if(self, listing: Listing, kept: Kept | None) -> AcidState:
         return state_as_of(
@@ -201,34 +195,6 @@ class Past:
         if root is not None and root.location.rstrip("/") != info.location.rstrip("/"):
             self._fail(f"partition {info.name} was at {root.location}", oldest=0)
         return state
-
-    @cached_property
-    def _promises(self) -> Promises:
-        """What is promised of the table, if nobody has broken it."""
-        return promises_of(self.client, self.table)
-
-    def _kept(self, partition: PartitionName) -> Kept | None:
-        return self._promises.of(partition)
-
-    def _check_commits(self, info: PartitionInfo, state: AcidState) -> None:
-        """See that nothing that we know was written by then is gone from a root.
-
-        TRUNCATE of Hive 3.1, DROP and ADD PARTITION, and hands remove files without a write ID.
-        """
-        if self.tag is not None:
-            return
-        for note in self.commits:
-            if not self.then.is_visible(note.write_id):
-                continue
-            if is_reset(self.resets, info.name, note.write_id, self.then):
-                continue
-            for name in lost_of(note, self.table, info, state):
-                self._fail(
-                    f"{name}, which version {note.write_id} wrote, is not at {info.location} any"
-                    " more, without a version of its own: somebody dropped or moved the partition,"
-                    " or truncated the table with Hive 3.1, or removed files by hand",
-                    oldest=0,
-                )
 
 
 def past_of(
@@ -256,32 +222,44 @@ def past_of(
     """
     if table.kind is TransactionalKind.NONE:
         raise NotTransactionalError(table=table.ref)
-    notes = VersionNotes.of(table)
-    commits = notes.commits()
-    known = Knowledge.of(commits, born_s=table.born_s)
-    promises = notes.promises()
-    forgotten = known.aborted | promises.aborted
-    now = without_aborted(snapshot.write_ids(table.ref), forgotten)
-    tag = None
+    found = present_of(client, table, snapshot)
+    now, tag = found.now, None
     if version.number is not None:
         then = _settled(client, table, now, version.number)
     elif version.timestamp is not None:
+        known = Knowledge.of(found.witnesses.commits, born_s=table.born_s)
         then = _as_of(client, table, now, version.timestamp, known, taken_s=taken_s())
     else:
-        tag = _tag_of(notes, table, version.tag or "", taken_s())
+        tag = _tag_of(VersionNotes.of(table), table, version.tag or "", taken_s())
         then = ValidWriteIdList.parse(tag.write_ids)
+    return replace(found, version=version, then=then, tag=tag)
+
+
+def present_of(client: MetastorePort, table: TableInfo, snapshot: Snapshot) -> Past:
+    """A table as of now, with what is noted of its past.
+
+    Raises:
+        StorageError: notes cannot be read.
+    """
+    notes = VersionNotes.of(table)
+    commits = notes.commits()
+    promises = notes.promises()
+    forgotten = Knowledge.of(commits).aborted | promises.aborted
+    now = without_aborted(snapshot.write_ids(table.ref), forgotten)
     return Past(
         client=client,
         table=table,
-        version=version,
+        version=VersionSpec(),
         now=now,
-        then=then,
+        then=now,
         txns=snapshot.txns,
-        commits=commits,
-        resets=notes.resets(),
-        tag=tag,
-        keeping=promises.keeping,
-        horizons=promises.horizons,
+        witnesses=Witnesses(
+            table=table,
+            commits=commits,
+            keeping=promises.keeping,
+            horizons=promises.horizons,
+            resets=promises.resets,
+        ),
     )
 
 
@@ -295,48 +273,7 @@ def promises_of(client: MetastorePort, table: TableInfo) -> Promises:
     is_whole = len(ids) == len(entries) and not promises.is_broken(ids)
     if is_whole and leaves_alone(table.parameters, client.generation):
         return promises
-    return Promises(own=promises.own)
-
-
-def lost_of(
-    note: CommitNote, table: TableInfo, info: PartitionInfo, state: AcidState
-) -> tuple[str, ...]:
-    """What a commit put into a root, of which nothing is left there, as paths or URIs.
-
-    Args:
-        note: the commit.
-        table: the table.
-        info: the root.
-        state: what a reader reads there who sees the commit.
-    """
-    if state.base is not None and state.base.high >= note.write_id:
-        return ()
-    where = below(table.location, f"{info.location.rstrip('/')}/")
-    paths = [below(table.location, path) for path in note.directories]
-    here = [p for p in paths if p.startswith(where) and "/" not in p.removeprefix(where)]
-    wrote_here = str(info.name) in note.partitions if info.name.columns else bool(paths)
-    if wrote_here and not here:
-        return tuple(paths)  # the partition is at another place now
-    live = [d.name for d in state.live]
-    return tuple(p for p in here if not _is_held(p.removeprefix(where), live))
-
-
-def is_reset(
-    resets: Iterable[Reset], partition: PartitionName, write_id: WriteId, then: ValidWriteIdList
-) -> bool:
-    """Whether it is known that what a commit wrote was removed before a version came to be."""
-    return any(
-        one.partition == partition and write_id <= one.write_id < then.high_watermark
-        for one in resets
-    )
-
-
-def _is_held(text: str, live: Iterable[BaseName | DeltaName]) -> bool:
-    name = parse_directory_name(text)
-    if name is None:
-        return True  # not one that we know how to look for
-    # Nothing holds a base: there is none from its write ID on.
-    return any(isinstance(other, DeltaName) and other.holds(name) for other in live)
+    return Promises(own=promises.own, resets=promises.resets)
 
 
 def _settled(

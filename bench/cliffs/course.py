@@ -11,6 +11,7 @@ from bench.cliffs.deltas import measure_deltas
 from bench.cliffs.flat_partitions import SETTINGS
 from bench.cliffs.ground import Ground, part_of
 from bench.cliffs.partitions import measure_partitions
+from bench.cliffs.past import measure_past
 from bench.cliffs.planning import measure_planning
 from bench.cliffs.sizes import CliffSizes
 from bench.cliffs.wide import measure_columns, measure_texts
@@ -33,6 +34,7 @@ PARTS: Final[Mapping[str, Callable[[Ground], None]]] = {
     "texts": measure_texts,
     "aborted": measure_aborted,
     "planning": measure_planning,
+    "past": measure_past,
 }
 CLIFF_RECORDS: Final = REPOSITORY / "build" / "bench-cliffs.json"
 

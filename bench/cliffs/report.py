@@ -24,6 +24,7 @@ _PARTS: Final = {
     "texts": "texts of {size:,} bytes",
     "aborted": "{size:,} aborted write IDs",
     "planning": "planning {size:,}",
+    "past": "as of the newest version, {size:,} rows",
 }
 _TITLES: Final = {
     "partitions": "Many partitions",
@@ -33,6 +34,7 @@ _TITLES: Final = {
     "texts": "Long texts",
     "aborted": "Many aborted write IDs",
     "planning": "The driver's planning",
+    "past": "An earlier version, beside the present of the same files (in the place of flat ones)",
 }
 _WHATS: Final = {
     "count": "count(*)",

@@ -90,5 +90,15 @@ class CliffSizes:
         """Deltas to plan a read of."""
         return self._of(1_000)
 
+    @property
+    def past_rows(self) -> int:
+        """Of a base that is read as of a version."""
+        return self._of(1_000_000, least=4_000)
+
+    @property
+    def past_deltas(self) -> int:
+        """On top of it."""
+        return 20
+
     def _of(self, full: int, *, least: int = 4) -> int:
         return max(least, round(full * self.scale))

@@ -56,6 +56,7 @@ def test_a_small_run_comes_to_every_cliff(tmp_path: Path) -> None:
         "texts": {"create", *QUESTIONS, "update", "updated-all"},
         "aborted": {*QUESTIONS, *(f"base-{what}" for what in QUESTIONS)},
         "planning": {"partitions", "files", "deltas"},
+        "past": {*QUESTIONS},
     }
     alone = {p.figure.case for p in found if p.yardstick is None}
     assert alone == {p.figure.case for p in found if p.figure.case.startswith(WITHOUT_YARDSTICK)}

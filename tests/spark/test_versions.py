@@ -21,7 +21,7 @@ from airflow_hiveacid.jobs.specs import CompactionChoice
 from airflow_hiveacid.plan.keeping import READABLE_FOR
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
-from airflow_hiveacid.versions.keeping import make_tag
+from airflow_hiveacid.versions.tags import make_tag
 
 if TYPE_CHECKING:
     from spark_lab import Lab

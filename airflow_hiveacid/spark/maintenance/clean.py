@@ -53,9 +53,9 @@ from airflow_hiveacid.storage.stores.listing import (
 )
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.open_uploads import give_up, open_uploads
-from airflow_hiveacid.storage.stores.table_notes import TableNotes, note_of
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
-from airflow_hiveacid.versions.keeping import note_lost
+from airflow_hiveacid.versions.losses import note_lost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -110,7 +110,7 @@ class Cleaner:
         Raises:
             TableChangedError: the table was dropped meanwhile and made again.
         """
-        notes = TableNotes(location=self.table.location)
+        notes = TableNotes.of(self.table)
         state, listing = self._first_look(partition)
         oldest = self._look_back(partition, state)
         names = [path for path in listing.directories if "/" not in path]
@@ -133,7 +133,7 @@ class Cleaner:
             retention_s=max(self.spec.retention_s, readable_for(self.table.parameters) or 0.0),
             orphan_age_s=self.spec.orphan_age_s,
             is_insert_only=self.table.kind is TransactionalKind.INSERT_ONLY,
-            held=_held(past.tags(), partition, self._time_s()),
+            held=_held(past.noted_tags(), partition, self._time_s()),
         )
         if self.spec.dry_run:
             return _outcome(partition, plan)
@@ -163,15 +163,7 @@ class Cleaner:
             return None
         past, now = self.overview.past, self.overview.write_ids
         if not self.spec.dry_run:
-            note_lost(
-                self.client,
-                self.table,
-                partition,
-                state,
-                now,
-                commits=past.commits,
-                keeping=past.keeping,
-            )
+            note_lost(self.client, past.witnesses, [(partition, state)], now)
         return oldest_readable(state, past.promises.of(partition.name), self.table.kind)
 
     def _with_horizon(
@@ -216,7 +208,7 @@ class Cleaner:
             at_s=seen[name].at_s,
         )
         txns = self.client.valid_txns()
-        held = _held(past.tags(), partition, self._time_s())
+        held = _held(past.noted_tags(), partition, self._time_s())
         remove: list[Removal] = []
         keep = [*plan.keep]
         for removal in plan.remove:
@@ -280,7 +272,7 @@ class Cleaner:
         return (
             self.overview is not None
             and _in_queue(partition) not in self.overview.waiting
-            and note_of(partition.name) not in self.overview.noted
+            and TableNotes.of(self.table).note_of(partition.name) not in self.overview.noted
         )
 
     def _first_look(self, partition: PartitionInfo) -> tuple[AcidState, Listing]:

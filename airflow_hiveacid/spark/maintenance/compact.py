@@ -238,7 +238,7 @@ class Compactor:
         txn.step("published")
         staging.discard()
         if claim is not None:
-            notes = TableNotes(location=self.table.location)
+            notes = TableNotes.of(self.table)
             notes.note_highest_write_id(claim.entry_id, plan.high)
         return dataclasses.replace(
             _outcome(partition, plan),

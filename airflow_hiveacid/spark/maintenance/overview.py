@@ -20,26 +20,23 @@ from airflow_hiveacid.plan.keeping import readable_for
 from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import look_after
+from airflow_hiveacid.versions.losses import witnesses_of
 from airflow_hiveacid.versions.past import promises_of
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.plan.history import CommitNote
-    from airflow_hiveacid.plan.keeping import Keeping, Promises
+    from airflow_hiveacid.plan.keeping import Promises
+    from airflow_hiveacid.versions.witnesses import Witnesses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastNotes:
-    """What a cleaner minds of a table's past: what is promised, and the commits noted of it.
-
-    `keeping` is there also if it was broken, as a witness.
-    """
+    """What a cleaner minds of a table's past: what is promised, and who bears witness of it."""
 
     promises: Promises
-    keeping: Keeping | None
-    commits: tuple[CommitNote, ...]
+    witnesses: Witnesses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +70,7 @@ class Overview:
             for entry in (client.show_compactions(table.ref) if is_served else ())
             if entry.state is CompactionState.READY_FOR_CLEANING
         )
-        noted = TableNotes(location=table.location).noted()
+        noted = TableNotes.of(table).noted()
         txns = client.valid_txns()
         write_ids = client.valid_write_ids([table.ref], txns)[table.ref]
         return cls(txns=txns, write_ids=write_ids, waiting=waiting, noted=noted)
@@ -97,9 +94,5 @@ def with_past(
     if not is_dry:
         look_after(client, table, time.time() if now_s is None else now_s)
         table = client.get_table(table.ref)
-    past = PastNotes(
-        promises=promises_of(client, table),
-        keeping=notes.promises().keeping,
-        commits=notes.commits(),
-    )
+    past = PastNotes(promises=promises_of(client, table), witnesses=witnesses_of(table))
     return table, dataclasses.replace(Overview.of(client, table), now_s=now_s, past=past)

@@ -80,6 +80,11 @@ def entry_name(entry: LedgerEntry) -> str:
     )
 
 
+def table_digest(table_id: str) -> str:
+    """A table's ID in the names of notes, which tells it from one that was here before."""
+    return hashlib.sha256(table_id.encode()).hexdigest()[:12]
+
+
 def _prefix(job_key: str, table_id: str) -> str:
     """What the names of a job's entries begin with: 128 bits of a SHA-256."""
     return f"_{hashlib.sha256(f'{table_id} {job_key}'.encode()).hexdigest()[:32]}."

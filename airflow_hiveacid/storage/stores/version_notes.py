@@ -16,29 +16,33 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError
-from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.format.versions import Kept
-from airflow_hiveacid.plan.history import Between, CommitNote
-from airflow_hiveacid.plan.keeping import (
-    Horizon,
-    Keeping,
-    OwnCompaction,
-    Promises,
-    Reset,
-    Tag,
-    TaggedRoot,
-)
+from airflow_hiveacid.plan.keeping import Promises, Reset
 from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_new
-from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
+from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY, table_digest
 from airflow_hiveacid.storage.stores.listing import list_files
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.threads import each_in_threads
+from airflow_hiveacid.storage.stores.version_bodies import (
+    commit_of,
+    commits_of,
+    horizon_of,
+    keeping_body,
+    keeping_of,
+    own_of,
+    resets_body,
+    resets_of,
+    tag_body,
+    tag_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.plan.history import CommitNote
+    from airflow_hiveacid.plan.keeping import Horizon, Keeping, OwnCompaction, Tag
 
 _VERSION: Final = 1
 _COMMITS: Final = "_commit"
@@ -102,10 +106,8 @@ class VersionNotes:
         bundles, singles = self._of_table(names, _BUNDLE), self._of_table(names, _COMMIT)
         if len(singles) < _ENOUGH_TO_BUNDLE:
             return
-        dropped: dict[str, WriteId] = {}
-        for reset in self.resets():
-            partition = str(reset.partition)
-            dropped[partition] = max(reset.write_id, dropped.get(partition, reset.write_id))
+        resets = self.resets()
+        dropped = _latest(resets)
         newest = max(oldest.values(), default=0)
 
         def is_over(note: CommitNote) -> bool:
@@ -116,11 +118,12 @@ class VersionNotes:
                 for partition in note.partitions or ("",)
             )
 
-        kept = [
-            note
-            for note in self.commits()
-            if not is_over(note) or (note.committed.by_s or before_s) >= before_s
-        ]
+        every = self.commits()
+        over = [n for n in every if is_over(n) and (n.committed.by_s or before_s) < before_s]
+        # Without them nobody would miss the files that replaced theirs, if those were removed, too.
+        self.note_resets(_without_witness(over, oldest, _latest(r for r in resets if not r.names)))
+        gone = {note.write_id for note in over}
+        kept = [note for note in every if note.write_id not in gone]
         for at in range(0, len(kept), _MOST_IN_BUNDLE):
             part = kept[at : at + _MOST_IN_BUNDLE]
             name = f"{_BUNDLE}{self._digest}.{uuid.uuid4().hex}.json"
@@ -133,11 +136,11 @@ class VersionNotes:
         return [name for name in names if name.startswith(f"{kind}{self._digest}.")]
 
     def _bundle(self, name: str) -> tuple[CommitNote, ...] | None:
-        return self._read(name, _commits)
+        return self._read(name, commits_of)
 
     def _single(self, name: str) -> tuple[CommitNote, ...] | None:
         try:
-            note = self._read(name, _commit)
+            note = self._read(name, commit_of)
         except CorruptFileError as error:
             _log.warning("a commit's time is not known any more: %s", error)
             return ()
@@ -166,17 +169,18 @@ class VersionNotes:
         def of(kind: str) -> list[str]:
             return [name for name in every if name.startswith(f"{kind}{self._digest}.")]
 
-        keepings = [self._read(name, _keeping) for name in of(_KEEPING)]
+        keepings = [self._read(name, keeping_of) for name in of(_KEEPING)]
         if not keepings:
-            return Promises()
-        horizons = each_in_threads(lambda name: self._read(name, _horizon), of(_HORIZON))
-        own = each_in_threads(lambda name: self._read(name, _own), of(_OWN))
+            return Promises(resets=self._resets(of(_RESET)))
+        horizons = each_in_threads(lambda name: self._read(name, horizon_of), of(_HORIZON))
+        own = each_in_threads(lambda name: self._read(name, own_of), of(_OWN))
         if None in keepings or None in horizons or None in own:
             return None
         return Promises(
             keeping=keepings[0],
             horizons=tuple(h for h in horizons if h is not None),
             own=tuple(o for o in own if o is not None),
+            resets=self._resets(of(_RESET)),
             has_ended=bool(of(_END)),
         )
 
@@ -187,15 +191,7 @@ class VersionNotes:
     def note_keeping(self, keeping: Keeping) -> None:
         """Begin to keep; what an earlier promise left is forgotten first."""
         self.forget_keeping()
-        body = {
-            "last_entry_id": keeping.last_entry_id,
-            "since_s": keeping.since_s,
-            "roots": {
-                str(name): {"floor": kept.floor, "witnesses": sorted(kept.witnesses)}
-                for name, kept in keeping.roots.items()
-            },
-        }
-        self._write(f"{_KEEPING}{self._digest}.json", body)
+        self._write(f"{_KEEPING}{self._digest}.json", keeping_body(keeping))
 
     def forget_keeping(self) -> None:
         """Promise nothing any more; the promise itself goes first."""
@@ -235,18 +231,16 @@ class VersionNotes:
         Raises:
             CorruptFileError: a note of it cannot be read.
         """
-        names = self._names(f"{_RESET}{self._digest}.")
-        found = each_in_threads(lambda name: self._read(name, _reset), names)
-        return tuple(one for one in found if one is not None)
+        return self._resets(self._names(f"{_RESET}{self._digest}."))
 
-    def note_reset(self, reset: Reset) -> None:
-        """Remember it: versions of that partition up to there cannot be read, later ones can."""
-        name = (
-            f"{_RESET}{self._digest}.{_digest_of(str(reset.partition))}.{reset.write_id:020d}.json"
-        )
-        body = {"partition": str(reset.partition), "write_id": reset.write_id}
-        if name not in self._names(name):
-            self._write(name, body)
+    def _resets(self, names: Iterable[str]) -> tuple[Reset, ...]:
+        found = each_in_threads(lambda name: self._read(name, resets_of), [*names])
+        return tuple(one for many in found for one in many or ())
+
+    def note_resets(self, resets: Sequence[Reset]) -> None:
+        """Remember it: versions that may have had it cannot be read, later ones can."""
+        if resets:
+            self._write(f"{_RESET}{self._digest}.{uuid.uuid4().hex}.json", resets_body(resets))
 
     # ---- tags ------------------------------------------------------------------------------------
 
@@ -256,41 +250,51 @@ class VersionNotes:
         Raises:
             CorruptFileError: one cannot be read, so nobody knows which files it needs.
         """
-        return self._tags(self._names(f"{_TAG}{self._digest}."))
+        newest = {tag.name: tag for tag in sorted(self.noted_tags(), key=lambda tag: tag.made_s)}
+        return tuple(newest[name] for name in sorted(newest))
+
+    def noted_tags(self) -> tuple[Tag, ...]:
+        """The same, with those whose place another one of their name is taking."""
+        return self._tags(f"{_TAG}{self._digest}.")
 
     def tag(self, name: str) -> Tag | None:
         """One tag; None if there is none of that name."""
-        return next(iter(self._tags(self._names(self._tag_prefix(name)))), None)
+        found = self._tags(self._tag_prefix(name))
+        return max(found, key=lambda tag: tag.made_s, default=None)
 
     def note_tag(self, tag: Tag) -> None:
-        """Write a tag; then an older one of that name is removed."""
-        older = self._names(self._tag_prefix(tag.name))
-        body = asdict(tag)
-        body["roots"] = [
-            {"partition": str(r.partition), "location": r.location, "names": sorted(r.names)}
-            for r in tag.roots
-        ]
-        name = f"{self._tag_prefix(tag.name)}{round(tag.made_s * 1000):020d}.json"
-        self._write(name, body)
-        for other in older:
-            if other != name:
-                self._delete(other)
+        """Write a tag; the newest one of a name counts."""
+        self._write(self._tag_file(tag), tag_body(tag))
 
     def forget_tag(self, name: str) -> None:
-        """Remove a tag; nothing if there is none."""
+        """Remove a tag, whichever it is by now; nothing if there is none."""
         for file in self._names(self._tag_prefix(name)):
             self._delete(file)
 
-    def _tags(self, names: Iterable[str]) -> tuple[Tag, ...]:
-        found = [tag for name in sorted(names) if (tag := self._read(name, _tag)) is not None]
-        newest = {tag.name: tag for tag in sorted(found, key=lambda tag: tag.made_s)}
-        return tuple(newest[name] for name in sorted(newest))
+    def forget_this_tag(self, tag: Tag) -> None:
+        """Remove a tag, and nothing that took its place meanwhile."""
+        self._delete(self._tag_file(tag))
+
+    def forget_tags_before(self, tag: Tag) -> None:
+        """Remove those of its name whose place a tag has taken."""
+        for older in self._tags(self._tag_prefix(tag.name)):
+            if older.made_s < tag.made_s:
+                self.forget_this_tag(older)
+
+    def _tags(self, prefix: str) -> tuple[Tag, ...]:
+        while True:
+            found = each_in_threads(lambda name: self._read(name, tag_of), self._names(prefix))
+            if None not in found:  # else another one may have taken its place since
+                return tuple(tag for tag in found if tag is not None)
 
     # ---- files -----------------------------------------------------------------------------------
 
     @property
     def _digest(self) -> str:
-        return hashlib.sha256(self.table_id.encode()).hexdigest()[:12]
+        return table_digest(self.table_id)
+
+    def _tag_file(self, tag: Tag) -> str:
+        return f"{self._tag_prefix(tag.name)}{round(tag.made_s * 1000):020d}.json"
 
     def _tag_prefix(self, name: str) -> str:
         return f"{_TAG}{self._digest}.{_digest_of(name)}."
@@ -325,98 +329,31 @@ class VersionNotes:
         return f"{self.location.rstrip('/')}/{HIDDEN_DIRECTORY}/{name}"
 
 
+def _latest(resets: Iterable[Reset]) -> dict[str, WriteId]:
+    """Up to which write ID each partition was last found without what it had."""
+    found: dict[str, WriteId] = {}
+    for one in resets:
+        partition = str(one.partition)
+        found[partition] = max(one.write_id, found.get(partition, one.write_id))
+    return found
+
+
+def _without_witness(
+    over: Iterable[CommitNote], oldest: Mapping[str, WriteId], known: Mapping[str, WriteId]
+) -> list[Reset]:
+    """That versions end for good of which commits are forgotten, partition by partition."""
+    ends = {p: WriteId(oldest[p] - 1) for n in over for p in n.partitions or ("",) if p in oldest}
+    return [
+        Reset(
+            partition=PartitionName.parse(partition),
+            write_id=write_id,
+            lowest=WriteId(0),
+            highest=write_id,
+        )
+        for partition, write_id in ends.items()
+        if write_id > known.get(partition, 0)
+    ]
+
+
 def _digest_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def _commit(table_id: str, body: dict[str, Any]) -> CommitNote:
-    return CommitNote(
-        table_id=table_id,
-        write_id=WriteId(int(body["write_id"])),
-        txn_id=TxnId(int(body["txn_id"])),
-        job_key=str(body["job_key"]),
-        attempt=str(body["attempt"]),
-        kind=str(body["kind"]),
-        inserted=int(body["inserted"]),
-        updated=int(body["updated"]),
-        deleted=int(body["deleted"]),
-        partitions=_texts(body["partitions"]),
-        files=int(body["files"]),
-        size_bytes=int(body["size_bytes"]),
-        directories=_texts(body["directories"]),
-        opened_s=_seconds(body["opened_s"]),
-        seen=str(body["seen"]),
-        seen_after_s=float(body["seen_after_s"]),
-        seen_by_s=float(body["seen_by_s"]),
-        committed=Between(
-            after_s=_seconds(body["committed"]["after_s"]),
-            by_s=_seconds(body["committed"]["by_s"]),
-        ),
-    )
-
-
-def _commits(table_id: str, body: dict[str, Any]) -> tuple[CommitNote, ...]:
-    return tuple(_commit(table_id, one) for one in body["commits"])
-
-
-def _keeping(table_id: str, body: dict[str, Any]) -> Keeping:
-    return Keeping(
-        table_id=table_id,
-        last_entry_id=int(body["last_entry_id"]),
-        since_s=float(body["since_s"]),
-        roots={
-            PartitionName.parse(name): Kept(
-                floor=WriteId(int(kept["floor"])), witnesses=frozenset(_texts(kept["witnesses"]))
-            )
-            for name, kept in body["roots"].items()
-        },
-    )
-
-
-def _horizon(_table_id: str, body: dict[str, Any]) -> Horizon:
-    return Horizon(
-        partition=PartitionName.parse(str(body["partition"])),
-        write_id=WriteId(int(body["write_id"])),
-        high_watermark=TxnId(int(body["high_watermark"])),
-        at_s=float(body["at_s"]),
-    )
-
-
-def _reset(_table_id: str, body: dict[str, Any]) -> Reset:
-    return Reset(
-        partition=PartitionName.parse(str(body["partition"])),
-        write_id=WriteId(int(body["write_id"])),
-    )
-
-
-def _own(_table_id: str, body: dict[str, Any]) -> OwnCompaction:
-    return OwnCompaction(
-        entry_id=int(body["entry_id"]), aborted=tuple(WriteId(int(w)) for w in body["aborted"])
-    )
-
-
-def _tag(table_id: str, body: dict[str, Any]) -> Tag:
-    return Tag(
-        name=str(body["name"]),
-        table_id=table_id,
-        write_ids=str(body["write_ids"]),
-        made_s=float(body["made_s"]),
-        made_by=str(body["made_by"]),
-        expires_s=_seconds(body["expires_s"]),
-        roots=tuple(
-            TaggedRoot(
-                partition=PartitionName.parse(str(root["partition"])),
-                location=str(root["location"]),
-                names=frozenset(_texts(root["names"])),
-            )
-            for root in body["roots"]
-        ),
-    )
-
-
-def _texts(value: Iterable[object]) -> tuple[str, ...]:
-    return tuple(map(str, value))
-
-
-def _seconds(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None

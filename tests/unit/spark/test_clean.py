@@ -149,7 +149,7 @@ def test_nothing_is_removed_before_it_is_noted_when_its_replacement_was_seen(pla
     with pytest.raises(StopHereError):
         place.clean(at_s=1000.0, on_step=stop)
     assert place.left() == [BASE, *OLD]
-    assert set(TableNotes(location=place.table.location).first_seen(PartitionName())) == {BASE}
+    assert set(TableNotes.of(place.table).first_seen(PartitionName())) == {BASE}
 
 
 def test_an_entry_that_the_server_cannot_mark_is_one_line_and_stays(
@@ -161,7 +161,7 @@ def test_an_entry_that_the_server_cannot_mark_is_one_line_and_stays(
     claim = client.find_next_compaction("worker", worker_version="1")
     assert claim is not None
     client.mark_compacted(claim)
-    TableNotes(location=place.table.location).note_highest_write_id(claim.entry_id, WriteId(2))
+    TableNotes.of(place.table).note_highest_write_id(claim.entry_id, WriteId(2))
     page = MetastoreCallError(method="mark_cleaned", reason="no data type\n\tat org.postgresql")
     client.server.break_next("mark_cleaned", page, is_done=False)
     assert place.clean(at_s=1000.0) == [BASE]

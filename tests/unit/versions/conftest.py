@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +14,22 @@ from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.ids import StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
+from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.specs import CleanSpec
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.metastore.transaction import begin
 from airflow_hiveacid.plan.history import Between, CommitNote
+from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
+from airflow_hiveacid.spark.maintenance.clean import Cleaner
+from airflow_hiveacid.spark.maintenance.overview import with_past
+from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
+from airflow_hiveacid.versions.past import past_of
 from contract.fake_client import FakeClient
 from contract.fake_metastore import FakeMetastore
 from contract.manual_clock import ManualClock
@@ -55,24 +66,65 @@ class Bench:
         directory.mkdir(parents=True)
         (directory / "bucket_00000").write_bytes(b"x")
 
-    def somebody_writes(self, *, overwrites: bool = False) -> WriteId:
+    def clean(self, **spec: object) -> None:
+        """Run our cleaner."""
+        table, overview = with_past(self.client, self.table, is_dry=False)
+        for info in self.client.list_partitions(table):
+            Cleaner(
+                client=self.client,
+                table=table,
+                spec=CleanSpec(target=str(table.ref), **spec),  # type: ignore[arg-type]
+                on_step=lambda _: None,
+                overview=overview,
+            ).clean(info)
+
+    def names(self, **asked: object) -> list[str]:
+        """The directories that a version reads."""
+        txns = self.client.valid_txns()
+        ids = self.client.valid_write_ids([self.ref], txns)
+        past = past_of(
+            self.client,
+            self.table,
+            VersionSpec.of(**asked),  # type: ignore[arg-type]
+            Snapshot(txn_id=None, txns=txns, tables=ids),
+            taken_s=lambda: server_now(self.client),
+        )
+        roots = self.client.list_partitions(self.table)
+        past.check_vanished([info.name for info in roots])
+        states = past.states(roots, [list_table(info.location) for info in roots])
+        return [d.text for state in states for d in state.live]
+
+    def truncate(self, partition: str = "") -> None:
+        """As Hive 3.1 does, without a write ID."""
+        for path in (self.root / partition).iterdir():
+            if not path.name.startswith("_"):
+                shutil.rmtree(path)
+
+    def somebody_compacts(self, state: CompactionState = CompactionState.SUCCEEDED) -> None:
+        entry_id = self.client.request_compaction(self.ref, None, CompactionType.MAJOR).entry_id
+        queue = self.client.server.queue
+        queue[entry_id] = replace(queue[entry_id], state=state)
+
+    def give_up(self) -> None:
+        """Somebody takes away a parameter by which the table is kept."""
+        self.client.set_table_parameters(self.ref, {NO_AUTO_COMPACTION: None})
+
+    def somebody_writes(self, partition: str = "", *, overwrites: bool = False) -> WriteId:
         txn = self.client.open_txn()
         write_id = self.client.allocate_write_id(txn, self.ref)
-        self.put(_name(write_id, overwrites=overwrites))
+        self.put(_name(write_id, overwrites=overwrites), partition)
         self.client.commit_txn(txn)
         return write_id
 
     def we_write(
-        self, *, overwrites: bool = False, job_key: str = "dag/run/task/-1", partition: str = ""
+        self, partition: str = "", *, overwrites: bool = False, job_key: str = "dag/run/task/-1"
     ) -> WriteId:
-        with self.writing(
-            overwrites=overwrites, job_key=job_key, partition=partition
-        ) as write_id:
+        with self.writing(partition, overwrites=overwrites, job_key=job_key) as write_id:
             return write_id
 
     @contextmanager
     def writing(
-        self, *, overwrites: bool = False, job_key: str = "dag/run/task/-1", partition: str = ""
+        self, partition: str = "", *, overwrites: bool = False, job_key: str = "dag/run/task/-1"
     ) -> Iterator[WriteId]:
         """A write of ours that takes its time."""
         operation = DataOperation.OVERWRITE if overwrites else DataOperation.INSERT
@@ -85,6 +137,7 @@ class Bench:
             yield write_id
         times = txn.times
         assert times is not None
+        name = _name(write_id, overwrites=overwrites)
         self.notes.note_commit(
             CommitNote(
                 table_id=self.table.table_id,
@@ -97,7 +150,7 @@ class Bench:
                 files=1,
                 size_bytes=1,
                 partitions=(partition,) if partition else (),
-                directories=(str(Path(partition, _name(write_id, overwrites=overwrites))),),
+                directories=(f"{partition}/{name}".removeprefix("/"),),
                 opened_s=times.opened_s,
                 seen=txn.snapshot.write_ids(self.ref).text(),
                 seen_after_s=times.seen.after_s or 0.0,
@@ -118,7 +171,10 @@ def make_bench(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., 
     """Makes a bench, of a table with these properties."""
 
     def make(
-        *, parameters: dict[str, str] | None = None, partitions: tuple[str, ...] = ()
+        *,
+        parameters: dict[str, str] | None = None,
+        partitions: tuple[str, ...] = (),
+        kind: TransactionalKind = TransactionalKind.FULL_ACID,
     ) -> Bench:
         clock = ManualClock()
         client = FakeClient(FakeMetastore(request.param, clock, txn_timeout_s=1e6))
@@ -129,7 +185,7 @@ def make_bench(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., 
                 ref=ref,
                 columns=(Column(name="id", type="bigint"),),
                 partition_columns=(Column(name="p", type="int"),) if partitions else (),
-                kind=TransactionalKind.FULL_ACID,
+                kind=kind,
                 location=f"file:{tmp_path}/t",
                 parameters=parameters or {},
             )

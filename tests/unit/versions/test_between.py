@@ -25,7 +25,8 @@ from airflow_hiveacid.spark.reading.tables import ReadSnapshot
 from airflow_hiveacid.spark.statements.changes import _writes
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.versions.between import between
-from airflow_hiveacid.versions.keeping import keep, make_tag
+from airflow_hiveacid.versions.keeping import keep
+from airflow_hiveacid.versions.tags import make_tag
 
 if TYPE_CHECKING:
     from airflow_hiveacid.versions.between import Between, Version
@@ -259,3 +260,18 @@ def test_commit_times_are_told_where_they_are_known_to_the_second(bench: Bench) 
     assert set(known) == {1}
     assert known[WriteId(1)] == pytest.approx(at_s, abs=1)
     assert range_of(bench, 1).commit_times() == {}
+
+
+def test_a_range_over_what_was_removed_without_a_version_is_refused(bench: Bench) -> None:
+    """Who follows the table would never hear that these rows went."""
+    bench.we_write()
+    bench.truncate()
+    with pytest.raises(ChangesGoneError):
+        fresh(bench, 0)
+    bench.clean()
+    bench.we_write()
+    assert fresh(bench, 0) == [delta(2)]  # what came and went is no change
+    with pytest.raises(ChangesGoneError, match="removed without a version"):
+        fresh(bench, 1)
+    bench.we_write()
+    assert fresh(bench, 2) == [delta(3)]

@@ -121,7 +121,7 @@ def ready_for_cleaning(client: FakeClient, table: TableInfo, n: str) -> int:
     claim = client.find_next_compaction("worker", worker_version="1")
     assert claim is not None
     client.mark_compacted(claim)
-    TableNotes(location=table.location).note_highest_write_id(claim.entry_id, WriteId(2))
+    TableNotes.of(table).note_highest_write_id(claim.entry_id, WriteId(2))
     return claim.entry_id
 
 
@@ -202,7 +202,7 @@ def test_a_note_that_nothing_needs_any_more_does_not_outlast_the_next_run(
     client: Watched, table: TableInfo
 ) -> None:
     """The name of its directory may come back, and would be taken for seen long ago."""
-    notes = TableNotes(location=table.location)
+    notes = TableNotes.of(table)
     seen = FirstSeen(high_watermark=client.valid_txns().high_watermark, at_s=1.0)
     notes.note_first_seen(day("1"), {"base_0000002": seen})
     clean(client, table, Overview.of(client, table), "1")

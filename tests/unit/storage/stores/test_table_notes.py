@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,7 +25,7 @@ SEEN = {
 
 @pytest.fixture
 def notes(tmp_path: Path) -> TableNotes:
-    return TableNotes(location=f"file:{tmp_path}/t")
+    return TableNotes(location=f"file:{tmp_path}/t", table_id="17.3")
 
 
 def month(value: str | None) -> PartitionName:
@@ -91,3 +92,12 @@ def test_notes_are_where_no_reader_looks(notes: TableNotes, tmp_path: Path) -> N
     notes.note_highest_write_id(3, WriteId(17))
     assert len(list((tmp_path / "t").rglob("*.json"))) == 2
     assert list_table(notes.location).files == ()
+
+
+def test_notes_of_another_table_that_was_here_are_not_met(notes: TableNotes) -> None:
+    notes.note_first_seen(WHOLE, SEEN)
+    notes.note_highest_write_id(3, WriteId(17))
+    other = replace(notes, table_id="99.4")
+    assert (other.first_seen(WHOLE), other.highest_write_id(3)) == ({}, None)
+    assert other.noted() == frozenset()
+    assert notes.noted() == {notes.note_of(WHOLE)}

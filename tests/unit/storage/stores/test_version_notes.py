@@ -51,8 +51,22 @@ def commit(write_id: int, by_s: float = 5.0) -> CommitNote:
     )
 
 
+def reset(write_id: int, *names: str, partition: PartitionName = P) -> Reset:
+    return Reset(
+        partition=partition,
+        write_id=WriteId(write_id),
+        lowest=WriteId(1),
+        highest=WriteId(write_id),
+        names=frozenset(names),
+    )
+
+
 def hidden(tmp_path: Path) -> list[str]:
     return sorted(p.name for p in (tmp_path / "_hiveacid").iterdir())
+
+
+def bundles(tmp_path: Path) -> list[str]:
+    return [name for name in hidden(tmp_path) if name.startswith("_commit")]
 
 
 def test_what_is_noted_is_read_back(notes: VersionNotes) -> None:
@@ -76,10 +90,13 @@ def test_what_is_noted_is_read_back(notes: VersionNotes) -> None:
     assert not found.has_ended
     notes.end_keeping(12)
     assert notes.promises().has_ended
-    reset = Reset(partition=P, write_id=WriteId(6))
-    notes.note_reset(reset)
-    notes.note_reset(reset)
-    assert notes.resets() == (reset,)
+    lost = reset(6, "delta_3_3", "000000_0")
+    notes.note_resets([])
+    notes.note_resets([lost, replace(lost, partition=PartitionName())])
+    assert notes.resets() == (lost, replace(lost, partition=PartitionName()))
+    notes.note_resets([reset(6, "delta_5_5")])
+    assert set(notes.resets()) >= {lost, reset(6, "delta_5_5")}
+    assert notes.promises().resets == notes.resets()
 
 
 def test_a_new_promise_begins_with_nothing(notes: VersionNotes) -> None:
@@ -121,9 +138,32 @@ def test_a_tag_replaces_one_of_its_name(notes: VersionNotes, tmp_path: Path) -> 
     assert notes.tags() == (later,)
     assert notes.tag("a/b ä") == later
     assert notes.tag("a") is None
+    assert set(notes.noted_tags()) == {tag, later}  # until it is sure that the later one stays
+    notes.forget_tags_before(later)
     assert len(hidden(tmp_path)) == 1
+    notes.forget_this_tag(tag)
+    assert notes.tags() == (later,)
     notes.forget_tag("a/b ä")
     assert notes.tags() == ()
+
+
+def test_who_reads_while_a_tag_takes_the_place_of_another_reads_one_of_them(
+    notes: VersionNotes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tag = Tag(name="a", table_id="17.3", write_ids="db.t:2:9::", made_s=1.0)
+    later = replace(tag, made_s=2.0)
+    notes.note_tag(tag)
+    before, times = version_notes.read_bytes, [0]
+
+    def read_bytes(fs: object, path: str) -> bytes:
+        times[0] += 1
+        if times[0] == 1:  # all is listed, and nothing is read
+            notes.note_tag(later)
+            notes.forget_tags_before(later)
+        return before(fs, path)
+
+    monkeypatch.setattr(version_notes, "read_bytes", read_bytes)
+    assert notes.tags() == (later,)
 
 
 def test_many_commits_are_put_together_and_old_ones_forgotten(
@@ -135,12 +175,15 @@ def test_many_commits_are_put_together_and_old_ones_forgotten(
     assert len(hidden(tmp_path)) == 49  # too few to be worth it
     notes.note_commit(commit(50))
     notes.tidy_commits({str(P): WriteId(10)}, 5.0)
-    assert len(hidden(tmp_path)) == 1
+    assert len(bundles(tmp_path)) == len(hidden(tmp_path)) - 1 == 1
+    (gone,) = notes.resets()  # what nobody bears witness of any more
+    assert (gone.partition, gone.lowest, gone.write_id) == (P, 0, 9)
     assert [n.write_id for n in notes.commits()] == list(range(5, 51))
     for number in range(51, 101):
         notes.note_commit(commit(number))
     notes.tidy_commits({str(P): WriteId(1)}, 0.0)
-    assert len(hidden(tmp_path)) == 1
+    assert len(bundles(tmp_path)) == len(hidden(tmp_path)) - 1 == 1
+    assert notes.resets() == (gone,)
     assert [n.write_id for n in notes.commits()] == list(range(5, 101))
 
 
@@ -160,7 +203,7 @@ def test_what_a_partition_without_a_base_has_of_a_commit_is_not_forgotten(
     del oldest[str(other)]
     notes.tidy_commits(oldest, 5.0)
     assert notes.commits()[0].write_id == 2  # nobody knows since when it is not there
-    notes.note_reset(Reset(partition=other, write_id=WriteId(40)))
+    notes.note_resets([reset(40, "delta_2_2", partition=other)])
     for number in range(101, 151):
         notes.note_commit(commit(number))
     notes.tidy_commits(oldest, 5.0)

@@ -1,0 +1,333 @@
+"""Who bears witness of what a version had: notes of commits, of keeping, and of what is known lost.
+
+DROP PARTITION, TRUNCATE of Hive 3.1 and hands remove files without a write ID, and a root from
+which all was removed looks like one that never had anything. Takes the notes of a table, and what a
+version reads of a root; gives what it had and is not there any more, in words, and what a cleaner
+has to note of that (`Reset`). What was noted so excuses later versions: they never had it. Must not
+know a metastore.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
+from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.versions import is_seen, not_held, write_id_of
+from airflow_hiveacid.plan.history import below
+from airflow_hiveacid.plan.keeping import Reset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from airflow_hiveacid.format.acid_state import AcidState
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.plan.history import CommitNote
+    from airflow_hiveacid.plan.keeping import Horizon, Keeping
+
+_NONE = WriteId(0)
+
+
+@dataclass(frozen=True, kw_only=True)  # no slots: notes are sorted by partition once
+class Witnesses:
+    """What is noted of a table's past.
+
+    `keeping` bears witness of what was live when it began, also if it was broken since.
+    """
+
+    table: TableInfo
+    commits: tuple[CommitNote, ...] = field(default=(), repr=False)
+    keeping: Keeping | None = None
+    horizons: tuple[Horizon, ...] = ()
+    resets: tuple[Reset, ...] = ()
+
+    # ---- of a root that is there -----------------------------------------------------------------
+
+    def missed(self, info: PartitionInfo, state: AcidState, then: ValidWriteIdList) -> str | None:
+        """What a version had in a root and is not there any more; None if nothing is known of it.
+
+        Args:
+            info: the root.
+            state: what the version reads there.
+            then: what it sees.
+        """
+        for reset in self._resets(info.name):
+            if reset.may_have_been_in(then.high_watermark) and not _covers(state, reset):
+                return (
+                    f"{info.location} had files up to version {reset.write_id} that were removed"
+                    " without a version of their own"
+                )
+        excused = self._excused(info.name, then)
+        lost = not_held(state, self._live_once(info.name, then) - excused)
+        if lost is not None:
+            return f"{info.location}/{lost} is not there any more"
+        for note in self._commits_of(info):
+            if then.is_visible(note.write_id):
+                for name in _lost_of(note, self.table, info, state):
+                    if name not in excused:
+                        return (
+                            f"{name}, which version {note.write_id} wrote, is not at"
+                            f" {info.location} any more, without a version of its own: somebody"
+                            " dropped or moved the partition, or truncated the table with Hive 3.1,"
+                            " or removed files by hand"
+                        )
+        return None
+
+    def unproven(self, state: AcidState, then: ValidWriteIdList) -> str | None:
+        """Why nobody can prove that a version of the whole table had nothing; None if one can.
+
+        That is what is left of it, too, if somebody has removed all files without a write ID.
+
+        Args:
+            state: what the version reads of a root.
+            then: what it sees.
+        """
+        if self.table.is_partitioned or state.live or state.originals:
+            return None
+        noted = {note.write_id for note in self.commits}
+        for number in range(1, then.high_watermark + 1):
+            if number not in noted and then.is_visible(WriteId(number)):
+                return f"nothing is there of what versions up to {number} wrote, or nobody knows it"
+        return None
+
+    def removed_between(
+        self, partition: PartitionName, since: ValidWriteIdList, until: ValidWriteIdList
+    ) -> bool:
+        """Whether what one version may have had was removed before another, and nobody tells so."""
+        return any(
+            since.high_watermark > 0
+            and reset.may_have_been_in(since.high_watermark)
+            and reset.write_id < until.high_watermark
+            for reset in self._resets(partition)
+        )
+
+    def newly_lost(
+        self, info: PartitionInfo, state: AcidState, now: ValidWriteIdList
+    ) -> Mapping[str, tuple[WriteId, WriteId]]:
+        """What a root had that is lost, and not noted yet: from and up to which write ID it went.
+
+        Args:
+            info: the root.
+            state: what is read there now.
+            now: what is committed now.
+        """
+        found: dict[str, tuple[WriteId, WriteId]] = {}
+        root = None if self.keeping is None else self.keeping.roots.get(info.name)
+        for text in () if root is None else root.witnesses:
+            if not_held(state, [text]) is not None:
+                found[text] = (_lowest_of(text), write_id_of(text))
+        for note in self._commits_of(info):
+            if now.is_visible(note.write_id):
+                lost = _lost_of(note, self.table, info, state)
+                found |= dict.fromkeys(lost, (note.write_id, note.write_id))
+        noted = self._noted(info.name)
+        return {name: ends for name, ends in found.items() if name not in noted}
+
+    # ---- of partitions that are not there --------------------------------------------------------
+
+    def vanished(
+        self, existing: Collection[PartitionName], then: ValidWriteIdList
+    ) -> frozenset[PartitionName]:
+        """Partitions that a version had, as far as we know, and that are not there any more."""
+        there = frozenset(existing)
+        found = {
+            partition
+            for partition, names in self._names_of(there, then).items()
+            if names.keys() - self._excused(partition, then)
+        }
+        # One that was renamed is a new one by name, of which no horizon is known.
+        found |= {
+            one.partition
+            for one in self.horizons
+            if one.partition not in there
+            and not any(
+                one.write_id <= reset.write_id < then.high_watermark
+                for reset in self._resets(one.partition)
+            )
+        }
+        found |= {
+            reset.partition
+            for reset in self.resets
+            if reset.partition not in there and reset.may_have_been_in(then.high_watermark)
+        }
+        return frozenset(found)
+
+    def newly_dropped(
+        self, existing: Collection[PartitionName], now: ValidWriteIdList
+    ) -> tuple[Reset, ...]:
+        """What is to be noted of partitions that are not there any more.
+
+        Args:
+            existing: asked for before `now` was: what is written after it may still have had them.
+            now: what is committed now.
+        """
+        there, high = frozenset(existing), now.high_watermark
+        ends = {
+            partition: {
+                name: lowest for name, lowest in names.items() if name not in self._noted(partition)
+            }
+            for partition, names in self._names_of(there, now).items()
+        }
+        for one in self.horizons:
+            known = [reset.write_id for reset in self._resets(one.partition)]
+            if one.partition not in there and max(known, default=_NONE) < one.write_id:
+                ends.setdefault(one.partition, {})[_horizon_name(one)] = _NONE
+        return tuple(
+            Reset(
+                partition=partition,
+                write_id=high,
+                lowest=min(names.values()),
+                highest=high,
+                names=frozenset(names),
+            )
+            for partition, names in ends.items()
+            if names
+        )
+
+    # ---- what is noted ---------------------------------------------------------------------------
+
+    def of_root(self, info: PartitionInfo) -> Witnesses:
+        """What is noted of one root that is there."""
+        return self._only(self._commits_of(info), lambda name: name == info.name)
+
+    def without(self, existing: Collection[PartitionName]) -> Witnesses:
+        """What is noted of partitions that are not there."""
+        there = frozenset(existing)
+        texts = {str(name) for name in there}
+        commits = (note for note in self.commits if not texts.issuperset(note.partitions))
+        return self._only(commits, lambda name: name not in there)
+
+    def _only(
+        self, commits: Iterable[CommitNote], is_wanted: Callable[[PartitionName], bool]
+    ) -> Witnesses:
+        keeping = self.keeping
+        if keeping is not None:
+            roots = {name: root for name, root in keeping.roots.items() if is_wanted(name)}
+            keeping = replace(keeping, roots=roots)
+        return Witnesses(
+            table=self.table,
+            commits=tuple(commits),
+            keeping=keeping,
+            horizons=tuple(one for one in self.horizons if is_wanted(one.partition)),
+            resets=tuple(one for one in self.resets if is_wanted(one.partition)),
+        )
+
+    def _commits_of(self, info: PartitionInfo) -> Sequence[CommitNote]:
+        """The commits that wrote to a root, or may have."""
+        if not info.name.columns:
+            return self.commits
+        return (*self._by_partition.get("", ()), *self._by_partition.get(str(info.name), ()))
+
+    @cached_property
+    def _by_partition(self) -> Mapping[str, list[CommitNote]]:
+        found: dict[str, list[CommitNote]] = {}
+        for note in self.commits:
+            for text in note.partitions or ("",):
+                found.setdefault(text, []).append(note)
+        return found
+
+    def _names_of(
+        self, there: frozenset[PartitionName], then: ValidWriteIdList
+    ) -> dict[PartitionName, dict[str, WriteId]]:
+        """What a version had in partitions that are not there, and from which write ID on."""
+        found: dict[PartitionName, dict[str, WriteId]] = {}
+        texts = {str(name) for name in there}
+        for note in self.commits:
+            if then.is_visible(note.write_id):
+                for text in note.partitions:
+                    if text not in texts and (name := PartitionName.parse(text)) not in there:
+                        names = dict.fromkeys(_written_to(note, self.table, text), note.write_id)
+                        found.setdefault(name, {}).update(names)
+        for name in () if self.keeping is None else self.keeping.roots:
+            if name not in there and (once := self._live_once(name, then)):
+                found.setdefault(name, {}).update({text: _lowest_of(text) for text in once})
+        return found
+
+    def _live_once(self, partition: PartitionName, then: ValidWriteIdList) -> frozenset[str]:
+        """What was live in a partition when keeping began, and may be a version's."""
+        root = None if self.keeping is None else self.keeping.roots.get(partition)
+        names = () if root is None else root.witnesses
+        return frozenset(text for text in names if is_seen(then, text))
+
+    def _resets(self, partition: PartitionName) -> Sequence[Reset]:
+        return self._by_name.get(partition, ())
+
+    @cached_property
+    def _by_name(self) -> Mapping[PartitionName, list[Reset]]:
+        found: dict[PartitionName, list[Reset]] = {}
+        for one in self.resets:
+            found.setdefault(one.partition, []).append(one)
+        return found
+
+    def _noted(self, partition: PartitionName) -> frozenset[str]:
+        return frozenset(name for one in self._resets(partition) for name in one.names)
+
+    def _excused(self, partition: PartitionName, then: ValidWriteIdList) -> frozenset[str]:
+        """What was known to be removed before a version came to be."""
+        return frozenset(
+            name
+            for one in self._resets(partition)
+            if one.write_id < then.high_watermark
+            for name in one.names
+        )
+
+
+def _covers(state: AcidState, reset: Reset) -> bool:
+    """Whether a version needs nothing of what was removed: it was written anew above all of that.
+
+    A compactor's base does not count: it may have been made when that was gone already.
+    """
+    base = state.base
+    return base is not None and not base.is_compacted and base.high > reset.highest
+
+
+def _lost_of(
+    note: CommitNote, table: TableInfo, info: PartitionInfo, state: AcidState
+) -> tuple[str, ...]:
+    """What a commit put into a root, of which nothing is left there, as paths or URIs.
+
+    Args:
+        note: the commit.
+        table: the table.
+        info: the root.
+        state: what a reader reads there who sees the commit.
+    """
+    if state.base is not None and state.base.high >= note.write_id:
+        return ()
+    where = below(table.location, f"{info.location.rstrip('/')}/")
+    paths = [below(table.location, path) for path in note.directories]
+    here = [p for p in paths if p.startswith(where) and "/" not in p.removeprefix(where)]
+    wrote_here = str(info.name) in note.partitions if info.name.columns else bool(paths)
+    if wrote_here and not here:
+        return tuple(paths)  # the partition is at another place now
+    live = [d.name for d in state.live]
+    return tuple(p for p in here if not _is_held(p.removeprefix(where), live))
+
+
+def _written_to(note: CommitNote, table: TableInfo, partition: str) -> tuple[str, ...]:
+    """What a commit put into a partition, as paths or URIs; all of it if nobody can tell."""
+    paths = tuple(below(table.location, path) for path in note.directories)
+    here = tuple(path for path in paths if path.startswith(f"{partition}/"))
+    return here or paths or (f"version {note.write_id}",)
+
+
+def _horizon_name(horizon: Horizon) -> str:
+    return f"horizon {horizon.write_id}"
+
+
+def _lowest_of(text: str) -> WriteId:
+    """From which write ID on a version may have had a directory; nobody knows it of a base."""
+    name = parse_directory_name(text)
+    return name.low if isinstance(name, DeltaName) else _NONE
+
+
+def _is_held(text: str, live: Iterable[BaseName | DeltaName]) -> bool:
+    name = parse_directory_name(text)
+    if name is None:
+        return True  # not one that we know how to look for
+    # Nothing holds a base: there is none from its write ID on.
+    return any(isinstance(other, DeltaName) and other.holds(name) for other in live)

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk import DAG
+from airflow.serialization.serialized_objects import DagSerialization
+
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    TagTakenError,
+    VersionUnknownError,
+)
+from airflow_hiveacid.operators.tag import HiveAcidTagOperator
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
+from airflow_support import StateStore, context_of, run_task
+
+if TYPE_CHECKING:
+    from airflow_support import Warehouse
+
+
+def _task(table: str, **arguments: Any) -> HiveAcidTagOperator:  # noqa: ANN401
+    return HiveAcidTagOperator(task_id="tag", **{"table": table, "name": "closing", **arguments})
+
+
+def test_a_tag_is_made_moved_and_dropped_by_a_dag(warehouse: Warehouse) -> None:
+    table = warehouse.table("t")
+    warehouse.delta(table, 1)
+    made = run_task(_task(str(table.ref), name="closing-{{ ds }}", keep_for="{{ 90 }} days"))
+    expires = made.pop("expires")
+    assert made == {"table": str(table.ref), "tag": "closing-2013-01-02", "version": 1}
+    left = datetime.fromisoformat(expires) - datetime.now(UTC)
+    assert 89 < left.total_seconds() / 86400 < 91
+    warehouse.delta(table, 1)
+    with pytest.raises(TagTakenError, match="for version 1"):
+        run_task(_task(str(table.ref), name="closing-2013-01-02", version=2))
+    moved = run_task(
+        _task(
+            str(table.ref),
+            name="closing-2013-01-02",
+            action="{{ 'MOVE' }}",
+            version="{{ 1 + 1 }}",
+            expires="2999-01-01T00:00:00Z",
+        )
+    )
+    assert (moved["version"], moved["expires"]) == (2, "2999-01-01T00:00:00.000Z")
+    for _ in range(2):
+        gone = run_task(_task(str(table.ref), name="closing-2013-01-02", action="drop"))
+        assert (gone["version"], gone["expires"]) == (None, None)
+    assert VersionNotes.of(warehouse.client.get_table(table.ref)).tags() == ()
+    with pytest.raises(VersionUnknownError, match="no version 9"):
+        run_task(_task(str(table.ref), version=9))
+    with pytest.raises(ConfigurationError, match="would have expired"):
+        run_task(_task(str(table.ref), expires="2001-01-01T00:00:00Z"))
+
+
+def test_a_retry_tags_what_its_first_try_did_and_a_clear_the_present(warehouse: Warehouse) -> None:
+    table = warehouse.table("t")
+    warehouse.delta(table, 1)
+    store = StateStore()
+    first = run_task(_task(str(table.ref)), context_of(task_state_store=store))
+    warehouse.delta(table, 1)
+    store.clear()  # Airflow never heard of its end
+    for action in ("make", "move"):
+        again = _task(str(table.ref), action=action)
+        lost = context_of(try_number=2, task_state_store=StateStore())
+        assert run_task(again, lost) == first
+    done = StateStore()
+    assert run_task(_task(str(table.ref)), context_of(task_state_store=done)) == first
+    cleared = context_of(try_number=2, task_state_store=done)
+    cleared["ti"].max_tries = 1
+    with pytest.raises(TagTakenError):
+        run_task(_task(str(table.ref)), cleared)
+    moved = run_task(_task(str(table.ref), action="move"), cleared)
+    assert moved["version"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"table": "t"}, "argument table: .*not a valid table name"),
+        ({"name": ""}, "argument name: .*is no name"),
+        ({"action": "keep"}, "argument action"),
+        ({"version": "x"}, "argument version"),
+        ({"version": None}, "argument version"),
+        ({"timestamp": "2026-11-19T02:00:00"}, "argument timestamp"),
+        ({"timestamp": None}, "argument timestamp"),
+        ({"keep_for": "90"}, "argument keep_for: .*says no time"),
+        ({"expires": "soon"}, "argument expires"),
+        ({"version": 1, "timestamp": "2026-11-19T02:00:00Z"}, "version and timestamp exclude"),
+        ({"expires": "2026-11-19T02:00:00Z", "keep_for": "1 day"}, "expires and keep_for exclude"),
+        ({"action": "drop", "version": 1}, "by its name alone, not by version"),
+    ],
+)
+def test_a_typo_is_found_while_the_dag_is_read(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"task 'tag'.*{message}"):
+        _task(**{"table": "db.t", **arguments})
+
+
+@pytest.mark.parametrize("template", ["{{ none }}", "{{ '' }}"])
+def test_a_version_that_a_template_left_blank_is_not_the_present(template: str) -> None:
+    with pytest.raises(ConfigurationError, match="version must be"):
+        run_task(_task("db.t", version=template))
+
+
+def test_the_operator_survives_serialisation() -> None:
+    with DAG("d", schedule=None) as dag:
+        _task("db.t", version=3, keep_for="1 day")
+    read_back = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    assert [task.task_id for task in read_back.tasks] == ["tag"]

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import VersionDoubtfulError, VersionGoneError
+from airflow_hiveacid.format.table import PartitionName, TransactionalKind
+from airflow_hiveacid.plan.keeping import Promises
+from airflow_hiveacid.versions.history import SOMEBODY, history_of
+from airflow_hiveacid.versions.keeping import keep, keep_no_more
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Bench
+
+
+D1, D2, D3 = (f"delta_000000{n}_000000{n}_0000" for n in (1, 2, 3))
+
+
+@pytest.mark.promise("V1")
+def test_a_history_says_who_did_what_when_and_whether_it_can_be_read(bench: Bench) -> None:
+    bench.we_write(job_key="dag/run/load/-1")
+    bench.clock.advance(100)
+    bench.somebody_writes()
+    bench.clock.advance(100)
+    bench.we_write(overwrites=True)
+    bench.client.allocate_write_id(bench.client.open_txn(), bench.ref)
+    found = history_of(bench.client, bench.table)
+    assert [v.number for v in found.versions] == [3, 2, 1]
+    third, second, first = found.versions
+    assert (first.by, first.operation, first.inserted) == ("dag/run/load/-1", "insert", 3)
+    assert (second.by, second.operation, second.inserted) == (SOMEBODY, "insert", None)
+    assert (third.by, third.operation, third.size_bytes) == ("dag/run/task/-1", "overwrite", 1)
+    assert [v.is_readable for v in found.versions] == [True, False, False]
+    assert found.oldest == 3
+    start = bench.client.server.now_s() - 200
+    assert first.committed.by_s == pytest.approx(start, abs=0.01)
+    assert first.committed.after_s == pytest.approx(start, abs=0.01)
+    assert second.committed.after_s == pytest.approx(start, abs=0.01)
+    assert second.committed.by_s == pytest.approx(start + 200, abs=0.01)
+    assert [v.number for v in history_of(bench.client, bench.table, most=1).versions] == [3]
+
+
+def test_a_moment_between_two_bounds_is_refused_with_them(bench: Bench) -> None:
+    bench.we_write()
+    bench.clock.advance(100)
+    middle = bench.client.server.now_s()
+    bench.somebody_writes()
+    bench.clock.advance(100)
+    bench.we_write()
+
+    def at(seconds: float) -> list[str]:
+        return bench.names(timestamp=datetime.fromtimestamp(seconds, UTC))
+
+    bench.clock.advance(1)
+    assert at(middle + 100.5) == [D1, D2, "delta_0000003_0000003_0000"]
+    with pytest.raises(VersionDoubtfulError, match="version 1, without them, or version 2"):
+        at(middle + 50)
+
+
+def test_notes_of_another_table_of_that_name_are_not_met(bench: Bench) -> None:
+    bench.we_write()
+    keep(bench.client, bench.table)
+    other = type(bench.notes)(location=bench.table.location, table_id="77.1")
+    assert other.commits() == ()
+    assert other.promises() == Promises()
+
+
+def told(bench: Bench) -> dict[int, bool]:
+    """Which versions the history calls readable; a reader finds the same of each."""
+    found = history_of(bench.client, bench.table)
+    flags = {v.number: v.is_readable for v in reversed(found.versions)}
+    for number, is_readable in flags.items():
+        try:
+            bench.names(version=number)
+        except VersionGoneError:
+            assert not is_readable
+        else:
+            assert is_readable
+    return flags
+
+
+def test_a_history_tells_versions_apart_between_which_nothing_was_written(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(kind=TransactionalKind.INSERT_ONLY)
+    for _ in range(4):
+        bench.somebody_writes()
+    for number in range(1, 5):
+        shutil.rmtree(bench.root / f"delta_{number:07d}_{number:07d}_0000")
+    bench.put("delta_0000001_0000004")  # merged, and nothing tells which rows came when
+    bench.somebody_writes()
+    assert told(bench) == {1: False, 2: False, 3: False, 4: True, 5: True}
+
+
+def test_a_history_knows_where_what_was_removed_began_and_ended(bench: Bench) -> None:
+    for _ in range(3):
+        bench.somebody_writes()
+    keep(bench.client, bench.table)
+    shutil.rmtree(bench.root / D2)
+    keep_no_more(bench.client, bench.table)
+    bench.somebody_writes()
+    assert told(bench) == {1: True, 2: False, 3: False, 4: True}
+
+
+def test_a_history_tells_which_versions_had_a_partition_that_was_dropped(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(partitions=("p=1", "p=2"))
+    for partition in ("p=1", "p=2", "p=1"):
+        bench.we_write(partition=partition)
+    assert told(bench) == {1: True, 2: True, 3: True}
+    bench.client.drop_partitions(bench.table, [PartitionName.parse("p=2")])
+    assert told(bench) == {1: True, 2: False, 3: False}
+    for version in (2, 3):
+        with pytest.raises(VersionGoneError, match="partition p=2 was dropped"):
+            bench.names(version=version)
+    bench.clean()
+    bench.we_write(partition="p=1")
+    assert told(bench) == {1: True, 2: False, 3: False, 4: True}
+    assert bench.names(version=4) == [D1, D3, "delta_0000004_0000004_0000"]

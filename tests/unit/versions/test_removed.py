@@ -1,0 +1,352 @@
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import (
+    VersionGoneError,
+)
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.names import METADATA_FILE
+from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.specs import CleanSpec
+from airflow_hiveacid.plan.keeping import (
+    READABLE_FOR,
+)
+from airflow_hiveacid.spark.maintenance.clean import Cleaner
+from airflow_hiveacid.spark.maintenance.overview import with_past
+from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
+from airflow_hiveacid.storage.stores.listing import metadata_text
+from airflow_hiveacid.versions.history import history_of
+from airflow_hiveacid.versions.keeping import keep, keep_no_more
+from airflow_hiveacid.versions.tags import make_tag
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Bench
+
+
+D1, D2, D3, D4 = (f"delta_000000{n}_000000{n}_0000" for n in (1, 2, 3, 4))
+
+
+@pytest.mark.parametrize("how", ["removed", "moved"])
+def test_files_that_went_without_a_version_are_missed_until_that_is_noted(
+    bench: Bench, how: str
+) -> None:
+    bench.we_write()
+    bench.we_write()
+    if how == "removed":  # as TRUNCATE of Hive 3.1 does
+        for path in bench.root.glob("delta_*/*"):
+            path.unlink()
+            path.parent.rmdir()
+    else:
+        there = bench.root.with_name("elsewhere")
+        there.mkdir()
+        (bench.root / HIDDEN_DIRECTORY).rename(there / HIDDEN_DIRECTORY)
+        old = bench.client.server.tables[bench.ref]
+        bench.client.server.tables[bench.ref] = replace(old, location=f"file:{there}")
+    for version in (1, 2):
+        with pytest.raises(VersionGoneError, match="which version 1 wrote, is not at"):
+            bench.names(version=version)
+    bench.clean()
+    bench.we_write()
+    assert bench.names(version=3) == ["delta_0000003_0000003_0000"]
+    with pytest.raises(VersionGoneError):
+        bench.names(version=2)
+
+
+def test_a_tag_is_not_read_without_its_files_where_nothing_has_replaced_them(
+    bench: Bench,
+) -> None:
+    bench.we_write()
+    bench.we_write()
+    make_tag(bench.client, bench.table, "a", VersionSpec())
+    assert bench.names(tag="a") == [D1, D2]
+    shutil.rmtree(bench.root / D1)
+    with pytest.raises(VersionGoneError, match="not there any more"):
+        bench.names(tag="a")
+    shutil.rmtree(bench.root / D2)
+    with pytest.raises(VersionGoneError, match="not there any more"):
+        bench.names(tag="a")
+
+
+def test_what_was_live_when_keeping_began_is_missed_also_if_somebody_else_wrote_it(
+    bench: Bench,
+) -> None:
+    bench.somebody_writes()
+    keep(bench.client, bench.table)
+    bench.somebody_writes()
+    assert bench.names(version=2) == [D1, D2]
+    for name in (D1, D2):  # as TRUNCATE of Hive 3.1 does
+        shutil.rmtree(bench.root / name)
+    for version in (1, 2):
+        with pytest.raises(VersionGoneError, match="not there any more"):
+            bench.names(version=version)
+    bench.clean()
+    bench.somebody_writes()
+    assert bench.names(version=3) == ["delta_0000003_0000003_0000"]
+    with pytest.raises(VersionGoneError):
+        bench.names(version=2)
+
+
+def test_a_partition_that_was_there_when_keeping_began_is_missed(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(partitions=("p=1", "p=2"))
+    txn = bench.client.open_txn()
+    bench.client.allocate_write_id(txn, bench.ref)
+    bench.put(D1, "p=1")
+    bench.put(D1, "p=2")
+    bench.client.commit_txn(txn)
+    keep(bench.client, bench.table)
+    assert bench.names(version=1) == [D1, D1]
+    (gone, _) = bench.client.list_partitions(bench.table)
+    bench.client.drop_partitions(bench.table, [gone.name])
+    with pytest.raises(VersionGoneError, match="partition p=1 was dropped"):
+        bench.names(version=1)
+    bench.clean()
+    bench.somebody_writes()
+    assert bench.names(version=2) == [D1]
+
+
+def test_the_horizon_of_a_partition_that_is_renamed_is_minded(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(partitions=("p=1",), parameters={READABLE_FOR: "0 seconds"})
+    bench.clean()
+    for name in (D1, "base_0000002"):
+        txn = bench.client.open_txn()
+        bench.client.allocate_write_id(txn, bench.ref)
+        bench.put(name, "p=1")
+        bench.client.commit_txn(txn)
+    bench.clean()
+    assert not (bench.root / "p=1" / D1).exists()
+    bench.client.drop_partitions(bench.table, [PartitionName.parse("p=1")])
+    bench.client.add_partitions(bench.table, [PartitionName.parse("p=2")])
+    (bench.root / "p=1").rename(bench.root / "p=2")
+    with pytest.raises(VersionGoneError, match="p=1 was dropped"):
+        bench.names(version=1)
+    bench.clean()
+    bench.somebody_writes()
+    assert bench.names(version=3) == ["base_0000002"]
+
+
+def test_what_was_written_while_a_cleaner_looked_may_have_been_removed_with_the_rest(
+    bench: Bench,
+) -> None:
+    bench.we_write()
+    table, overview = with_past(bench.client, bench.table, is_dry=False)
+    bench.somebody_writes()
+    for name in (D1, D2):
+        shutil.rmtree(bench.root / name)
+    (info,) = bench.client.list_partitions(table)
+    Cleaner(
+        client=bench.client,
+        table=table,
+        spec=CleanSpec(target=str(table.ref)),
+        on_step=lambda _: None,
+        overview=overview,
+    ).clean(info)
+    with pytest.raises(VersionGoneError):
+        bench.names(version=2)
+
+
+def test_a_table_that_is_renamed_keeps_its_past(bench: Bench) -> None:
+    bench.we_write()
+    bench.we_write()
+    there = bench.root.with_name("renamed")
+    bench.root.rename(there)
+    old = bench.client.server.tables[bench.ref]
+    bench.client.server.tables[bench.ref] = replace(old, location=f"file:{there}")
+    assert bench.names(version=1) == [D1]
+
+
+# ---- what is noted of it -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["cleaned", "kept anew", "kept no more"])
+def test_a_promise_that_ends_says_first_what_it_misses(bench: Bench, how: str) -> None:
+    """Nobody else knows of what was live when it began."""
+    bench.somebody_writes()
+    keep(bench.client, bench.table)
+    bench.truncate()
+    if how == "cleaned":
+        bench.give_up()
+        bench.clean()
+        assert not bench.notes.is_kept()
+    elif how == "kept anew":
+        bench.somebody_compacts()
+        keep(bench.client, bench.table)
+    else:
+        keep_no_more(bench.client, bench.table)
+    bench.somebody_writes()
+    keep(bench.client, bench.table)
+    assert bench.names(version=2) == [D2]
+    with pytest.raises(VersionGoneError, match="removed without a version of their own"):
+        bench.names(version=1)
+
+
+def test_an_empty_version_is_answered_only_if_all_that_led_to_it_is_known(bench: Bench) -> None:
+    """What somebody else wrote after keeping began, and 3.1 removed, nobody bears witness of."""
+    keep(bench.client, bench.table)
+    bench.somebody_writes()
+    bench.truncate()
+    bench.give_up()
+    bench.clean()
+    with pytest.raises(VersionGoneError, match="nothing is there of what"):
+        bench.names(version=1)
+    bench.somebody_writes()
+    keep(bench.client, bench.table)
+    with pytest.raises(VersionGoneError) as caught:
+        bench.names(version=1)
+    assert caught.value.oldest == 2 == history_of(bench.client, bench.table).oldest
+    assert bench.names(version=2) == [D2]
+
+
+def test_a_promise_that_ends_says_first_which_partitions_it_misses(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(partitions=("p=1", "p=2"))
+    bench.somebody_writes("p=1")
+    bench.somebody_writes("p=2")
+    keep(bench.client, bench.table)
+    p = PartitionName.parse("p=1")
+    bench.client.drop_partitions(bench.table, [p])
+    shutil.rmtree(bench.root / "p=1")
+    keep_no_more(bench.client, bench.table)
+    for version in (1, 2):
+        with pytest.raises(VersionGoneError, match="p=1 was dropped"):
+            bench.names(version=version)
+    bench.client.add_partitions(bench.table, [p])
+    bench.somebody_writes("p=1")
+    for version in (1, 2):
+        with pytest.raises(VersionGoneError) as caught:
+            bench.names(version=version)
+        assert caught.value.oldest == 3
+    assert bench.names(version=3) == ["delta_0000003_0000003_0000", D2]
+
+
+def test_nobody_knows_since_when_a_base_that_was_removed_had_its_rows(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(partitions=("p=1", "p=2"))
+    bench.somebody_writes("p=1")
+    bench.somebody_writes("p=1", overwrites=True)
+    keep(bench.client, bench.table)
+    bench.truncate("p=1")
+    keep_no_more(bench.client, bench.table)
+    for version in (1, 2):
+        with pytest.raises(VersionGoneError, match="removed without a version of their own"):
+            bench.names(version=version)
+
+
+def test_each_of_several_losses_counts(bench: Bench) -> None:
+    for _ in range(3):
+        bench.we_write()
+    shutil.rmtree(bench.root / D3)
+    bench.clean()
+    assert bench.names(version=2) == [D1, D2]
+    with pytest.raises(VersionGoneError):
+        bench.names(version=3)
+    bench.we_write()
+    assert bench.names(version=4) == [D1, D2, D4]
+    shutil.rmtree(bench.root / D1)
+    for version in (1, 2, 3, 4):  # an earlier loss excuses none that came later
+        with pytest.raises(VersionGoneError):
+            bench.names(version=version)
+    bench.clean()
+    bench.we_write()
+    assert bench.names(version=5) == [D2, D4, "delta_0000005_0000005_0000"]
+    bench.clean()  # which finds nothing new
+    assert bench.names(version=5) == [D2, D4, "delta_0000005_0000005_0000"]
+    for version in (1, 2, 3, 4):
+        with pytest.raises(VersionGoneError) as caught:
+            bench.names(version=version)
+        assert caught.value.oldest == 5
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_a_version_that_was_written_anew_needs_nothing_of_what_was_removed(
+    bench: Bench, *, is_compacted: bool
+) -> None:
+    """But one that was compacted since has only what was left then."""
+    bench.we_write()
+    table, overview = with_past(bench.client, bench.table, is_dry=False)
+    shutil.rmtree(bench.root / D1)
+    bench.somebody_writes(overwrites=not is_compacted)
+    (info,) = bench.client.list_partitions(table)
+    Cleaner(
+        client=bench.client,
+        table=table,
+        spec=CleanSpec(target=str(table.ref)),
+        on_step=lambda _: None,
+        overview=overview,
+    ).clean(info)
+    with pytest.raises(VersionGoneError):
+        bench.names(version=1)
+    if not is_compacted:
+        assert bench.names(version=2) == ["base_0000002"]
+        return
+    bench.put("base_0000002")
+    (bench.root / "base_0000002" / METADATA_FILE).write_bytes(metadata_text("compacted"))
+    with pytest.raises(VersionGoneError):
+        bench.names(version=2)
+
+
+def test_a_base_below_what_was_removed_covers_nothing_of_it(bench: Bench) -> None:
+    bench.somebody_writes()
+    txn = bench.client.open_txn()
+    bench.client.allocate_write_id(txn, bench.ref)
+    bench.somebody_writes()
+    keep(bench.client, bench.table)
+    bench.truncate()
+    keep_no_more(bench.client, bench.table)  # the third was there, and nobody else knows it
+    bench.put("base_0000002")
+    bench.client.commit_txn(txn)
+    with pytest.raises(VersionGoneError, match="removed without a version of their own"):
+        bench.names(version=3)
+
+
+def test_a_kept_table_is_whole_again_above_what_was_removed(bench: Bench) -> None:
+    bench.somebody_writes()
+    keep(bench.client, bench.table)
+    bench.truncate()
+    bench.clean()
+    bench.somebody_writes()
+    bench.somebody_writes(overwrites=True)
+    assert bench.names(version=2) == [D2]  # by the promise: a base has replaced it
+    assert bench.names(version=3) == ["base_0000003"]
+    with pytest.raises(VersionGoneError) as caught:
+        bench.names(version=1)
+    assert caught.value.oldest == 2 == history_of(bench.client, bench.table).oldest
+
+
+def test_who_forgets_commits_says_that_their_versions_are_gone(bench: Bench) -> None:
+    """TRUNCATE of Hive 3.1 removes the base, too, and an empty root would look like no past."""
+    for _ in range(60):
+        bench.we_write()
+    bench.somebody_writes(overwrites=True)
+    bench.notes.tidy_commits({"": WriteId(61)}, bench.client.server.now_s() + 1)
+    assert bench.notes.commits() == ()
+    bench.truncate()
+    for version in (1, 30, 60):
+        with pytest.raises(VersionGoneError):
+            bench.names(version=version)
+
+
+def test_a_history_and_a_reader_say_the_same_of_what_a_witness_refuses(bench: Bench) -> None:
+    for _ in range(3):
+        bench.we_write()
+    shutil.rmtree(bench.root / D2)
+    found = history_of(bench.client, bench.table)
+    assert {v.number: v.is_readable for v in found.versions} == {1: True, 2: False, 3: False}
+    with pytest.raises(VersionGoneError) as caught:
+        bench.names(version=3)
+    assert caught.value.oldest == found.oldest == 1
+    shutil.rmtree(bench.root / D1)
+    assert history_of(bench.client, bench.table).oldest == 0

@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    TagTakenError,
+    VersionGoneError,
+    VersionUnknownError,
+)
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
+from airflow_hiveacid.metastore.server_time import server_now
+from airflow_hiveacid.plan.cleaning import plan_cleaning
+from airflow_hiveacid.plan.keeping import (
+    READABLE_FOR,
+    Horizon,
+    Tag,
+)
+from airflow_hiveacid.spark.maintenance import clean as cleaning_module
+from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
+from airflow_hiveacid.versions import tags as tags_module
+from airflow_hiveacid.versions.keeping import keep_no_more
+from airflow_hiveacid.versions.tags import make_tag
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Bench
+
+
+D1, D2 = "delta_0000001_0000001_0000", "delta_0000002_0000002_0000"
+
+
+def test_an_expired_tag_holds_nothing(bench: Bench) -> None:
+    bench.we_write()
+    now_s = server_now(bench.client) or 0.0
+    make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1), expires_s=now_s + 50)
+    bench.we_write(overwrites=True)
+    bench.clean()
+    assert bench.names(tag="a") == [D1]
+    bench.clock.advance(51)
+    with pytest.raises(VersionUnknownError, match="expired"):
+        bench.names(tag="a")
+    bench.clean()
+    assert not (bench.root / D1).exists()
+    assert bench.notes.tags() == ()
+
+
+def test_a_tag_holds_its_files_also_where_nothing_else_is_promised(bench: Bench) -> None:
+    bench.we_write()
+    make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
+    bench.we_write(overwrites=True)
+    entry = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
+    queue = bench.client.server.queue
+    queue[entry] = replace(queue[entry], state=CompactionState.READY_FOR_CLEANING)
+    bench.clean()
+    assert not bench.notes.is_kept()
+    assert bench.names(tag="a") == [D1]
+
+
+def test_a_tag_that_is_made_while_a_cleaner_decides_holds_its_files(
+    make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = make_bench(parameters={READABLE_FOR: "0 seconds"})
+    bench.clean()
+    bench.we_write()
+    bench.we_write(overwrites=True)
+
+    def decide(*args: object, **terms: object) -> object:
+        plan = plan_cleaning(*args, **terms)  # type: ignore[arg-type]
+        make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
+        return plan
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cleaning_module, "plan_cleaning", decide)
+        bench.clean()
+    assert bench.names(tag="a") == [D1]
+    with pytest.raises(VersionGoneError):
+        bench.names(version=1)
+
+
+def test_no_tag_is_made_of_what_a_horizon_has_ended(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(parameters={READABLE_FOR: "0 seconds"})
+    bench.clean()
+    bench.we_write()
+    bench.we_write(overwrites=True)
+    horizon = Horizon(partition=PartitionName(), write_id=WriteId(2), high_watermark=0, at_s=0.0)  # type: ignore[arg-type]
+
+    looks = []
+
+    def listed(location: str) -> object:
+        looks.append(location)
+        if len(looks) == 2:  # a cleaner has come between the tag and the second look
+            bench.notes.note_horizon(horizon)
+        return list_table(location)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tags_module, "list_table", listed)
+        with pytest.raises(VersionGoneError):
+            make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
+    assert bench.notes.tags() == ()
+
+
+def test_no_tag_is_made_of_what_was_replaced_and_ended_since_its_snapshot(
+    make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = make_bench(parameters={READABLE_FOR: "0 seconds"})
+    bench.clean()
+    bench.we_write()
+    note_tag = VersionNotes.note_tag
+
+    def after_a_cleaner(notes: VersionNotes, tag: Tag) -> None:
+        """Its files are there still, but who removes them has not seen the tag."""
+        bench.we_write(overwrites=True)
+        horizon = Horizon(partition=PartitionName(), write_id=WriteId(2), high_watermark=0, at_s=0)  # type: ignore[arg-type]
+        notes.note_horizon(horizon)
+        note_tag(notes, tag)
+
+    monkeypatch.setattr(VersionNotes, "note_tag", after_a_cleaner)
+    with pytest.raises(VersionGoneError):
+        make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
+    assert bench.notes.tags() == ()
+
+
+def test_a_tag_whose_files_are_gone_is_told(bench: Bench) -> None:
+    bench.we_write()
+    make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
+    bench.we_write(overwrites=True)
+    keep_files = bench.root / D1 / "bucket_00000"
+    keep_files.unlink()
+    keep_files.parent.rmdir()
+    with pytest.raises(VersionGoneError, match="not there any more"):
+        bench.names(tag="a")
+
+
+def test_the_same_tag_again_moves_its_end(bench: Bench) -> None:
+    bench.we_write()
+    make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1), expires_s=5e9)
+    make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
+    assert [tag.expires_s for tag in bench.notes.tags()] == [None]
+
+
+def test_a_table_with_a_tag_stays_kept(bench: Bench) -> None:
+    bench.we_write()
+    make_tag(bench.client, bench.table, "a", VersionSpec())
+    with pytest.raises(ConfigurationError, match="tag 'a'"):
+        keep_no_more(bench.client, bench.table)
+
+
+# ---- tags that move ------------------------------------------------------------------------------
+
+
+def in_need(bench: Bench, **terms: Any) -> Tag:  # noqa: ANN401
+    """Tag a version whose files nothing but the tag holds."""
+    bench.we_write()
+    tag = make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1), **terms)
+    bench.we_write(overwrites=True)
+    bench.clean()
+    assert bench.names(tag="a") == [D1]
+    return tag
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_tag_that_is_moved_while_a_cleaner_removes_it_is_held_or_refused(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, *, is_late: bool
+) -> None:
+    """The cleaner has found the older one expired; the other has asked for the time before."""
+    end_s = bench.client.server.now_s() + 50
+    in_need(bench, expires_s=end_s)
+    note_tag = VersionNotes.note_tag
+
+    def later(notes: VersionNotes, tag: Tag) -> None:
+        if is_late:
+            bench.clock.advance(60)
+            bench.clean()
+        note_tag(notes, tag)
+        if not is_late:
+            monkeypatch.setattr(VersionNotes, "note_tag", note_tag)
+            bench.clock.advance(0.01)
+
+    monkeypatch.setattr(VersionNotes, "note_tag", later)
+    if is_late:
+        with pytest.raises(VersionGoneError):
+            make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
+        assert bench.notes.tags() == ()
+        return
+    make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
+    bench.clock.advance(60)
+    bench.clean()
+    assert bench.names(tag="a") == [D1]
+
+
+def test_a_cleaner_removes_the_tag_that_it_found_expired_and_no_other(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end_s = bench.client.server.now_s() + 50
+    tag = in_need(bench, expires_s=end_s)
+    bench.clock.advance(49)
+    forget, moved = VersionNotes.forget_this_tag, replace(tag, made_s=end_s - 1, expires_s=None)
+
+    def moved_meanwhile(notes: VersionNotes, expired: Tag) -> None:
+        monkeypatch.setattr(VersionNotes, "forget_this_tag", forget)
+        notes.note_tag(moved)
+        forget(notes, expired)
+
+    monkeypatch.setattr(VersionNotes, "forget_this_tag", moved_meanwhile)
+    bench.clock.advance(2)
+    bench.clean()
+    assert bench.notes.tags() == (moved,)
+    assert bench.names(tag="a") == [D1]
+
+
+def test_a_tag_is_moved_to_another_version_if_asked(bench: Bench) -> None:
+    in_need(bench)
+    with pytest.raises(TagTakenError, match="for version 1"):
+        make_tag(bench.client, bench.table, "a", VersionSpec.of(version=2))
+    make_tag(bench.client, bench.table, "a", VersionSpec.of(version=2), moves=True)
+    assert bench.names(tag="a") == ["base_0000002"]
+    assert len(bench.notes.noted_tags()) == 1
+    bench.clean()
+    assert not (bench.root / D1).exists()
+
+
+def test_a_tag_that_cannot_be_moved_stays_and_its_files_with_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_need(bench)
+    note_tag = VersionNotes.note_tag
+
+    def beside_a_cleaner(notes: VersionNotes, tag: Tag) -> None:
+        note_tag(notes, tag)
+        bench.clock.advance(10)
+        bench.clean()
+        shutil.rmtree(bench.root / "base_0000002")
+
+    monkeypatch.setattr(VersionNotes, "note_tag", beside_a_cleaner)
+    with pytest.raises(VersionGoneError):
+        make_tag(bench.client, bench.table, "a", VersionSpec.of(version=2), moves=True)
+    assert bench.names(tag="a") == [D1]
+
+
+def test_who_died_while_he_moved_a_tag_keeps_nothing_for_ever(bench: Bench) -> None:
+    tag = in_need(bench)
+    bench.notes.note_tag(replace(tag, made_s=tag.made_s + 5))
+    bench.clean()
+    assert len(bench.notes.noted_tags()) == 2
+    bench.clock.advance(4000)
+    bench.clean()
+    assert len(bench.notes.noted_tags()) == 1
+
+
+def test_a_retry_of_a_tag_of_the_present_means_the_present_of_the_first_try(bench: Bench) -> None:
+    bench.we_write()
+    first = make_tag(bench.client, bench.table, "a", VersionSpec(), made_by="dag/run/tag/-1")
+    bench.we_write()
+    for moves in (False, True):
+        again = make_tag(
+            bench.client, bench.table, "a", VersionSpec(), made_by="dag/run/tag/-1", moves=moves
+        )
+        assert again == first
+    with pytest.raises(TagTakenError):
+        make_tag(bench.client, bench.table, "a", VersionSpec(), made_by="dag/other/tag/-1")
+
+
+def test_a_tag_is_the_same_after_the_metastore_forgot_who_aborted(bench: Bench) -> None:
+    bench.we_write()
+    tag = make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
+    bench.notes.note_tag(replace(tag, write_ids="default.t:1:9223372036854775807::1"))
+    make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
