@@ -92,10 +92,10 @@ class WideLife:
             rows = self._dice.randint(1, 3)
             world.insert(write_id, rows=rows, bucket=self._bucket(), statement=0)
         self._steps(4)
-        for world in self._some(8):
+        for world in self._some(4):
             world.compact(major=True, fate=Fate.COMMITTED, named=False)
         self._steps(8)
-        for world in self._some(40):
+        for world in self._some(14):
             world.compact(major=False, fate=Fate.COMMITTED, named=False)
             if self._dice.randrange(2):
                 world.clean()
@@ -120,12 +120,12 @@ class WideLife:
 
     def _insert(self) -> None:
         write_id = self._begin()
-        for world in self._some(20):
+        for world in self._some(9):
             self._add(world, write_id)
 
     def _update(self) -> None:
         write_id = self._begin()
-        for world in self._some(20):
+        for world in self._some(9):
             live = sorted(world.expected())
             world.delete(write_id, self._dice.sample(live, min(len(live), 3)), statement=0)
             self._add(world, write_id)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from histories.wide import Told
     from histories.world import World
 
-PARTITIONS: Final = 320
+PARTITIONS: Final = 310
 SEEDS: Final = [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 12))]
 SPARK: Final[Any] = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=2))
 
