@@ -12,18 +12,23 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import MetastoreUnavailableError, TransactionAbortedError
+from airflow_hiveacid.format.errors import (
+    MetastoreUnavailableError,
+    OvertakenError,
+    TransactionAbortedError,
+)
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.metastore.fencing import abort_job
+from airflow_hiveacid.metastore.succession import Succession
 from airflow_hiveacid.metastore.transaction import begin
-from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
 from contract.bench import access, start
 from contract.fake_client import FakeClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_hiveacid.format.ids import WriteId
+    from airflow_hiveacid.format.ids import TxnId, WriteId
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.locks import LockRequest, LockResponse
     from airflow_hiveacid.metastore.transaction import Transaction
@@ -274,3 +279,65 @@ def test_a_job_that_fails_while_it_begins_anew_leaves_no_transaction_open(
         job(CutOff(server, lambda: None), table, clock, at_second("allocated", stop))
     assert [t.state for t in server.txns.values()] == [TxnState.ABORTED] * 2
     assert server.locks == {}
+
+
+class Patient(FakeClient):
+    """A client that notes at each opening whether it would wait for as long as a transaction."""
+
+    def __init__(self, server: FakeMetastore) -> None:
+        super().__init__(server)
+        self.left: object = None
+        self.was_patient: list[bool] = []
+
+    def clone(self, *, call_timeout_s: float | None = None) -> FakeClient:  # type: ignore[override]
+        """For the heartbeats."""
+        del call_timeout_s
+        return FakeClient(self.server)
+
+    def be_patient(self, left_s: Callable[[], float] | None) -> None:
+        """It is asked to."""
+        self.left = left_s
+
+    def open_txn(self, txn_type: TxnType = TxnType.DEFAULT) -> TxnId:
+        """It opens one."""
+        self.was_patient.append(self.left is not None)
+        return super().open_txn(txn_type)
+
+
+@pytest.mark.parametrize("is_at_work", [False, True])
+def test_nobody_waits_for_a_transaction_that_is_left(
+    server: FakeMetastore, table: TableInfo, clock: ManualClock, *, is_at_work: bool
+) -> None:
+    """The beats of the one that is left say nothing of the next one."""
+    client = Patient(server)
+
+    def rival() -> None:
+        other = FakeClient(server)
+        txn_id = other.open_txn()
+        other.allocate_write_id(txn_id, table.ref)
+        other.commit_txn(txn_id)
+
+    def on_step(name: str) -> None:
+        if name == "opened" and len(client.was_patient) == 1 and not is_at_work:
+            rival()
+
+    def once(succession: Succession) -> None:
+        with begin(
+            client,
+            job_key=KEY,
+            attempt=ATTEMPT,
+            writes=[access(table, UPDATE)],
+            lock_timeout_s=5,
+            clock=clock,
+            succession=succession,
+            on_step=on_step,
+        ) as txn:
+            if is_at_work and len(client.was_patient) == 1:
+                raise OvertakenError(table=table.ref, txn_id=txn.txn_id, why="of a test")
+
+    succession = Succession(client)
+    if is_at_work:
+        with pytest.raises(OvertakenError):
+            once(succession)
+    once(succession)
+    assert client.was_patient == [False, False]
