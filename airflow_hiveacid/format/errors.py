@@ -43,8 +43,9 @@
     |  |- SourceNotFoundError          retryable: it may be late
     |  |- StoreUnavailableError        retryable: it does not answer, or takes nothing for now
     |  |- LocationPermissionError      |- DirectoryExistsError
+    |  |- NotEnoughHistoryError        retryable: a table's first base came since the snapshot
     |  |- CorruptFileError             |- DanglingDeleteError
-    |  |- NotEnoughHistoryError        |- UnsupportedFileError
+    |  |- UnsupportedFileError
     |  |- ResultUnwritableError        nothing was begun
     |  |- VersionGoneError             compacted away: what is left does not hold it any more
     |  |- ChangesGoneError             files that a range of changes needs may be gone
@@ -664,8 +665,12 @@ class DanglingDeleteError(StorageError):
         super().__init__(f"{path} holds delete events without their rows: {reason}")
 
 
-class NotEnoughHistoryError(StorageError):
-    """The snapshot is older than every base that is left."""
+class NotEnoughHistoryError(StorageError, RetryableError):
+    """The snapshot is older than every base that is left.
+
+    That of a table's first major compaction, if a write was open when the snapshot was taken: its
+    name says nothing of who may read it, so that Hive 3.1 and Trino can. The next try sees it.
+    """
 
     def __init__(self, *, location: str, high_watermark: int, oldest_base: str) -> None:
         self.location, self.high_watermark, self.oldest_base = location, high_watermark, oldest_base
