@@ -226,7 +226,8 @@ FAULTS: Final = (
     ),
     Fault(
         name="a past is read from what a cleaner has left",
-        scene="v4 : insert major clean past",
+        scene="v4 is_partitioned : insert major clean past",
+        plans=("0 79:s3 81:s1 152:s2 166:s1",),
         edits=(
             Edit(
                 module=versions,
