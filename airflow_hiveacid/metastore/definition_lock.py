@@ -88,9 +88,7 @@ def _acquire(
         seal = Seal(job_key=terms.job_key, attempt=terms.attempt, first_txn_id=txn_id)
 
     def end_older() -> bool:
-        if seal is not None:
-            fence(client, seal, txn_id, refs)
-        return False
+        return seal is not None and fence(client, seal, txn_id, refs)
 
     acquire(
         client,

@@ -150,8 +150,11 @@ def find_copies(client: MetastorePort, seal: Seal, refs: Iterable[TableRef]) -> 
     return tuple(copy for copy in copies if copy.part_digest == seal.part_digest)
 
 
-def fence(client: MetastorePort, seal: Seal, txn_id: TxnId, refs: Iterable[TableRef]) -> None:
+def fence(client: MetastorePort, seal: Seal, txn_id: TxnId, refs: Iterable[TableRef]) -> bool:
     """Abort every older copy of the job; call it once our own lock request stands.
+
+    Returns:
+        Whether there were any: they may have been in the way of that request.
 
     Raises:
         FencedError: a newer copy has asked for its locks; ours is the one to end.
@@ -160,7 +163,8 @@ def fence(client: MetastorePort, seal: Seal, txn_id: TxnId, refs: Iterable[Table
     ahead = newer(seal, copies)
     if ahead:
         raise FencedError(job_key=seal.job_key, txn_id=txn_id, newer_txn_id=ahead[-1].txn_id)
-    for rival in older(seal, txn_id, copies):
+    behind = older(seal, txn_id, copies)
+    for rival in behind:
         is_aborted = client.abort_txn(rival.txn_id)
         _log.warning(
             "an older copy of the job is %s job_key=%s txn_id=%s older_txn_id=%s",
@@ -169,6 +173,7 @@ def fence(client: MetastorePort, seal: Seal, txn_id: TxnId, refs: Iterable[Table
             txn_id,
             rival.txn_id,
         )
+    return bool(behind)
 
 
 def raise_if_fenced(

@@ -406,11 +406,11 @@ class _Opening:
         return answer.lock_id, asked_s[0], locked_s
 
     def _fence(self) -> bool:
-        """Leave the job's earlier transactions, and end older copies of it."""
-        has_left = self.leaving.step_over()
+        """Leave the job's earlier transactions, and end older copies of it; were there any?"""
+        has_left, has_ended = self.leaving.step_over(), False
         if self._seal is not None:
-            fence(self.client, self._seal, self.txn_id, self.plan.fenced)
-        return has_left
+            has_ended = fence(self.client, self._seal, self.txn_id, self.plan.fenced)
+        return has_left or has_ended
 
     def _register(self, write_ids: Mapping[TableRef, WriteId]) -> None:
         for access in named_behind_table_lock(self.plan.writes, self._components):

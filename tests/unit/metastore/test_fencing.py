@@ -7,14 +7,18 @@ import pytest
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
 from airflow_hiveacid.format.ids import LockId, TxnId
+from airflow_hiveacid.metastore.definition_lock import LockTerms, locked
 from airflow_hiveacid.metastore.fencing import Rival, Seal, abort_job, copies_of, newer, older
 from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, components_for
+from airflow_hiveacid.metastore.transaction import begin
+from airflow_hiveacid.metastore.txn_values import TxnState
 from contract.bench import access
 from contract.fake_client import FakeClient
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from contract.fake_metastore import FakeMetastore
+    from contract.manual_clock import ManualClock
 
 KEY = "flights/scheduled__2013-01-01T00:00:00+00:00/merge/-1"
 TRY_1, TRY_2 = AttemptId(1, "0" * 12), AttemptId(2, "1" * 12)
@@ -120,3 +124,35 @@ def test_an_order_to_kill_finds_what_the_job_has_begun_while_it_was_carried_out(
     assert abort_job(Racing(server), KEY, TRY_1, [table.ref]) == tuple(begun)
     assert len(begun) == 3
     assert client.valid_txns().open == ()
+
+
+@pytest.mark.promise("O2")
+@pytest.mark.parametrize("is_definition", [False, True])
+def test_a_retry_that_never_waits_gets_the_locks_of_the_try_that_it_ends(
+    server: FakeMetastore, table: TableInfo, clock: ManualClock, *, is_definition: bool
+) -> None:
+    """A driver that died is open until it times out, and would fail each try until then."""
+    client, overwrite = FakeClient(server), access(table, DataOperation.OVERWRITE)
+    components = components_for([], [overwrite], server.generation)
+    dead = client.open_txn()
+    agent_info = seal(dead).agent_info
+    client.lock(LockRequest(txn_id=dead, components=components, agent_info=agent_info))
+    terms = LockTerms(job_key=KEY, attempt=TRY_2, lock_timeout_s=0, clock=clock)
+    retry = (
+        locked(client, components, terms)
+        if is_definition
+        else begin(
+            client,
+            job_key=KEY,
+            attempt=TRY_2,
+            writes=[overwrite],
+            lock_timeout_s=0,
+            clock=clock,
+        )
+    )
+    with retry:
+        (held,) = client.show_locks(table.ref)
+        assert held.state is LockState.ACQUIRED
+    states = [txn.state for txn in server.txns.values()]
+    assert states == [TxnState.ABORTED, TxnState.COMMITTED]
+    assert clock.slept_s == []
