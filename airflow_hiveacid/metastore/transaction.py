@@ -110,7 +110,7 @@ class Transaction:
 
     @property
     def is_ended(self) -> bool:
-        """Whether `abandon` was called."""
+        """Whether `abandon` or `leave_to` was called."""
         return self._is_ended
 
     @property
@@ -231,6 +231,13 @@ class Transaction:
         self._opened.undo.close()
         self._take_back()
 
+    def leave_to(self, succession: Succession) -> None:
+        """Take back what was done, and stay open until the next one's request for locks stands."""
+        self._is_ended = True
+        self._client.be_patient(None)
+        succession.leave(self.txn_id, self._opened.undo)
+        self._take_back()
+
     def settle(self) -> None:
         """Do what has to be done between the work and the commit."""
         self.ensure_alive()
@@ -305,10 +312,7 @@ class Transaction:
         if end is not None or succession is None:
             self.abandon()
         else:
-            self._is_ended = True
-            self._client.be_patient(None)
-            succession.leave(self.txn_id, self._opened.undo)
-            self._take_back()
+            self.leave_to(succession)
         if isinstance(end, TransactionAbortedError):
             self.raise_why(end)
         if end is not None:

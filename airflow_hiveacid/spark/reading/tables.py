@@ -12,14 +12,16 @@ Example:
 from __future__ import annotations
 
 import dataclasses
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.succession import Succession
 from airflow_hiveacid.metastore.transaction import begin
 from airflow_hiveacid.plan.statements import check_readable
 from airflow_hiveacid.spark.catalyst import Moment
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.snapshot import Snapshot
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -118,15 +121,20 @@ def read_snapshot(
 
 
 @contextmanager
-def held_snapshot(
+def held_snapshot(  # noqa: PLR0913 - what is read, by whom, as which try of it
     client: MetastorePort,
     tables: Sequence[str],
     *,
     job_key: str,
+    attempt: AttemptId | None = None,
     lock_timeout_s: float = 60.0,
     on_step: Callable[[str], None] = _ignore,
 ) -> Iterator[ReadSnapshot]:
     """The same over a connection that is there; see `read_snapshot`.
+
+    Who reads for a task says by `attempt` which try of it this is: an earlier one does not end a
+    later one, whichever began first, nor does an order to kill it. A kill finds a lock of the
+    reader's at any moment, as of a writer's (docs/adr/0057).
 
     Raises:
         HiveAcidError: as `read_snapshot`.
@@ -134,7 +142,9 @@ def held_snapshot(
     infos = {ref: client.get_table(ref) for ref in map(TableRef.parse, tables)}
     for info in infos.values():
         check_readable(info)
-    with ExitStack() as reader:
+    attempt = attempt or AttemptId.new()
+    first_txn_id: TxnId | None = None
+    with closing(Succession(client)) as succession, ExitStack() as reader:
         for beginning in range(_MOST_BEGINNINGS):
             reads = [reading(client, info) for info in infos.values()]
             if beginning == _MOST_BEGINNINGS - 1:
@@ -144,8 +154,11 @@ def held_snapshot(
                 begin(
                     client,
                     job_key=job_key,
+                    attempt=attempt,
                     reads=reads,
                     lock_timeout_s=lock_timeout_s,
+                    first_txn_id=first_txn_id,
+                    succession=succession,
                     on_step=on_step,
                 )
             )
@@ -158,7 +171,8 @@ def held_snapshot(
                     taken_s=txn.seen_after_s,
                 )
                 return
-            txn.abandon()
+            first_txn_id = txn.first_txn_id
+            txn.leave_to(succession)
             reader.close()
 
 

@@ -81,6 +81,7 @@ def feed_changes(job: JobContext) -> JobResult:
             job.client,
             [spec.target],
             job_key=job.spec.job_key,
+            attempt=AttemptId.parse(job.spec.attempt),
             lock_timeout_s=job.spec.lock_timeout_s,
             on_step=job.on_step,
         ) as snapshot,

@@ -1,17 +1,100 @@
-"""What a program's own session is given before a table is looked at; nobody reads one here."""
+"""How a snapshot is held, and what a program's own session is given before a table is looked at.
+
+Nobody reads one here.
+"""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    FencedError,
+    TransactionAbortedError,
+)
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
+from airflow_hiveacid.metastore import transaction
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.fencing import abort_job
+from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.spark.reading import tables
 from airflow_hiveacid.spark.reading.changes import read_changes
-from airflow_hiveacid.spark.reading.tables import ReadSnapshot, read_table
+from airflow_hiveacid.spark.reading.tables import ReadSnapshot, held_snapshot, read_table
+from contract.bench import month
+from contract.fake_client import FakeClient
+
+if TYPE_CHECKING:
+    from contract.fake_metastore import FakeMetastore
+    from contract.manual_clock import ManualClock
+
+KEY, TRY_1, TRY_2 = "dag/run/feed/-1", AttemptId(1, "1" * 12), AttemptId(2, "2" * 12)
+
+
+@pytest.fixture
+def partitioned(client: FakeClient, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A table's name; it has one partition."""
+    monkeypatch.setattr(transaction, "SystemClock", lambda: clock)
+    table = client.create_table(
+        NewTable(
+            ref=TableRef("default", "p"),
+            columns=(Column(name="id", type="bigint"),),
+            partition_columns=(Column(name="month", type="string"),),
+        )
+    )
+    client.add_partitions(table, [month("1")])
+    return str(table.ref)
+
+
+@pytest.mark.promise("T11")
+@pytest.mark.parametrize("step", ["none", "opened", "allocated", "locked", "fenced", "snapshot"])
+def test_a_reader_that_is_killed_while_it_begins_anew_stays_ended(
+    server: FakeMetastore, client: FakeClient, partitioned: str, step: str
+) -> None:
+    """What it goes on to write, as a feed does, has no transaction that would hide it."""
+    other, ref, seen = FakeClient(server), TableRef.parse(partitioned), list[str]()
+
+    def on_step(name: str) -> None:
+        seen.append(name)
+        if seen == ["opened"]:
+            other.add_partitions(other.get_table(ref), [month("2")])
+        elif seen.count(name) == 2 and name == step:
+            abort_job(other, KEY, TRY_1, [ref])
+
+    if step == "none":
+        with held_snapshot(client, [partitioned], job_key=KEY, attempt=TRY_1, on_step=on_step) as s:
+            s.confirm_alive()
+    else:
+        with (
+            pytest.raises(TransactionAbortedError),
+            held_snapshot(
+                client, [partitioned], job_key=KEY, attempt=TRY_1, on_step=on_step
+            ) as snapshot,
+        ):
+            snapshot.confirm_alive()
+    assert seen.count("opened") == 2
+    ends = [txn.state for txn in server.txns.values()]
+    last = TxnState.COMMITTED if step == "none" else TxnState.ABORTED
+    assert ends == [TxnState.ABORTED, last]
+    assert server.locks == {}
+
+
+def test_a_reader_of_an_earlier_try_ends_no_later_one_that_began_first(
+    server: FakeMetastore, client: FakeClient, partitioned: str
+) -> None:
+    """Its driver has waited in a cluster's queue."""
+    ref = TableRef.parse(partitioned)
+    with held_snapshot(client, [partitioned], job_key=KEY, attempt=TRY_2) as snapshot:
+        with (
+            pytest.raises(FencedError),
+            held_snapshot(FakeClient(server), [partitioned], job_key=KEY, attempt=TRY_1),
+        ):
+            pytest.fail("it is over")
+        assert abort_job(FakeClient(server), KEY, TRY_1, [ref]) == ()
+        snapshot.confirm_alive()
 
 
 def test_python_may_go_where_the_sessions_jvm_may_before_files_are_listed(

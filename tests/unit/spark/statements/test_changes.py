@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import ConfigurationError, FeedError
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import (
@@ -20,13 +21,16 @@ from airflow_hiveacid.format.table import (
 from airflow_hiveacid.jobs.changes import ChangesSpec, WhenGone
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs import JobSpec
+from airflow_hiveacid.spark.statements import changes
 from airflow_hiveacid.spark.statements.changes import (
     _asked,
     _check_added,
     _check_same,
     _own,
+    feed_changes,
 )
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
+from one_row import CONTEXT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,6 +59,30 @@ def job(job_key: str, try_number: int = 1, generation: int = 0, **asked: Any) ->
         job=ChangesSpec(target="db.t", location="/feed", **asked),
     )
     return SimpleNamespace(spec=spec)
+
+
+def test_a_feed_is_read_as_the_try_that_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By which who reads for another try of it, or kills one, tells them apart."""
+    given: dict[str, Any] = {}
+
+    def held(*_: object, **terms: object) -> None:
+        given.update(terms)
+        raise InterruptedError
+
+    monkeypatch.setattr(changes, "held_snapshot", held)
+    for name in ("give_store_settings", "give_store_tokens"):
+        monkeypatch.setattr(changes, name, lambda _: None)
+    asked = job("one", 3)
+    job_of = SimpleNamespace(
+        spark=SimpleNamespace(sparkContext=CONTEXT),
+        client=None,
+        spec=asked.spec,
+        job_of=lambda _: asked.spec.job,
+        on_step=lambda _: None,
+    )
+    with pytest.raises(InterruptedError):
+        feed_changes(job_of)  # type: ignore[arg-type] # a stand-in
+    assert (given["job_key"], given["attempt"]) == ("one", AttemptId(3, "0123456789ab"))
 
 
 # Tried again, cleared, deleted and made again.
