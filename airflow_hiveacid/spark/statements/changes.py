@@ -149,8 +149,9 @@ def _next_range(
         held=dict(told.held) if is_whole else {**held, **told.held},
     )
     job.on_step("staged")
-    snapshot.confirm_alive()
-    uri = feed.publish(place, note, {file.name: file.size_bytes for file in files})
+    sizes = {file.name: file.size_bytes for file in files}
+    # Whoever was killed, or has a newer copy, hears so here: nothing takes a range back.
+    uri = feed.publish(place, note, sizes, guard=snapshot.confirm_alive)
     job.on_step("published")
     return _result(job, JobStatus.COMMITTED, note, uri)
 

@@ -29,7 +29,13 @@ from typing import TYPE_CHECKING, Final
 
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors import DirectoryExistsError, FeedError, HiveAcidError
+from airflow_hiveacid.format.errors import (
+    DirectoryExistsError,
+    FeedError,
+    HiveAcidError,
+    MetastoreError,
+    TransactionError,
+)
 from airflow_hiveacid.format.names import STAGING_PREFIX, staging_directory
 from airflow_hiveacid.storage.stores.attempt_paths import attempt_path
 from airflow_hiveacid.storage.stores.filesystem import (
@@ -47,7 +53,7 @@ from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.stores.traits import traits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 _NOTE: Final = "_changes.json"
 _NOTE_VERSION: Final = 1
@@ -147,13 +153,21 @@ class ChangeFeed:
         make_directory(*open_location(place))
         return place
 
-    def publish(self, place: str, note: FeedNote, sizes: Mapping[str, int]) -> str:
+    def publish(
+        self,
+        place: str,
+        note: FeedNote,
+        sizes: Mapping[str, int],
+        *,
+        guard: Callable[[], None] = lambda: None,
+    ) -> str:
         """Make a range of the files that the note names, and of no others; answers where they are.
 
         Args:
             place: where tasks have written them.
             note: what is in them.
             sizes: their bytes.
+            guard: called right before the range appears; what it raises keeps it away.
 
         Raises:
             DirectoryExistsError: somebody else went on from the same version.
@@ -161,7 +175,7 @@ class ChangeFeed:
         """
         fs, path = open_location(place)
         if not traits_of(fs).renames:
-            return self._publish_files(place, note, sizes)
+            return self._publish_files(place, note, sizes, guard)
         target = self.uri_of(note.since)
         chosen = path + _CHOSEN
         make_directory(fs, chosen)
@@ -171,15 +185,18 @@ class ChangeFeed:
                 note.files,
             )
             write_new(fs, posixpath.join(chosen, _NOTE), _text_of(note))
+            guard()
             rename_directory(fs, chosen, open_location(target)[1])
-        except DirectoryExistsError:
+        except (DirectoryExistsError, MetastoreError, TransactionError):
             self.discard(place + _CHOSEN)
             self.discard(place)
             raise
         self.discard(place)
         return target
 
-    def _publish_files(self, place: str, note: FeedNote, sizes: Mapping[str, int]) -> str:
+    def _publish_files(
+        self, place: str, note: FeedNote, sizes: Mapping[str, int], guard: Callable[[], None]
+    ) -> str:
         """The same where files appear one by one: the note makes them count."""
         fs, path = open_location(place)
         done = dataclasses.replace(note, directory=_own_directory(place))
@@ -188,13 +205,17 @@ class ChangeFeed:
                 fs.handler.publish(open_location(task_file(place, name))[1], sizes[name])
         _, root = open_location(self.uri_of(note.since))
         noted = posixpath.join(root, _NOTE)
-        with storage_errors("write", noted):
-            try:
-                fs.handler.put_once(noted, _text_of(done), note.attempt)
-            except FileExistsError as error:
-                self.discard(place)
-                delete_directory(fs, posixpath.join(root, done.directory))
-                raise DirectoryExistsError(path=root) from error
+        try:
+            guard()
+            with storage_errors("write", noted):
+                try:
+                    fs.handler.put_once(noted, _text_of(done), note.attempt)
+                except FileExistsError as error:
+                    raise DirectoryExistsError(path=root) from error
+        except (DirectoryExistsError, MetastoreError, TransactionError):
+            self.discard(place)
+            delete_directory(fs, posixpath.join(root, done.directory))
+            raise
         self.discard(place)
         self._sweep(fs, root, done.directory)
         return self.place_of(done)

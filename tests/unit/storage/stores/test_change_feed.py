@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.format.errors import DirectoryExistsError, FeedError, StorageError
+from airflow_hiveacid.format.errors import (
+    DirectoryExistsError,
+    FeedError,
+    MetastoreUnavailableError,
+    StorageError,
+    TransactionAbortedError,
+)
 from airflow_hiveacid.storage.stores import change_feed
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote, task_file
 
@@ -84,6 +90,28 @@ def test_what_nobody_published_is_not_there(feed: ChangeFeed, tmp_path: Path) ->
     write(place, "part-1.parquet")
     assert feed.last() is None
     feed.discard(place)
+    assert list((tmp_path / "feed").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TransactionAbortedError(txn_id=1, reason="killed"),
+        MetastoreUnavailableError(uris=(), method="heartbeat", reason="cut off"),
+    ],
+)
+def test_who_is_told_right_before_its_range_appears_that_it_is_over_leaves_nothing(
+    feed: ChangeFeed, tmp_path: Path, error: Exception
+) -> None:
+    place = feed.place_for(0, "a")
+    write(place, "part-1.parquet")
+
+    def guard() -> None:
+        assert list((tmp_path / "feed").glob("*/_changes.json"))
+        raise error
+
+    with pytest.raises(type(error)):
+        feed.publish(place, note(0, 1, "part-1.parquet"), {"part-1.parquet": 4}, guard=guard)
     assert list((tmp_path / "feed").iterdir()) == []
 
 
