@@ -207,10 +207,19 @@ class Acting(LookingBack):
         return seen
 
     def kill(self, number: int) -> object:
-        """An order to kill the first try of the first job, whenever it arrives."""
+        """An order to kill the first try of the first job, whenever it arrives.
+
+        Who has asked for locks by then is found, whatever it does meanwhile.
+        """
         del number
-        job = self.jobs[min(self.jobs)]
-        return abort_job(self.world.client(), job.key, job.attempt, [REF])
+        first = min(self.jobs)
+        job, owners = self.jobs[first], self.world.owners
+        has_locked = any(
+            owners[txn_id] is self.world.actors[first] for txn_id in self.world.server.has_locked
+        )
+        ended = abort_job(self.world.client(), job.key, job.attempt, [REF])
+        self.is_killed = has_locked
+        return ended
 
     def forget(self, number: int) -> object:
         """The metastore's own housekeeping."""

@@ -56,6 +56,7 @@ class Ground:
         }
         self.looked: tuple[Any, ...] = ()
         self.is_clean = False
+        self.is_killed = False
         self.strangers: set[str] = set()
 
     def prepare(self) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from airflow_hiveacid.format import changes, versions
-from airflow_hiveacid.metastore import fencing, transaction
+from airflow_hiveacid.metastore import fencing, succession, transaction
 from airflow_hiveacid.spark.maintenance import clean, replacement
 from airflow_hiveacid.spark.writing import publish, table_write, write
 from airflow_hiveacid.storage.stores import filesystem, job_ledger
@@ -198,6 +198,18 @@ FAULTS: Final = (
                 new="return 0,",
             )
             for who in ("Seal", "Rival")
+        ),
+    ),
+    Fault(
+        name="a transaction is ended before the next one's locks stand",
+        scene="v4 : update insert kill",
+        edits=(
+            Edit(
+                module=succession,
+                where="Succession.leave",
+                old="self._left[txn_id] = undo",
+                new="undo.close()",
+            ),
         ),
     ),
     Fault(

@@ -44,6 +44,8 @@ _CASTS: Final = (
     "v3 : insert insert/2 overwrite clean",
     "v4 native : insert insert/1 overwrite major",
     "v4 : update update/2 insert kill",
+    "v3 : overwrite truncate overwrite kill",
+    "v4 native : insert overwrite kill",
     "v3 : update update/1 major clean",
     "v4 native : insert insert/2 insert/2/1 kill",
     "v3 : delete delete/2 forget clean",

@@ -42,6 +42,7 @@ class Watching(Ground):
         if txn.state is not TxnState.COMMITTED:
             self._aborted(owner)
             return
+        self._check_not_killed(owner)
         if txn.txn_type is TxnType.COMPACTION:
             if owner is not None:
                 self._compacted(owner)
@@ -66,6 +67,11 @@ class Watching(Ground):
         if has_data and any(d == doing and full for d, _, full in self.commits):
             self.world.fail(f"{doing} was committed twice")
         self.commits.append((doing, Commit(job.change, owner.snapshot, at), has_data))
+
+    def _check_not_killed(self, owner: Actor | None) -> None:
+        """Whoever was found by an order to kill does not commit behind it."""
+        if self.is_killed and owner is self.world.actors[min(self.jobs)]:
+            self.world.fail(f"{owner} was killed, and has committed")
 
     def _aborted(self, owner: Actor | None) -> None:
         """A late order to kill is about its own try and earlier ones."""
