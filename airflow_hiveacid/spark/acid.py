@@ -23,14 +23,16 @@ Example:
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError, MetastoreError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.specs import (
@@ -43,6 +45,7 @@ from airflow_hiveacid.jobs.specs import (
     SourceSpec,
     UpdateSpec,
 )
+from airflow_hiveacid.metastore.fencing import Seal
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.plan import arguments, statement_arguments
 from airflow_hiveacid.plan.transactions import Step, check_order
@@ -72,6 +75,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.writing.context import JobContext
 
     Program = Callable[[SparkSession, "Metastore"], object]
+
+log = logging.getLogger("hiveacid")
 
 _FRAME: Final = SourceSpec()  # the rows come from a frame of the program's
 
@@ -364,6 +369,23 @@ def transaction(spark: SparkSession, metastore: Metastore) -> Iterator[Transacti
     metastore.result = result
 
 
+def _keep_place(job: JobContext, rank: Rank) -> None:
+    """Let a program that is run again read what it has locked, up to its transaction.
+
+    Raises:
+        TransactionAbortedError: somebody has ended it meanwhile; it may have been killed.
+    """
+    if rank.succession is None or rank.first_txn_id is None:
+        return
+    spec = job.spec
+    attempt, first = AttemptId.parse(spec.attempt), rank.first_txn_id
+    seal = Seal(job_key=spec.job_key, attempt=attempt, first_txn_id=first)
+    try:
+        rank.succession.keep_place(seal, map(TableRef.parse, spec.targets))
+    except MetastoreError as error:
+        log.warning("what it has locked stays locked up to its next transaction: %s", error)
+
+
 def _declared_tables(job: JobContext) -> dict[TableRef, _Declared]:
     spec = job.job_of(ProgramSpec)
     named = [
@@ -413,6 +435,7 @@ def story(job: JobContext, program: Program) -> JobResult:
     rank = Rank()
 
     def once() -> JobResult:
+        _keep_place(job, rank)
         metastore = Metastore(job, rank)
         try:
             program(job.spark, metastore)

@@ -11,14 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import ConfigurationError, StatementOrderError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    MetastoreUnavailableError,
+    OvertakenError,
+    StatementOrderError,
+    TransactionAbortedError,
+)
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs import JobSpec, ProgramSpec
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.fencing import abort_job
+from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.spark import acid
+from airflow_hiveacid.spark.reading.tables import held_snapshot
 from airflow_hiveacid.spark.session import _SETTINGS, check_session
 from airflow_hiveacid.spark.writing.context import JobContext
 from contract.fake_client import FakeClient
@@ -272,6 +282,69 @@ def test_who_changes_rows_below_what_it_sees_begins_anew(
 
     story(server, enters(calls), on_step=append, changes=(str(table.ref),))
     assert calls == ["called", "called", "entered"]
+
+
+@pytest.mark.parametrize("operation", ["overwrites", "changes"])
+def test_a_program_that_is_run_again_may_read_what_it_has_locked(
+    server: FakeMetastore, table: TableInfo, operation: str
+) -> None:
+    """Else it would wait for itself."""
+    seen: list[list[int]] = []
+
+    def program(spark: Any, metastore: acid.Metastore) -> None:  # noqa: ANN401
+        client = FakeClient(server)
+        with held_snapshot(client, [str(table.ref)], job_key="look", lock_timeout_s=0):
+            seen.append([int(lock.txn_id or 0) for lock in client.show_locks(table.ref)])
+        with acid.transaction(spark, metastore):
+            if len(seen) == 1:
+                raise OvertakenError(table=table.ref, txn_id=1, why="of a test")
+
+    assert story(server, program, **{operation: (str(table.ref),)}).status is JobStatus.COMMITTED
+    # Its reader's own, and what keeps its place.
+    assert [len(txns) for txns in seen] == [1, 2]
+    assert server.locks == {}
+    assert [t.state for t in server.txns.values()].count(TxnState.OPEN) == 0
+
+
+@pytest.mark.promise("T11")
+def test_a_program_that_is_killed_before_its_second_transaction_stays_ended(
+    server: FakeMetastore, table: TableInfo
+) -> None:
+    calls: list[str] = []
+
+    def program(spark: Any, metastore: acid.Metastore) -> None:  # noqa: ANN401
+        calls.append("called")
+        if len(calls) == 2:
+            attempt = AttemptId.parse(metastore.job.spec.attempt)
+            key = metastore.job.spec.job_key
+            assert abort_job(FakeClient(server), str(key), attempt, [table.ref]) == (2,)
+        with acid.transaction(spark, metastore):
+            raise OvertakenError(table=table.ref, txn_id=1, why="of a test")
+
+    with pytest.raises(TransactionAbortedError):
+        story(server, program, overwrites=(str(table.ref),))
+    assert calls == ["called"] * 2
+    assert [t.state for t in server.txns.values()] == [TxnState.ABORTED] * 3
+    assert server.locks == {}
+
+
+def test_a_program_whose_place_cannot_be_kept_otherwise_keeps_its_locks(
+    server: FakeMetastore, table: TableInfo
+) -> None:
+    calls: list[str] = []
+
+    def program(spark: Any, metastore: acid.Metastore) -> None:  # noqa: ANN401
+        calls.append("called")
+        with acid.transaction(spark, metastore):
+            if len(calls) == 1:
+                lost = MetastoreUnavailableError(uris=(), method="lock", reason="cut off")
+                server.break_next("lock", lost, is_done=True)
+                raise OvertakenError(table=table.ref, txn_id=1, why="of a test")
+
+    assert story(server, program, overwrites=(str(table.ref),)).status is JobStatus.COMMITTED
+    states = [t.state for t in server.txns.values()]
+    assert states == [TxnState.ABORTED, TxnState.ABORTED, TxnState.COMMITTED]
+    assert server.locks == {}
 
 
 def test_a_block_is_not_entered_again_by_a_retry(server: FakeMetastore, parts: TableInfo) -> None:
