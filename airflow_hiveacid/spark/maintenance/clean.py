@@ -58,7 +58,7 @@ from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.losses import note_lost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from airflow_hiveacid.format.directories import FileEntry, Listing
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
@@ -74,6 +74,9 @@ _PARALLEL: Final = 16
 _COMMITS_REMEMBERED_S: Final = 30 * 86400.0
 _HORIZON: Final = "horizon "
 """Beside replacements, the notes of a partition say when each horizon was written."""
+_HELD: Final = "held "
+_FREED: Final = "freed "
+"""And which paths a tag had at the last look, and when they were first seen without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,12 +121,15 @@ class Cleaner:
             return CleaningOutcome(
                 partition=str(partition.name), removed=(), kept=(), oldest=oldest
             )
+        past = VersionNotes.of(self.table)
+        tagged = _held(past.noted_tags(), partition, self._time_s())
         # Asked after listing: whoever listed the directory before us is among these, so nobody can
-        # have seen what we are about to replace and be taken for younger than the replacement.
+        # have seen what we are about to replace and be taken for younger than the replacement. And
+        # after tags were looked for: whoever reads the version of one that is gone is among these.
         txns = self.client.valid_txns()
         seen = notes.first_seen(partition.name)
         self._check_table()
-        past = VersionNotes.of(self.table)
+        note = FirstSeen(high_watermark=txns.high_watermark, at_s=self._time_s())
         plan = plan_cleaning(
             state,
             _staging(partition, names),
@@ -133,11 +139,10 @@ class Cleaner:
             retention_s=max(self.spec.retention_s, readable_for(self.table.parameters) or 0.0),
             orphan_age_s=self.spec.orphan_age_s,
             is_insert_only=self.table.kind is TransactionalKind.INSERT_ONLY,
-            held=_held(past.noted_tags(), partition, self._time_s()),
+            held=_held_or_read(state, tagged, seen, txns, note),
         )
         if self.spec.dry_run:
             return _outcome(partition, plan)
-        note = FirstSeen(high_watermark=txns.high_watermark, at_s=self._time_s())
         seen |= dict.fromkeys(plan.unseen, note)
         plan, horizon = self._with_horizon(partition, plan, seen, past)
         notes.note_first_seen(partition.name, seen)
@@ -149,11 +154,7 @@ class Cleaner:
         # Before the directory is looked at: what becomes ready later may have left something there.
         ready = self._ready(partition)
         left, _ = self._state(partition, self.client.valid_txns())
-        still = {replacement for _, _, replacement in replaced(left)}
-        notes.note_first_seen(
-            partition.name,
-            {n: s for n, s in seen.items() if n in still or (still and n.startswith(_HORIZON))},
-        )
+        notes.note_first_seen(partition.name, _still_of_use(seen, left))
         marked = self._mark_cleaned(ready, notes) if is_clean(left) else ()
         return dataclasses.replace(_outcome(partition, plan), marked_entries=marked, oldest=oldest)
 
@@ -213,6 +214,8 @@ class Cleaner:
         keep = [*plan.keep]
         for removal in plan.remove:
             why_not = held.get(removal.path)
+            if why_not is not None:
+                seen[f"{_HELD}{removal.path}"] = seen[name]
             if removal.ends:
                 why_not = why_not or waits_for(seen[name], txns, self._time_s(), 0.0)
             if why_not is None:
@@ -377,6 +380,55 @@ def _held(tags: Iterable[Tag], partition: PartitionInfo, now_s: float) -> dict[s
         if root is not None and not tag.has_expired(now_s):
             found |= dict.fromkeys(root.names, f"tag {tag.name!r} has it")
     return found
+
+
+def _held_or_read(
+    state: AcidState,
+    held: Mapping[str, str],
+    seen: dict[str, FirstSeen],
+    txns: ValidTxnList,
+    note: FirstSeen,
+) -> dict[str, str]:
+    """Why replaced paths stay that a tag has, or had until lately.
+
+    Who reads a tag's version may have begun until the tag was gone, long after its files were
+    replaced, and after any horizon. So when it is first seen that none has them any more, all
+    transactions of that moment are waited for.
+
+    Args:
+        state: what is replaced.
+        held: what tags have, and why it stays.
+        seen: the notes of the partition; those of tags are brought up to date.
+        txns: open transactions now, asked for after tags were looked for.
+        note: the time, and their watermark.
+    """
+    found: dict[str, str] = {}
+    for path, _, _ in replaced(state):
+        was_held, freed = f"{_HELD}{path}", f"{_FREED}{path}"
+        if path in held:
+            found[path] = held[path]
+            seen[was_held] = note
+            seen.pop(freed, None)
+            continue
+        if seen.pop(was_held, None) is not None:
+            seen[freed] = note
+        since = seen.get(freed)
+        why_not = None if since is None else waits_for(since, txns, since.at_s, 0.0)
+        if why_not is not None:
+            found[path] = why_not
+    return found
+
+
+def _still_of_use(seen: Mapping[str, FirstSeen], left: AcidState) -> dict[str, FirstSeen]:
+    """The notes of what is replaced and not removed yet."""
+    replacements = replaced(left)
+    names = {replacement for _, _, replacement in replacements}
+    names |= {f"{kind}{path}" for path, _, _ in replacements for kind in (_HELD, _FREED)}
+    return {
+        name: note
+        for name, note in seen.items()
+        if name in names or (replacements and name.startswith(_HORIZON))
+    }
 
 
 def _in_queue(partition: PartitionInfo) -> PartitionName | None:

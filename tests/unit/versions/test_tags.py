@@ -66,6 +66,36 @@ def test_a_tag_holds_its_files_also_where_nothing_else_is_promised(bench: Bench)
     assert bench.names(tag="a") == [D1]
 
 
+@pytest.mark.parametrize("how", ["expired", "dropped"])
+def test_who_reads_a_tag_that_goes_meanwhile_keeps_its_files(
+    make_bench: Callable[..., Bench], how: str
+) -> None:
+    """Also where others of the same replacement went long ago, and a horizon with them."""
+    bench = make_bench(parameters={READABLE_FOR: "0 seconds"})
+    bench.clean()
+    bench.we_write()
+    end_s = bench.client.server.now_s() + 50
+    make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1), expires_s=end_s)
+    bench.we_write()
+    bench.we_write(overwrites=True)
+    bench.clean()
+    assert not (bench.root / D2).exists()
+    reader = bench.client.open_txn()
+    assert bench.names(tag="a") == [D1]
+    if how == "expired":
+        bench.clock.advance(60)
+    else:
+        bench.notes.forget_tag("a")
+    for _ in range(2):
+        bench.clean()
+        assert (bench.root / D1).exists()
+    later = bench.client.open_txn()
+    bench.client.commit_txn(reader)
+    bench.clean()
+    assert not (bench.root / D1).exists()
+    bench.client.commit_txn(later)
+
+
 def test_a_tag_that_is_made_while_a_cleaner_decides_holds_its_files(
     make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
