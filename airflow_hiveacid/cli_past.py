@@ -164,6 +164,7 @@ def tag_lines(options: argparse.Namespace) -> Iterator[str]:
             VersionSpec.of(options.version, options.timestamp),
             expires_s=expires_s,
             made_by=getpass.getuser(),
+            may_retry=False,
         )
         yield f"{json.dumps(_told(tag))}\n"
 

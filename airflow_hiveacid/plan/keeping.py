@@ -211,7 +211,8 @@ class TaggedRoot:
 class Tag:
     """A version with a name, whose files stay until it is removed or has expired.
 
-    `write_ids` is Hive's text of what it sees. `expires_s` None is never.
+    `write_ids` is Hive's text of what it sees. `expires_s` None is never. One is not sure until its
+    maker has seen that no cleaner decided before it was written.
     """
 
     name: str
@@ -221,6 +222,7 @@ class Tag:
     made_by: str = ""
     expires_s: float | None = None
     roots: tuple[TaggedRoot, ...] = field(default=())
+    is_sure: bool = True
 
     @property
     def version(self) -> int:

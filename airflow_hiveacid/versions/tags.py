@@ -40,12 +40,14 @@ def make_tag(  # noqa: PLR0913 - a name, what it is for, for how long and by who
     *,
     expires_s: float | None = None,
     made_by: str = "",
+    may_retry: bool = True,
     moves: bool = False,
 ) -> Tag:
     """Give a version a name, and keep its files until the tag expires or is removed.
 
     The same tag for the same version again only moves its end. Who made a tag of the present and
-    asks for it again, as a retry does, means what was the present then.
+    asks for it again, as a retry does, means what was the present then. A tag whose maker died
+    before he had looked twice is proved, and written, anew.
 
     Args:
         client: the metastore; nobody else uses it meanwhile.
@@ -54,11 +56,12 @@ def make_tag(  # noqa: PLR0913 - a name, what it is for, for how long and by who
         version: which; the present is the newest version that is settled.
         expires_s: seconds since 1970, by the metastore's clock; None is never.
         made_by: for people; and a retry has it from its first try.
+        may_retry: whether it says so: people have no more than one name for all that they do.
         moves: whether a tag that stands for another version is moved to this one.
 
     Raises:
         ConfigurationError: the name is none, or its end is over.
-        TagTakenError: it stands for another version.
+        TagTakenError: it stands for another version, or somebody else is making it for one.
         KeepingRefusedError: the table cannot be kept now.
         VersionGoneError: not all of the version is there; an older tag stays as it is.
         HiveAcidError: the version is not known (`past_of`).
@@ -74,19 +77,19 @@ def make_tag(  # noqa: PLR0913 - a name, what it is for, for how long and by who
         raise ConfigurationError(f"tag {name!r} would have expired at {time_text(expires_s)}")
     older = notes.tag(name)
     if older is not None and not older.has_expired(now_s):
-        if version.is_now and made_by and older.made_by == made_by:
+        is_again = may_retry and _is_by(older, made_by)
+        if is_again and older.is_sure and version.is_now:
             return older
-        if _is_for(older, past.then):
-            moved = replace(older, expires_s=expires_s, made_s=_after(older, now_s))
-            if _take_place(client, notes, older, moved):
-                return moved
-        elif not moves:
-            stands_for = f"version {older.version}"
-            raise TagTakenError(table=table.ref, tag=name, stands_for=stands_for)
+        is_same = _is_for(older, past.then)
+        if not is_same and not moves and (older.is_sure or not is_again):
+            raise _taken(table, older)
+        moved = replace(older, expires_s=expires_s, made_s=_after(older, now_s))
+        if is_same and older.is_sure and _take_place(client, notes, older, moved):
+            return moved
     roots = client.list_partitions(table)
     made_s = now_s if older is None else _after(older, now_s)
     tag = _tag(past, name, roots, made_s=made_s, expires_s=expires_s, made_by=made_by)
-    notes.note_tag(tag)
+    notes.note_tag(replace(tag, is_sure=False))
     try:
         # Whoever cleans writes down first which versions end, then looks for tags: if he has not
         # seen ours, we see what he has written. But only of what is replaced for us as for him.
@@ -94,9 +97,12 @@ def make_tag(  # noqa: PLR0913 - a name, what it is for, for how long and by who
         now = without_aborted(snapshot.write_ids(table.ref), past.now.aborted)
         later = replace(past, now=now, txns=snapshot.txns)
         _tag(later, name, roots, made_s=made_s, expires_s=expires_s, made_by=made_by)
+        if not moves:
+            _check_alone(notes, table, tag, older, now_s)
     except BaseException:
         notes.forget_this_tag(tag)
         raise
+    notes.note_tag(tag)
     notes.forget_tags_before(tag)
     return tag
 
@@ -125,6 +131,33 @@ def _take_place(client: MetastorePort, notes: VersionNotes, older: Tag, moved: T
         return True
     notes.forget_this_tag(moved)
     return False
+
+
+def _check_alone(
+    notes: VersionNotes, table: TableInfo, tag: Tag, older: Tag | None, now_s: float
+) -> None:
+    """See that nobody else makes a tag of that name for another version, or has made it meanwhile.
+
+    Each looks after he has written his own, so that of two at least one sees the other, and none
+    is told of a tag that stands for something else.
+
+    Raises:
+        TagTakenError: somebody does.
+    """
+    then, since_s = ValidWriteIdList.parse(tag.write_ids), -1.0 if older is None else older.made_s
+    for other in notes.noted_tags():
+        if other.name != tag.name or other.made_s <= since_s or other.has_expired(now_s):
+            continue
+        if not _is_for(other, then) and not _is_by(other, tag.made_by):
+            raise _taken(table, other)
+
+
+def _is_by(tag: Tag, made_by: str) -> bool:
+    return bool(made_by) and tag.made_by == made_by
+
+
+def _taken(table: TableInfo, tag: Tag) -> TagTakenError:
+    return TagTakenError(table=table.ref, tag=tag.name, stands_for=f"version {tag.version}")
 
 
 def _is_for(tag: Tag, then: ValidWriteIdList) -> bool:

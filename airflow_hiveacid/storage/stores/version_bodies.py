@@ -152,6 +152,7 @@ def tag_of(table_id: str, body: dict[str, Any]) -> Tag:
             )
             for root in body["roots"]
         ),
+        is_sure=bool(body.get("is_sure", True)),
     )
 
 

@@ -115,6 +115,11 @@ def test_a_tag_is_made_listed_read_and_removed(
     assert "has a tag 'first' for version 1" in taken
     run("tag", "default.t", "first", "--remove")
     assert run("tag", "default.t") == ""
+    short, long = (
+        json.loads(run("tag", "default.t", "now", "--keep-for", t)) for t in ("1 day", "9 years")
+    )
+    assert (long["version"], long["expires"] > short["expires"]) == (short["version"], True)
+    run("tag", "default.t", "now", "--remove")
     assert "no tag 'first'" in run("tag", "default.t", "first", "--remove", status=2)
     assert "says no time" in run("tag", "default.t", "a", "--keep-for", "long", status=2)
 

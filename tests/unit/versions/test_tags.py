@@ -307,3 +307,68 @@ def test_a_tag_is_the_same_after_the_metastore_forgot_who_aborted(bench: Bench) 
     tag = make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
     bench.notes.note_tag(replace(tag, write_ids="default.t:1:9223372036854775807::1"))
     make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
+
+
+def test_who_asks_again_by_hand_means_what_is_there_now(bench: Bench) -> None:
+    bench.we_write()
+    end_s = bench.client.server.now_s() + 50
+    make_tag(bench.client, bench.table, "a", VersionSpec(), expires_s=end_s, made_by="ada")
+    again = make_tag(bench.client, bench.table, "a", VersionSpec(), made_by="ada", may_retry=False)
+    assert (again.version, again.expires_s) == (1, None)
+    assert bench.notes.tags() == (again,)
+    bench.we_write()
+    with pytest.raises(TagTakenError):
+        make_tag(bench.client, bench.table, "a", VersionSpec(), made_by="ada", may_retry=False)
+
+
+class DeathError(BaseException):
+    """Nothing is undone."""
+
+
+@pytest.mark.parametrize("asked", [VersionSpec(), VersionSpec.of(version=2)])
+def test_a_tag_whose_maker_died_before_he_looked_again_is_proved_anew(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, asked: VersionSpec
+) -> None:
+    """A cleaner that had decided before it was written may have removed its files."""
+    bench.we_write()
+    bench.we_write(overwrites=True)
+    note_tag = VersionNotes.note_tag
+
+    def dies(notes: VersionNotes, tag: Tag) -> None:
+        note_tag(notes, tag)
+        monkeypatch.setattr(VersionNotes, "forget_this_tag", lambda *_: None)
+        raise DeathError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(VersionNotes, "note_tag", dies)
+        with pytest.raises(DeathError):
+            make_tag(bench.client, bench.table, "a", asked, made_by="dag/run/tag/-1")
+    monkeypatch.undo()
+    bench.we_write(overwrites=True)
+    shutil.rmtree(bench.root / "base_0000002")
+    if asked.is_now:
+        made = make_tag(bench.client, bench.table, "a", asked, made_by="dag/run/tag/-1")
+        assert bench.notes.tags() == (made,)
+        assert bench.names(tag="a") == ["base_0000003"]
+        return
+    with pytest.raises(VersionGoneError):
+        make_tag(bench.client, bench.table, "a", asked, made_by="dag/run/tag/-1")
+
+
+def test_of_two_who_make_a_tag_at_once_none_is_told_of_another_version(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.we_write()
+    bench.we_write()
+    note_tag = VersionNotes.note_tag
+
+    def beside_another(notes: VersionNotes, tag: Tag) -> None:
+        monkeypatch.setattr(VersionNotes, "note_tag", note_tag)
+        bench.clock.advance(1)
+        make_tag(bench.client, bench.table, "a", VersionSpec.of(version=2), made_by="dag/1/tag/-1")
+        note_tag(notes, tag)
+
+    monkeypatch.setattr(VersionNotes, "note_tag", beside_another)
+    with pytest.raises(TagTakenError, match="for version 2"):
+        make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1), made_by="dag/2/tag/-1")
+    assert [tag.version for tag in bench.notes.noted_tags()] == [2]
