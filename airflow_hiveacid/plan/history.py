@@ -274,6 +274,24 @@ class Knowledge:
                 found.add(given.write_id)
         return frozenset(found)
 
+    def unlisted(self, at_s: float, now: ValidWriteIdList) -> tuple[WriteId, ...]:
+        """Writes above the end of a list that are known to be committed, at that moment perhaps.
+
+        Metastores may end a list early for a while: at one that is open or aborted (docs/adr/0014).
+
+        Args:
+            at_s: the moment, seconds since 1970.
+            now: what the metastore lists now.
+        """
+        if now.is_visible(now.high_watermark):
+            return ()
+        first = WriteId(now.high_watermark + 1)
+        found = {w for w in self.commits if w >= first}
+        for seen in (s.write_ids for s in self.sightings):
+            found |= {w for w in _up_to(first, seen.high_watermark) if seen.is_visible(w)}
+        known = ((w, self.of_commit(w).after_s) for w in sorted(found))
+        return tuple(w for w, after_s in known if after_s is None or after_s <= at_s)
+
     def is_ahead_of(self, taken_s: float) -> bool:
         """Whether something is noted that the clock of now has not reached yet.
 
@@ -323,6 +341,20 @@ def as_of_time(
             before=0,
             after=now.high_watermark,
         )
+    unlisted = known.unlisted(at_s, now)
+    if unlisted:
+        end = now.high_watermark
+        raise VersionDoubtfulError(
+            table=table,
+            when=at.isoformat(),
+            doubtful=tuple(
+                f"write ID {w} was committed {known.of_commit(w)}, and the metastore's list ends at"
+                f" {end} until somebody else commits"
+                for w in unlisted
+            ),
+            before=end,
+            after=max(unlisted),
+        )
     found = known.at(at_s, now)
     is_early = known.born_s is not None and at_s < known.born_s and not found.inside
     if is_early and (not found.doubtful or at_s < (known.born_s or 0.0) - _MOST_SKEW_S):
@@ -364,6 +396,10 @@ def time_text(seconds: float) -> str:
     """
     moment = datetime.fromtimestamp(seconds, UTC)
     return f"{moment.strftime('%Y-%m-%dT%H:%M:%S')}.{moment.microsecond // 1000:03d}Z"
+
+
+def _up_to(first: WriteId, last: WriteId) -> Iterator[WriteId]:
+    return map(WriteId, range(first, last + 1))
 
 
 def _undecided(now: ValidWriteIdList, seen: ValidWriteIdList | None) -> Iterator[WriteId]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
+import pytest
+
+from airflow_hiveacid.format.errors import VersionDoubtfulError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.plan.history import Between, Given, Knowledge, Sighting
+from airflow_hiveacid.plan.history import Between, Given, Knowledge, Sighting, as_of_time
 
 W1, W2, W3 = WriteId(1), WriteId(2), WriteId(3)
 NOW = ValidWriteIdList.parse("db.t:3:9223372036854775807::")
@@ -37,3 +42,30 @@ def test_a_log_that_contradicts_what_was_seen_is_not_believed_at_all() -> None:
     assert seen.with_log({W2: 2450, W3: 2000}) != seen
     given = Knowledge(given=(Given(write_id=W2, after_s=2500.0),))
     assert given.with_log({W3: 2000}) == given
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_a_moment_is_not_answered_by_a_list_that_ends_before_what_was_committed(
+    *, is_noted: bool
+) -> None:
+    """Hive 4.0.1 lists nothing above an aborted write if it remembers no committed one."""
+    first = Between(after_s=1000.0, by_s=1001.0)
+    third = Between(after_s=2000.0, by_s=2001.0)
+    seen = ValidWriteIdList.parse("db.t:4:4:4:2")
+    look = Sighting(write_ids=seen, after_s=2500.0, by_s=2501.0)
+    if is_noted:
+        known = Knowledge(commits={W1: first, W3: third})
+    else:
+        given = (Given(write_id=W3, after_s=1900.0),)
+        known = Knowledge(commits={W1: first}, sightings=(look,), given=given)
+    short = ValidWriteIdList.parse("db.t:2:9223372036854775807::2")
+    whole = ValidWriteIdList.parse("db.t:3:9223372036854775807::2")
+
+    def at(now: ValidWriteIdList, moment_s: float) -> ValidWriteIdList:
+        when = datetime.fromtimestamp(moment_s, UTC)
+        return as_of_time(now, when, known, taken_s=4000.0)
+
+    assert at(whole, 3000.0).is_visible(W3)
+    with pytest.raises(VersionDoubtfulError, match="and the metastore's list ends at 2"):
+        at(short, 3000.0)
+    assert at(short, 1500.0) == at(whole, 1500.0)
