@@ -42,6 +42,9 @@ ALTERED: Final = "ALTER_TABLE"
 # Fields 1 and 2 of Thrift's Table, as its JSON protocol writes them.
 _NAME, _DB, _TEXT = "1", "2", "str"
 
+_MOST_BACKWARDS_S: Final = 120
+"""Twice what a server's clock may differ from the database's, by which the log is in order."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
@@ -62,7 +65,8 @@ def commits_of(events: Iterable[Event], ref: TableRef) -> Mapping[WriteId, int]:
 
     Write IDs begin anew with each table, so those that were given out under this name before it
     came to mean this table are left out: before it was made, dropped, or a table was renamed from
-    or to it. What was given out under an older name of the table is not found.
+    or to it. What was given out under an older name of the table is not found. Nothing is told by
+    a log whose times run backwards: servers with other clocks write it, or one was set back.
 
     Args:
         events: ascending, without a gap but at the beginning.
@@ -70,7 +74,11 @@ def commits_of(events: Iterable[Event], ref: TableRef) -> Mapping[WriteId, int]:
     """
     given: dict[TxnId, WriteId] = {}
     found: dict[WriteId, int] = {}
+    latest_s = 0
     for event in events:
+        latest_s = max(latest_s, event.time_s)
+        if event.time_s < latest_s - _MOST_BACKWARDS_S:
+            return {}
         match event.kind:
             case "ALLOC_WRITE_ID_EVENT":
                 given |= _given(event.message, ref)

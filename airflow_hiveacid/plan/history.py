@@ -175,6 +175,9 @@ class Knowledge:
     def with_log(self, times: Mapping[WriteId, int]) -> Knowledge:
         """The same, with what the server's log has; without it, if it contradicts what is known.
 
+        It does, too, if it has commits from before the table was made, by the same clock: somebody
+        has made it anew past the log, and these are of the one that had its name.
+
         Args:
             times: of commits, whole seconds since 1970.
         """
@@ -182,6 +185,8 @@ class Knowledge:
             write_id: Between(after_s=time_s - _LOG_SKEW_S, by_s=time_s + 1 + _LOG_SKEW_S)
             for write_id, time_s in times.items()
         }
+        if any(self.born_s is not None and (b.by_s or 0.0) < self.born_s for b in told.values()):
+            return self
         if not all(
             known.within(self.of_commit(write_id)).is_one for write_id, known in told.items()
         ):

@@ -151,6 +151,7 @@ class FakeClient:
             table.location or f"{self.server.databases[table.ref.db]}/{table.ref.name}"
         )
         struct.id = self.server.next_table_id()
+        struct.createTime = int(self.server.now_s())
         info = catalog.table_info(struct)
         if self.generation is MetastoreGeneration.V4 and info.kind is TransactionalKind.NONE:
             info = replace(info, parameters={**info.parameters, "EXTERNAL": "TRUE"})

@@ -141,7 +141,7 @@ class Answers:
 
 def _struct(number: int) -> ttypes.NotificationEvent:
     of = (number + 1) // 2
-    told = given(of, of) if number % 2 else committed(of, 1000 + of)
+    told = given(of, of, time_s=1000 + of) if number % 2 else committed(of, 1000 + of)
     return ttypes.NotificationEvent(
         eventId=number,
         eventTime=told.time_s,
@@ -197,3 +197,10 @@ def test_a_log_that_nobody_lets_us_read_tells_nothing(error: Exception) -> None:
             raise error
 
     assert client_of(Refusing()).logged_commits(T) == {}
+
+
+def test_a_log_of_servers_with_other_clocks_tells_nothing() -> None:
+    events = [given(7, 1), committed(7, 1300), given(8, 2, time_s=1000), committed(8, 1001)]
+    assert commits_of(events, T) == {}
+    behind = [given(7, 1), committed(7, 1120), given(8, 2, time_s=1000), committed(8, 1001)]
+    assert commits_of(behind, T) == {1: 1120, 2: 1001}

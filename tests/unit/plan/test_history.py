@@ -35,6 +35,13 @@ def test_a_log_that_contradicts_a_note_is_not_believed_at_all() -> None:
     assert known.with_log({W1: 1000, W2: 2000, W3: 3000}) == known
 
 
+def test_a_log_of_a_table_that_was_here_before_is_not_believed_at_all() -> None:
+    """Who has made it anew wrote no event: another server, or the log was off."""
+    known = Knowledge(born_s=2500.0)
+    assert known.with_log({W1: 1000, W2: 2000, W3: 3000}) == known
+    assert known.with_log({W1: 2450, W3: 3000}) != known
+
+
 def test_a_log_that_contradicts_what_was_seen_is_not_believed_at_all() -> None:
     open_then = ValidWriteIdList.parse("db.t:3:2:2:")
     seen = Knowledge(sightings=(Sighting(write_ids=open_then, after_s=2500.0, by_s=2501.0),))
