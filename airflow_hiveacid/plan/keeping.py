@@ -207,7 +207,7 @@ class TaggedRoot:
     names: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: partitions are sorted by name once
 class Tag:
     """A version with a name, whose files stay until it is removed or has expired.
 
@@ -235,4 +235,8 @@ class Tag:
 
     def root(self, partition: PartitionName) -> TaggedRoot | None:
         """What it reads of a partition; None if it reads nothing there."""
-        return next((r for r in self.roots if r.partition == partition), None)
+        return self._by_name.get(partition)
+
+    @cached_property
+    def _by_name(self) -> Mapping[PartitionName, TaggedRoot]:
+        return {root.partition: root for root in self.roots}

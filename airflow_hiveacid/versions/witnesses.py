@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.ids import WriteId
@@ -21,7 +22,7 @@ from airflow_hiveacid.plan.history import below
 from airflow_hiveacid.plan.keeping import Reset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
@@ -67,7 +68,7 @@ class Witnesses:
             return f"{info.location}/{lost} is not there any more"
         for note in self._commits_of(info):
             if then.is_visible(note.write_id):
-                for name in _lost_of(note, self.table, info, state):
+                for name in self._lost_of(note, info, state):
                     if name not in excused:
                         return (
                             f"{name}, which version {note.write_id} wrote, is not at"
@@ -122,7 +123,7 @@ class Witnesses:
                 found[text] = (_lowest_of(text), write_id_of(text))
         for note in self._commits_of(info):
             if now.is_visible(note.write_id):
-                lost = _lost_of(note, self.table, info, state)
+                lost = self._lost_of(note, info, state)
                 found |= dict.fromkeys(lost, (note.write_id, note.write_id))
         noted = self._noted(info.name)
         return {name: ends for name, ends in found.items() if name not in noted}
@@ -166,12 +167,10 @@ class Witnesses:
             now: what is committed now.
         """
         there, high = frozenset(existing), now.high_watermark
-        ends = {
-            partition: {
-                name: lowest for name, lowest in names.items() if name not in self._noted(partition)
-            }
-            for partition, names in self._names_of(there, now).items()
-        }
+        ends: dict[PartitionName, dict[str, WriteId]] = {}
+        for partition, names in self._names_of(there, now).items():
+            noted = self._noted(partition)
+            ends[partition] = {n: lowest for n, lowest in names.items() if n not in noted}
         for one in self.horizons:
             known = [reset.write_id for reset in self._resets(one.partition)]
             if one.partition not in there and max(known, default=_NONE) < one.write_id:
@@ -192,28 +191,31 @@ class Witnesses:
 
     def of_root(self, info: PartitionInfo) -> Witnesses:
         """What is noted of one root that is there."""
-        return self._only(self._commits_of(info), lambda name: name == info.name)
+        keeping = self.keeping
+        if keeping is not None:
+            root = keeping.roots.get(info.name)
+            keeping = replace(keeping, roots={} if root is None else {info.name: root})
+        return Witnesses(
+            table=self.table,
+            commits=tuple(self._commits_of(info)),
+            keeping=keeping,
+            horizons=tuple(self._horizons.get(info.name, ())),
+            resets=tuple(self._resets(info.name)),
+        )
 
     def without(self, existing: Collection[PartitionName]) -> Witnesses:
         """What is noted of partitions that are not there."""
-        there = frozenset(existing)
+        there, keeping = frozenset(existing), self.keeping
         texts = {str(name) for name in there}
-        commits = (note for note in self.commits if not texts.issuperset(note.partitions))
-        return self._only(commits, lambda name: name not in there)
-
-    def _only(
-        self, commits: Iterable[CommitNote], is_wanted: Callable[[PartitionName], bool]
-    ) -> Witnesses:
-        keeping = self.keeping
         if keeping is not None:
-            roots = {name: root for name, root in keeping.roots.items() if is_wanted(name)}
+            roots = {name: root for name, root in keeping.roots.items() if name not in there}
             keeping = replace(keeping, roots=roots)
         return Witnesses(
             table=self.table,
-            commits=tuple(commits),
+            commits=tuple(n for n in self.commits if not texts.issuperset(n.partitions)),
             keeping=keeping,
-            horizons=tuple(one for one in self.horizons if is_wanted(one.partition)),
-            resets=tuple(one for one in self.resets if is_wanted(one.partition)),
+            horizons=tuple(one for one in self.horizons if one.partition not in there),
+            resets=tuple(one for one in self.resets if one.partition not in there),
         )
 
     def _commits_of(self, info: PartitionInfo) -> Sequence[CommitNote]:
@@ -240,11 +242,50 @@ class Witnesses:
             if then.is_visible(note.write_id):
                 for text in note.partitions:
                     if text not in texts and (name := PartitionName.parse(text)) not in there:
-                        names = dict.fromkeys(_written_to(note, self.table, text), note.write_id)
+                        names = dict.fromkeys(self._written_to(note, text), note.write_id)
                         found.setdefault(name, {}).update(names)
         for name in () if self.keeping is None else self.keeping.roots:
             if name not in there and (once := self._live_once(name, then)):
                 found.setdefault(name, {}).update({text: _lowest_of(text) for text in once})
+        return found
+
+    def _lost_of(self, note: CommitNote, info: PartitionInfo, state: AcidState) -> tuple[str, ...]:
+        """What a commit put into a root, of which nothing is left there, as paths or URIs.
+
+        Args:
+            note: the commit, one of `_commits_of`.
+            info: the root.
+            state: what a reader reads there who sees the commit.
+        """
+        if state.base is not None and state.base.high >= note.write_id:
+            return ()
+        where = below(self.table.location, f"{info.location.rstrip('/')}/")
+        places = self._written[note.write_id]
+        here = places.get(where, [])
+        wrote_here = bool(note.partitions if info.name.columns else places)
+        if wrote_here and not here:  # the partition is at another place now
+            return tuple(chain.from_iterable(places.values()))
+        live = [d.name for d in state.live]
+        return tuple(p for p in here if not _is_held(p.removeprefix(where), live))
+
+    def _written_to(self, note: CommitNote, partition: str) -> tuple[str, ...]:
+        """What a commit put into a partition, as paths or URIs; all of it if nobody can tell."""
+        places = self._written[note.write_id]
+        here = places.get(f"{partition}/") or chain.from_iterable(places.values())
+        return tuple(here) or (f"version {note.write_id}",)
+
+    @cached_property
+    def _written(self) -> Mapping[WriteId, Mapping[str, list[str]]]:
+        """What each commit put into each place, as paths or URIs; a place ends in a slash.
+
+        One commit may have written to ten thousand partitions, and each of these asks for its own.
+        """
+        found: dict[WriteId, dict[str, list[str]]] = {}
+        for note in self.commits:
+            places = found.setdefault(note.write_id, {})
+            for directory in note.directories:
+                path = below(self.table.location, directory)
+                places.setdefault(path[: path.rfind("/") + 1], []).append(path)
         return found
 
     def _live_once(self, partition: PartitionName, then: ValidWriteIdList) -> frozenset[str]:
@@ -260,6 +301,13 @@ class Witnesses:
     def _by_name(self) -> Mapping[PartitionName, list[Reset]]:
         found: dict[PartitionName, list[Reset]] = {}
         for one in self.resets:
+            found.setdefault(one.partition, []).append(one)
+        return found
+
+    @cached_property
+    def _horizons(self) -> Mapping[PartitionName, list[Horizon]]:
+        found: dict[PartitionName, list[Horizon]] = {}
+        for one in self.horizons:
             found.setdefault(one.partition, []).append(one)
         return found
 
@@ -283,36 +331,6 @@ def _covers(state: AcidState, reset: Reset) -> bool:
     """
     base = state.base
     return base is not None and not base.is_compacted and base.high > reset.highest
-
-
-def _lost_of(
-    note: CommitNote, table: TableInfo, info: PartitionInfo, state: AcidState
-) -> tuple[str, ...]:
-    """What a commit put into a root, of which nothing is left there, as paths or URIs.
-
-    Args:
-        note: the commit.
-        table: the table.
-        info: the root.
-        state: what a reader reads there who sees the commit.
-    """
-    if state.base is not None and state.base.high >= note.write_id:
-        return ()
-    where = below(table.location, f"{info.location.rstrip('/')}/")
-    paths = [below(table.location, path) for path in note.directories]
-    here = [p for p in paths if p.startswith(where) and "/" not in p.removeprefix(where)]
-    wrote_here = str(info.name) in note.partitions if info.name.columns else bool(paths)
-    if wrote_here and not here:
-        return tuple(paths)  # the partition is at another place now
-    live = [d.name for d in state.live]
-    return tuple(p for p in here if not _is_held(p.removeprefix(where), live))
-
-
-def _written_to(note: CommitNote, table: TableInfo, partition: str) -> tuple[str, ...]:
-    """What a commit put into a partition, as paths or URIs; all of it if nobody can tell."""
-    paths = tuple(below(table.location, path) for path in note.directories)
-    here = tuple(path for path in paths if path.startswith(f"{partition}/"))
-    return here or paths or (f"version {note.write_id}",)
 
 
 def _horizon_name(horizon: Horizon) -> str:

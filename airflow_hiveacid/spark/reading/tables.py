@@ -233,7 +233,8 @@ def read_table(  # noqa: PLR0913 - what is read, how much of it, and as of when
         lost = () if past is None else past.vanished(seen)
         left = partitions_where(spark, table, (*seen, *lost), where, moment)
         if past is not None and left is not None:
-            past.check_vanished([name for name in (*seen, *lost) if name not in {*left} & {*lost}])
+            gone = {*left} & {*lost}
+            past.check_vanished([name for name in (*seen, *lost) if name not in gone])
         touched = Touched(names=left, seen=seen)
     target = resolve_target(spark, client, table, snapshot.snapshot, touched, past=past)
     return target.rows_where(where, moment, columns)

@@ -14,6 +14,7 @@ from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.specs import CleanSpec
+from airflow_hiveacid.plan.history import below
 from airflow_hiveacid.plan.keeping import (
     READABLE_FOR,
 )
@@ -21,6 +22,7 @@ from airflow_hiveacid.spark.maintenance.clean import Cleaner
 from airflow_hiveacid.spark.maintenance.overview import with_past
 from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.listing import metadata_text
+from airflow_hiveacid.versions import witnesses
 from airflow_hiveacid.versions.history import history_of
 from airflow_hiveacid.versions.keeping import keep, keep_no_more
 from airflow_hiveacid.versions.tags import make_tag
@@ -350,3 +352,32 @@ def test_a_history_and_a_reader_say_the_same_of_what_a_witness_refuses(bench: Be
     assert caught.value.oldest == found.oldest == 1
     shutil.rmtree(bench.root / D1)
     assert history_of(bench.client, bench.table).oldest == 0
+
+
+def test_what_a_commit_wrote_to_many_partitions_is_gone_through_once(
+    make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of ten thousand partitions would go through ten thousand paths of each commit."""
+    places = tuple(f"p={n}" for n in range(40))
+    bench = make_bench(partitions=places)
+    bench.we_write("p=0")
+    (note,) = bench.notes.commits()
+    for place in places[1:]:
+        bench.put(D1, place)
+    directories = tuple(f"{place}/{D1}" for place in places)
+    bench.notes.note_commit(replace(note, partitions=places, directories=directories))
+    looks = []
+
+    def counted(location: str, uri: str) -> str:
+        looks.append(uri)
+        return below(location, uri)
+
+    monkeypatch.setattr(witnesses, "below", counted)
+    assert bench.names(version=1) == [D1] * 40
+    assert len(looks) <= 2 * 40
+    shutil.rmtree(bench.root / "p=7" / D1)
+    with pytest.raises(VersionGoneError, match=f"p=7/{D1}, which version 1 wrote"):
+        bench.names(version=1)
+    bench.client.drop_partitions(bench.table, [PartitionName.parse("p=7")])
+    with pytest.raises(VersionGoneError, match="partition p=7 was dropped"):
+        bench.names(version=1)
