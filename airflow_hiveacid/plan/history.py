@@ -26,8 +26,11 @@ Example:
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import VersionDoubtfulError, VersionUnknownError
@@ -137,7 +140,7 @@ class Members:
     doubtful: frozenset[WriteId]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: what is known is put in order once
 class Knowledge:
     """All that is known of the commits of one table.
 
@@ -202,16 +205,41 @@ class Knowledge:
 
     def of_commit(self, write_id: WriteId) -> Between:
         """When a write that is committed was so."""
+        looks, earliest_s = self._looks
+        at, by_s = bisect_left(looks, write_id, key=_high_watermark), math.inf
+        # Looks are nearly in the order of time, so that the first that shows it ends this.
+        while at < len(looks) and earliest_s[at] < by_s:
+            if looks[at].write_ids.is_visible(write_id):
+                by_s = min(by_s, looks[at].by_s)
+            at += 1
+        numbers, given_s = self._given_after
         found = self.commits.get(write_id, Between())
+        if by_s < math.inf:
+            found = found.within(Between(by_s=by_s))
+        found = found.within(Between(after_s=self._open_after.get(write_id)))
+        before = bisect_right(numbers, write_id)
+        return found.within(Between(after_s=given_s[before - 1])) if before else found
+
+    @cached_property
+    def _looks(self) -> tuple[list[Sighting], list[float]]:
+        """Sightings by high watermark, and by when the earliest of each and all behind it was."""
+        looks = sorted(self.sightings, key=_high_watermark)
+        return looks, [*accumulate((s.by_s for s in reversed(looks)), min)][::-1]
+
+    @cached_property
+    def _open_after(self) -> Mapping[WriteId, float]:
+        """When write IDs were last seen open."""
+        found: dict[WriteId, float] = {}
         for sighting in self.sightings:
-            if sighting.write_ids.is_visible(write_id):
-                found = found.within(Between(by_s=sighting.by_s))
-            elif write_id in sighting.write_ids.open:
-                found = found.within(Between(after_s=sighting.after_s))
-        for given in self.given:
-            if given.write_id <= write_id:
-                found = found.within(Between(after_s=given.after_s))
+            for write_id in sighting.write_ids.open:
+                found[write_id] = max(sighting.after_s, found.get(write_id, sighting.after_s))
         return found
+
+    @cached_property
+    def _given_after(self) -> tuple[list[WriteId], list[float]]:
+        """Write IDs, ascending, and a moment after which each and all above it were given out."""
+        given = sorted(self.given, key=lambda g: g.write_id)
+        return [g.write_id for g in given], [*accumulate((g.after_s for g in given), max)]
 
     def at(self, at_s: float, now: ValidWriteIdList) -> Members:
         """Which of the writes that are committed now were committed at a moment.
@@ -401,6 +429,10 @@ def time_text(seconds: float) -> str:
     """
     moment = datetime.fromtimestamp(seconds, UTC)
     return f"{moment.strftime('%Y-%m-%dT%H:%M:%S')}.{moment.microsecond // 1000:03d}Z"
+
+
+def _high_watermark(sighting: Sighting) -> WriteId:
+    return sighting.write_ids.high_watermark
 
 
 def _up_to(first: WriteId, last: WriteId) -> Iterator[WriteId]:

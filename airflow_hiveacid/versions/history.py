@@ -114,6 +114,9 @@ def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = No
     states = [resolve(listing, now, txns, table.kind) for listing in listings]
     found = _found(roots, states)
     tags = VersionNotes.of(table).tags()
+    names: dict[int, list[str]] = {}
+    for tag in tags:
+        names.setdefault(tag.version, []).append(tag.name)
     versions = []
     for number in range(now.high_watermark, 0, -1):
         write_id = WriteId(number)
@@ -126,7 +129,7 @@ def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = No
                 found.get(write_id),
                 known.of_commit(write_id),
                 is_readable=readable.holds(write_id),
-                tags=[tag.name for tag in tags if tag.version == write_id],
+                tags=names.get(write_id, ()),
             )
         )
         if most is not None and len(versions) >= most:

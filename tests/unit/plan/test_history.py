@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import UTC, datetime
 
 import pytest
@@ -76,3 +77,51 @@ def test_a_moment_is_not_answered_by_a_list_that_ends_before_what_was_committed(
     with pytest.raises(VersionDoubtfulError, match="and the metastore's list ends at 2"):
         at(short, 3000.0)
     assert at(short, 1500.0) == at(whole, 1500.0)
+
+
+def test_bounds_of_a_commit_are_the_narrowest_of_all_that_is_noted() -> None:
+    for seed in range(200):
+        dice = random.Random(seed)  # noqa: S311 - its dice are no secrets
+        looks = []
+        for _ in range(dice.randrange(6)):
+            high, after_s = dice.randrange(1, 9), dice.uniform(0.0, 100.0)
+            opened = [w for w in range(1, high + 1) if dice.random() < 0.3]
+            ids = ValidWriteIdList(
+                table=None, high_watermark=WriteId(high), open=tuple(map(WriteId, opened))
+            )
+            looks.append(Sighting(write_ids=ids, after_s=after_s, by_s=after_s + dice.random()))
+        given = tuple(
+            Given(write_id=WriteId(dice.randrange(1, 9)), after_s=dice.uniform(0.0, 100.0))
+            for _ in range(dice.randrange(4))
+        )
+        known = Knowledge(sightings=tuple(looks), given=given)
+        for number in range(1, 10):
+            w = WriteId(number)
+            after = [s.after_s for s in looks if w in s.write_ids.open]
+            after += [g.after_s for g in given if g.write_id <= w]
+            by = [s.by_s for s in looks if s.write_ids.is_visible(w)]
+            told = Between(after_s=max(after, default=None), by_s=min(by, default=None))
+            assert known.of_commit(w) == told, (seed, number)
+
+
+def test_bounds_of_many_commits_do_not_ask_every_look_for_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A history of ten thousand versions took five minutes."""
+    looks = tuple(
+        Sighting(
+            write_ids=ValidWriteIdList.parse(f"db.t:{w}:{w}:{w}:"), after_s=float(w), by_s=w + 0.5
+        )
+        for w in range(1, 201)
+    )
+    known, asked = Knowledge(sightings=looks), []
+    is_visible = ValidWriteIdList.is_visible
+
+    def counted(ids: ValidWriteIdList, write_id: WriteId) -> bool:
+        asked.append(write_id)
+        return is_visible(ids, write_id)
+
+    monkeypatch.setattr(ValidWriteIdList, "is_visible", counted)
+    for w in range(1, 200):
+        assert known.of_commit(WriteId(w)) == Between(after_s=float(w), by_s=w + 1.5)
+    assert len(asked) <= 3 * 200
