@@ -136,7 +136,7 @@ def look_after(client: MetastorePort, table: TableInfo, now_s: float) -> None:
     """What a run of the cleaner does for a table as a whole, before it removes anything.
 
     Tags that have expired go. A promise that somebody has broken ends, and a table that is to be
-    kept is kept from now on. Partitions that were dropped are noted.
+    kept is kept from now on. Partitions that were dropped are noted, and notes put together.
 
     Raises:
         ConfigurationError: the table parameter says no time.
@@ -165,6 +165,8 @@ def look_after(client: MetastorePort, table: TableInfo, now_s: float) -> None:
         if notes.is_kept() and promises_of(client, client.get_table(table.ref)).keeping is None:
             _forget_keeping(client, table, notes)
     note_dropped(client, table)
+    notes.tidy_own_compactions()
+    notes.tidy_resets()
 
 
 def _forget_keeping(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> None:

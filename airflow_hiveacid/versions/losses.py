@@ -74,6 +74,8 @@ def note_lost(
 def note_dropped(client: MetastorePort, table: TableInfo) -> None:
     """Note which partitions were dropped that somebody bears witness of.
 
+    What is noted says all that their horizons said, so these go: tables drop a partition each day.
+
     Raises:
         StorageError: notes cannot be read or written.
     """
@@ -85,7 +87,10 @@ def note_dropped(client: MetastorePort, table: TableInfo) -> None:
     # Before the snapshot: a version that is written after it may still have had what is missed.
     existing = client.partition_names(table)
     now = snapshot_of(client, table).write_ids(table.ref)
-    VersionNotes.of(table).note_resets(witnesses.newly_dropped(existing, now))
+    notes, found = VersionNotes.of(table), witnesses.newly_dropped(existing, now)
+    notes.note_resets(found)
+    for horizon in witnesses.superfluous(existing, found):
+        notes.forget_horizon(horizon)
 
 
 def witnesses_of(table: TableInfo) -> Witnesses:

@@ -187,6 +187,26 @@ class Witnesses:
             if names
         )
 
+    def superfluous(
+        self, existing: Collection[PartitionName], noted: Iterable[Reset]
+    ) -> tuple[Horizon, ...]:
+        """The horizons of dropped partitions of which a note refuses every version up to theirs.
+
+        Args:
+            existing: the partitions that are there.
+            noted: what is noted besides.
+        """
+        there, ends = frozenset(existing), dict[PartitionName, WriteId]()
+        for reset in (*self.resets, *noted):
+            if reset.lowest == _NONE:
+                name = reset.partition
+                ends[name] = max(reset.write_id, ends.get(name, _NONE))
+        return tuple(
+            one
+            for one in self.horizons
+            if one.partition not in there and one.write_id <= ends.get(one.partition, _NONE)
+        )
+
     # ---- what is noted ---------------------------------------------------------------------------
 
     def of_root(self, info: PartitionInfo) -> Witnesses:

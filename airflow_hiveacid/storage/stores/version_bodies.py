@@ -119,10 +119,18 @@ def resets_of(_table_id: str, body: dict[str, Any]) -> tuple[Reset, ...]:
     )
 
 
-def own_of(_table_id: str, body: dict[str, Any]) -> OwnCompaction:
-    """Which queue entry is ours."""
-    return OwnCompaction(
-        entry_id=int(body["entry_id"]), aborted=tuple(WriteId(int(w)) for w in body["aborted"])
+def own_body(own: Sequence[OwnCompaction]) -> dict[str, Any]:
+    """What one note says of several entries of ours."""
+    return {"entries": [asdict(one) for one in own]}
+
+
+def own_of(_table_id: str, body: dict[str, Any]) -> tuple[OwnCompaction, ...]:
+    """Which queue entries are ours: one, or several that were put together."""
+    return tuple(
+        OwnCompaction(
+            entry_id=int(one["entry_id"]), aborted=tuple(WriteId(int(w)) for w in one["aborted"])
+        )
+        for one in body.get("entries", [body])
     )
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.plan.keeping import Promises, Reset
+from airflow_hiveacid.plan.keeping import OwnCompaction, Promises, Reset
 from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_new
 from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY, table_digest
 from airflow_hiveacid.storage.stores.listing import list_files
@@ -30,6 +30,7 @@ from airflow_hiveacid.storage.stores.version_bodies import (
     horizon_of,
     keeping_body,
     keeping_of,
+    own_body,
     own_of,
     resets_body,
     resets_of,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.plan.history import CommitNote
-    from airflow_hiveacid.plan.keeping import Horizon, Keeping, OwnCompaction, Tag
+    from airflow_hiveacid.plan.keeping import Horizon, Keeping, Tag
 
 _VERSION: Final = 1
 _COMMITS: Final = "_commit"
@@ -162,7 +163,7 @@ class VersionNotes:
     def _promises(self) -> Promises | None:
         """The same; None if something was removed since it was listed.
 
-        Nothing but a later horizon, which was not listed, removes one (`forget_horizons_below`).
+        What takes its place, a later horizon or a note of several, is written before one goes.
         """
         every = self._names("_")
 
@@ -170,17 +171,18 @@ class VersionNotes:
             return [name for name in every if name.startswith(f"{kind}{self._digest}.")]
 
         keepings = [self._read(name, keeping_of) for name in of(_KEEPING)]
+        resets = self._resets(of(_RESET))
         if not keepings:
-            return Promises(resets=self._resets(of(_RESET)))
+            return None if resets is None else Promises(resets=resets)
         horizons = each_in_threads(lambda name: self._read(name, horizon_of), of(_HORIZON))
         own = each_in_threads(lambda name: self._read(name, own_of), of(_OWN))
-        if None in keepings or None in horizons or None in own:
+        if None in keepings or None in horizons or None in own or resets is None:
             return None
         return Promises(
             keeping=keepings[0],
             horizons=tuple(h for h in horizons if h is not None),
-            own=tuple(o for o in own if o is not None),
-            resets=self._resets(of(_RESET)),
+            own=tuple(one for many in own for one in many or ()),
+            resets=resets,
             has_ended=bool(of(_END)),
         )
 
@@ -219,9 +221,29 @@ class VersionNotes:
             if number.isdigit() and int(number) < horizon.write_id:
                 self._delete(name)
 
+    def forget_horizon(self, horizon: Horizon) -> None:
+        """Remove one that another note makes superfluous."""
+        self._delete(f"{self._horizons_of(horizon.partition)}{horizon.write_id:020d}.json")
+
     def note_own_compaction(self, own: OwnCompaction) -> None:
         """Say that a queue entry is ours, before it is marked as compacted."""
         self._write(f"{_OWN}{self._digest}.{own.entry_id}.json", asdict(own))
+
+    def tidy_own_compactions(self) -> None:
+        """Put notes of our compactions together: each reader of a version reads all of them."""
+        prefix = f"{_OWN}{self._digest}."
+        while len(names := self._names(prefix)) >= _ENOUGH_TO_BUNDLE:
+            found = each_in_threads(lambda name: self._read(name, own_of), names)
+            if None in found:
+                continue  # somebody else does the same
+            every = [one for many in found for one in many or ()]
+            aborted = {w for one in every for w in one.aborted}
+            last = max(one.entry_id for one in every)
+            own = [OwnCompaction(entry_id=i) for i in {one.entry_id for one in every} - {last}]
+            own.append(OwnCompaction(entry_id=last, aborted=tuple(sorted(aborted))))
+            self._write(f"{prefix}{uuid.uuid4().hex}.json", own_body(own))
+            for name in names:
+                self._delete(name)
 
     # ---- what was removed without a version ------------------------------------------------------
 
@@ -231,11 +253,23 @@ class VersionNotes:
         Raises:
             CorruptFileError: a note of it cannot be read.
         """
-        return self._resets(self._names(f"{_RESET}{self._digest}."))
+        while (found := self._resets(self._names(f"{_RESET}{self._digest}."))) is None:
+            pass
+        return found
 
-    def _resets(self, names: Iterable[str]) -> tuple[Reset, ...]:
-        found = each_in_threads(lambda name: self._read(name, resets_of), [*names])
-        return tuple(one for many in found for one in many or ())
+    def _resets(self, names: Sequence[str]) -> tuple[Reset, ...] | None:
+        """The same; None if they were put together with others since they were listed."""
+        found = each_in_threads(lambda name: self._read(name, resets_of), names)
+        return None if None in found else tuple(one for many in found for one in many or ())
+
+    def tidy_resets(self) -> None:
+        """Put these notes together: each reader of a version reads all of them."""
+        while len(names := self._names(f"{_RESET}{self._digest}.")) >= _ENOUGH_TO_BUNDLE:
+            found = self._resets(names)
+            if found is not None:
+                self.note_resets(list(dict.fromkeys(found)))
+                for name in names:
+                    self._delete(name)
 
     def note_resets(self, resets: Sequence[Reset]) -> None:
         """Remember it: versions that may have had it cannot be read, later ones can."""

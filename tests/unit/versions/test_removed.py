@@ -138,6 +138,31 @@ def test_the_horizon_of_a_partition_that_is_renamed_is_minded(
     assert bench.names(version=3) == ["base_0000002"]
 
 
+def test_a_partition_that_is_dropped_leaves_no_horizon_for_ever(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(partitions=("p=1", "p=2"), parameters={READABLE_FOR: "0 seconds"})
+    bench.clean()
+    bench.somebody_writes("p=1")
+    bench.somebody_writes("p=1", overwrites=True)
+    bench.clean()
+    assert len(bench.notes.promises().horizons) == 1
+    p = PartitionName.parse("p=1")
+    bench.client.drop_partitions(bench.table, [p])
+    shutil.rmtree(bench.root / "p=1")
+    bench.clean()
+    assert bench.notes.promises().horizons == ()
+    for version in (1, 2):
+        with pytest.raises(VersionGoneError, match="p=1 was dropped"):
+            bench.names(version=version)
+    bench.client.add_partitions(bench.table, [p])
+    bench.somebody_writes("p=1")
+    for version in (1, 2):
+        with pytest.raises(VersionGoneError):
+            bench.names(version=version)
+    assert bench.names(version=3) == [D3]
+
+
 def test_what_was_written_while_a_cleaner_looked_may_have_been_removed_with_the_rest(
     bench: Bench,
 ) -> None:

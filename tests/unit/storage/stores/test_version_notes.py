@@ -227,6 +227,36 @@ def test_who_reads_while_they_are_put_together_reads_all(
     assert [n.write_id for n in notes.commits()] == list(range(1, 61))
 
 
+def test_notes_of_compactions_and_losses_are_put_together_under_who_reads_them(
+    notes: VersionNotes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One more of each is there every day, and every reader of a version reads them all."""
+    notes.note_keeping(Keeping(table_id="17.3", roots={}, last_entry_id=0, since_s=1.5))
+    for number in range(1, 61):
+        aborted = tuple(map(WriteId, range(max(1, number - 9), number)))
+        notes.note_own_compaction(OwnCompaction(entry_id=number, aborted=aborted))
+        notes.note_resets([reset(number, f"delta_{number}_{number}")])
+    before, found = notes.promises(), notes.resets()
+    read, times = version_notes.read_bytes, [0]
+
+    def read_bytes(fs: object, path: str) -> bytes:
+        times[0] += 1
+        if times[0] in {30, 200}:
+            notes.tidy_own_compactions()
+            notes.tidy_resets()
+        return read(fs, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(version_notes, "read_bytes", read_bytes)
+        seen = notes.promises()
+    assert len(hidden(tmp_path)) == 3
+    for after in (seen, notes.promises()):
+        assert after.aborted == before.aborted
+        assert {one.entry_id for one in after.own} == set(range(1, 61))
+        assert set(after.resets) == set(found)
+    assert set(notes.resets()) == set(found)
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 2}', '{"version": 1}'])
 def test_a_damaged_commit_is_left_out_and_a_damaged_tag_is_an_error(
     notes: VersionNotes, tmp_path: Path, text: str
