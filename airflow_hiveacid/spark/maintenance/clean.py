@@ -122,7 +122,7 @@ class Cleaner:
                 partition=str(partition.name), removed=(), kept=(), oldest=oldest
             )
         past = VersionNotes.of(self.table)
-        tagged = _held(past.noted_tags(), partition, self._time_s())
+        tagged = _held(past.noted_tags(self._tags), partition, self._time_s())
         # Asked after listing: whoever listed the directory before us is among these, so nobody can
         # have seen what we are about to replace and be taken for younger than the replacement. And
         # after tags were looked for: whoever reads the version of one that is gone is among these.
@@ -209,7 +209,7 @@ class Cleaner:
             at_s=seen[name].at_s,
         )
         txns = self.client.valid_txns()
-        held = _held(past.noted_tags(), partition, self._time_s())
+        held = _held(past.noted_tags(self._tags), partition, self._time_s())
         remove: list[Removal] = []
         keep = [*plan.keep]
         for removal in plan.remove:
@@ -228,6 +228,11 @@ class Cleaner:
         """The time by the metastore's clock if something depends on it, else by our own."""
         asked = None if self.overview is None else self.overview.now_s
         return self.now_s() if asked is None else asked
+
+    @property
+    def _tags(self) -> dict[str, Tag] | None:
+        """The tags that were read already, for another partition."""
+        return None if self.overview is None else self.overview.tags
 
     def clean_staging(self) -> CleaningOutcome:
         """Remove what was staged at the location of a partitioned table."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.plan.keeping import Promises
+    from airflow_hiveacid.plan.keeping import Promises, Tag
     from airflow_hiveacid.versions.witnesses import Witnesses
 
 
@@ -48,6 +48,7 @@ class Overview:
 
     `waiting` are the partitions (None for the whole table) of which a compaction is ready for
     cleaning, `noted` those with notes of an earlier cleaner, as `TableNotes.noted` tells them.
+    `tags` grows as they are read (`VersionNotes.noted_tags`): one may name ten thousand partitions.
     """
 
     txns: ValidTxnList
@@ -56,6 +57,7 @@ class Overview:
     noted: frozenset[str]
     now_s: float | None = None
     past: PastNotes | None = None
+    tags: dict[str, Tag] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, client: MetastorePort, table: TableInfo) -> Overview:

@@ -19,7 +19,12 @@ from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.plan.keeping import OwnCompaction, Promises, Reset
-from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_new
+from airflow_hiveacid.storage.stores.filesystem import (
+    delete_file,
+    exists,
+    read_bytes,
+    write_new,
+)
 from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY, table_digest
 from airflow_hiveacid.storage.stores.listing import list_files
 from airflow_hiveacid.storage.stores.locations import open_location
@@ -39,7 +44,7 @@ from airflow_hiveacid.storage.stores.version_bodies import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.plan.history import CommitNote
@@ -187,13 +192,13 @@ class VersionNotes:
         )
 
     def is_kept(self) -> bool:
-        """Whether there is a promise, kept or broken; one look at names."""
-        return bool(self._names(f"{_KEEPING}{self._digest}."))
+        """Whether there is a promise, kept or broken; one look at a name."""
+        return exists(*open_location(self._uri(self._keeping_file)))
 
     def note_keeping(self, keeping: Keeping) -> None:
         """Begin to keep; what an earlier promise left is forgotten first."""
         self.forget_keeping()
-        self._write(f"{_KEEPING}{self._digest}.json", keeping_body(keeping))
+        self._write(self._keeping_file, keeping_body(keeping))
 
     def forget_keeping(self) -> None:
         """Promise nothing any more; the promise itself goes first."""
@@ -208,9 +213,8 @@ class VersionNotes:
 
     def note_horizon(self, horizon: Horizon) -> None:
         """Say which versions of a partition end, before anything of theirs is removed."""
-        prefix = self._horizons_of(horizon.partition)
-        name = f"{prefix}{horizon.write_id:020d}.json"
-        if name not in self._names(prefix):
+        name = self._horizon_file(horizon)
+        if not exists(*open_location(self._uri(name))):
             self._write(name, {**asdict(horizon), "partition": str(horizon.partition)})
 
     def forget_horizons_below(self, horizon: Horizon) -> None:
@@ -223,7 +227,7 @@ class VersionNotes:
 
     def forget_horizon(self, horizon: Horizon) -> None:
         """Remove one that another note makes superfluous."""
-        self._delete(f"{self._horizons_of(horizon.partition)}{horizon.write_id:020d}.json")
+        self._delete(self._horizon_file(horizon))
 
     def note_own_compaction(self, own: OwnCompaction) -> None:
         """Say that a queue entry is ours, before it is marked as compacted."""
@@ -287,9 +291,14 @@ class VersionNotes:
         newest = {tag.name: tag for tag in sorted(self.noted_tags(), key=lambda tag: tag.made_s)}
         return tuple(newest[name] for name in sorted(newest))
 
-    def noted_tags(self) -> tuple[Tag, ...]:
-        """The same, with those whose place another one of their name is taking."""
-        return self._tags(f"{_TAG}{self._digest}.")
+    def noted_tags(self, known: MutableMapping[str, Tag] | None = None) -> tuple[Tag, ...]:
+        """The same, with those whose place another one of their name is taking.
+
+        Args:
+            known: what was read already, by file: who looks for each of many partitions whether
+                there is another tag by now need not read the same ones again.
+        """
+        return self._tags(f"{_TAG}{self._digest}.", known)
 
     def tag(self, name: str) -> Tag | None:
         """One tag; None if there is none of that name."""
@@ -315,11 +324,17 @@ class VersionNotes:
             if older.made_s < tag.made_s:
                 self.forget_this_tag(older)
 
-    def _tags(self, prefix: str) -> tuple[Tag, ...]:
+    def _tags(self, prefix: str, known: MutableMapping[str, Tag] | None = None) -> tuple[Tag, ...]:
+        known = {} if known is None else known
         while True:
-            found = each_in_threads(lambda name: self._read(name, tag_of), self._names(prefix))
-            if None not in found:  # else another one may have taken its place since
-                return tuple(tag for tag in found if tag is not None)
+            names = self._names(prefix)
+            new = [name for name in names if name not in known]
+            found = dict(
+                zip(new, each_in_threads(lambda n: self._read(n, tag_of), new), strict=True)
+            )
+            known.update((name, tag) for name, tag in found.items() if tag is not None)
+            if None not in found.values():  # else another one may have taken its place since
+                return tuple(known[name] for name in names)
 
     # ---- files -----------------------------------------------------------------------------------
 
@@ -327,11 +342,18 @@ class VersionNotes:
     def _digest(self) -> str:
         return table_digest(self.table_id)
 
+    @property
+    def _keeping_file(self) -> str:
+        return f"{_KEEPING}{self._digest}.json"
+
     def _tag_file(self, tag: Tag) -> str:
         return f"{self._tag_prefix(tag.name)}{round(tag.made_s * 1000):020d}.json"
 
     def _tag_prefix(self, name: str) -> str:
         return f"{_TAG}{self._digest}.{_digest_of(name)}."
+
+    def _horizon_file(self, horizon: Horizon) -> str:
+        return f"{self._horizons_of(horizon.partition)}{horizon.write_id:020d}.json"
 
     def _horizons_of(self, partition: PartitionName) -> str:
         return f"{_HORIZON}{self._digest}.{_digest_of(str(partition))}."

@@ -24,6 +24,7 @@ from airflow_hiveacid.plan.keeping import (
     Tag,
 )
 from airflow_hiveacid.spark.maintenance import clean as cleaning_module
+from airflow_hiveacid.storage.stores import version_notes
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions import tags as tags_module
@@ -372,3 +373,28 @@ def test_of_two_who_make_a_tag_at_once_none_is_told_of_another_version(
     with pytest.raises(TagTakenError, match="for version 2"):
         make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1), made_by="dag/2/tag/-1")
     assert [tag.version for tag in bench.notes.noted_tags()] == [2]
+
+
+def test_a_tag_is_read_once_for_all_partitions_that_are_cleaned(
+    make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It names all of them, and each would read it twice."""
+    places = tuple(f"p={n}" for n in range(20))
+    bench = make_bench(partitions=places)
+    for _ in range(2):
+        for place in places:
+            bench.somebody_writes(place, overwrites=True)
+    make_tag(bench.client, bench.table, "a", VersionSpec())
+    for place in places:
+        bench.somebody_writes(place, overwrites=True)
+    read, names = version_notes.read_bytes, []
+
+    def read_bytes(fs: Any, path: str) -> bytes:  # noqa: ANN401
+        names.append(path.rpartition("/")[2])
+        return read(fs, path)
+
+    monkeypatch.setattr(version_notes, "read_bytes", read_bytes)
+    bench.clean()
+    assert sum(name.startswith("_tag_") for name in names) < 10
+    assert len(bench.names(tag="a")) == 20
+    assert len([*bench.root.glob("p=*/base_*")]) == 40
