@@ -122,8 +122,12 @@ class Readable:
     def _borders(self) -> list[list[int]]:
         """The numbers at which a root may begin to answer otherwise, ascending, of each root."""
         now, found = self.past.now, []
+        is_partitioned = self.past.table.is_partitioned
+        unknown = None if is_partitioned else self.past.witnesses.first_unknown(now)
         for info, listing in self.roots:
             borders = _noted(self.past.witnesses.of_root(info), now)
+            if unknown is not None:
+                borders.add(unknown)
             for name in _names(listing):
                 borders |= _ends(name, now)
             kept = self.past.promised.of(info.name)

@@ -89,11 +89,16 @@ class Witnesses:
         """
         if self.table.is_partitioned or state.live or state.originals:
             return None
+        number = self.first_unknown(then)
+        if number is None:
+            return None
+        return f"nothing is there of what versions up to {number} wrote, or nobody knows it"
+
+    def first_unknown(self, then: ValidWriteIdList) -> WriteId | None:
+        """The first committed write of which no note tells; None if there is none."""
         noted = {note.write_id for note in self.commits}
-        for number in range(1, then.high_watermark + 1):
-            if number not in noted and then.is_visible(WriteId(number)):
-                return f"nothing is there of what versions up to {number} wrote, or nobody knows it"
-        return None
+        numbers = map(WriteId, range(1, then.high_watermark + 1))
+        return next((w for w in numbers if w not in noted and then.is_visible(w)), None)
 
     def removed_between(
         self, partition: PartitionName, since: ValidWriteIdList, until: ValidWriteIdList

@@ -353,6 +353,24 @@ def test_a_kept_table_is_whole_again_above_what_was_removed(bench: Bench) -> Non
     assert caught.value.oldest == 2 == history_of(bench.client, bench.table).oldest
 
 
+def test_a_history_says_which_empty_versions_are_proved(bench: Bench) -> None:
+    bench.we_write()
+    (note,) = bench.notes.commits()
+    bench.notes.note_commit(replace(note, directories=()))
+    bench.truncate()
+    txn = bench.client.open_txn()
+    bench.client.allocate_write_id(txn, bench.ref)
+    bench.client.commit_txn(txn)
+    assert bench.names(version=1) == []
+    with pytest.raises(VersionGoneError, match="nobody knows it"):
+        bench.names(version=2)
+    found = history_of(bench.client, bench.table)
+    assert ({v.number: v.is_readable for v in found.versions}, found.oldest) == (
+        {1: True, 2: False},
+        1,
+    )
+
+
 def test_who_forgets_commits_says_that_their_versions_are_gone(bench: Bench) -> None:
     """TRUNCATE of Hive 3.1 removes the base, too, and an empty root would look like no past."""
     for _ in range(60):
