@@ -127,7 +127,11 @@ class Cleaner:
         # have seen what we are about to replace and be taken for younger than the replacement. And
         # after tags were looked for: whoever reads the version of one that is gone is among these.
         txns = self.client.valid_txns()
-        seen = notes.first_seen(partition.name)
+        # Of a clock that was ahead when it was noted, or nothing would go before that time is back.
+        seen = {
+            name: dataclasses.replace(note, at_s=min(note.at_s, self._time_s()))
+            for name, note in notes.first_seen(partition.name).items()
+        }
         self._check_table()
         note = FirstSeen(high_watermark=txns.high_watermark, at_s=self._time_s())
         plan = plan_cleaning(

@@ -240,3 +240,23 @@ def test_a_time_that_is_none_is_refused(text: str) -> None:
 )
 def test_times_are_read(text: str, seconds: float) -> None:
     assert duration(text, "x") == seconds
+
+
+def test_what_was_first_seen_by_a_clock_that_was_ahead_goes_all_the_same(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(parameters={READABLE_FOR: "1 day"})
+    bench.clean()
+    bench.we_write()
+    bench.we_write(overwrites=True)
+    bench.clock.advance(1e8)
+    bench.clean()
+    bench.clock.advance(-1e8)
+    bench.clean()
+    bench.clock.advance(86_000)
+    bench.clean()
+    assert bench.names(version=1) == ["delta_0000001_0000001_0000"]
+    bench.clock.advance(500)
+    bench.clean()
+    with pytest.raises(VersionGoneError):
+        bench.names(version=1)
