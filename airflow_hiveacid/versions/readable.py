@@ -22,7 +22,7 @@ from airflow_hiveacid.format.names import DeltaName, parse_directory_name
 from airflow_hiveacid.versions.witnesses import Witnesses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from airflow_hiveacid.format.directories import Listing
     from airflow_hiveacid.format.names import BaseName
@@ -128,8 +128,11 @@ class Readable:
             borders = _noted(self.past.witnesses.of_root(info), now)
             if unknown is not None:
                 borders.add(unknown)
-            for name in _names(listing):
+            names = _names(listing)
+            for name in names:
                 borders |= _ends(name, now)
+            moved = self.past.witnesses.strangers(info, names)
+            borders |= {until + 1 for _, until in moved if until < now.high_watermark}
             kept = self.past.promised.of(info.name)
             if kept is not None:
                 borders.add(_last_visible(now, kept.floor))
@@ -149,7 +152,7 @@ def _noted(known: Witnesses, now: ValidWriteIdList) -> set[int]:
     return found
 
 
-def _names(listing: Listing) -> Iterable[BaseName | DeltaName]:
+def _names(listing: Listing) -> list[BaseName | DeltaName]:
     tops = {path.partition("/")[0] for path in listing.directories}
     tops |= {file.path.partition("/")[0] for file in listing.files}
     return [name for top in tops if (name := parse_directory_name(top)) is not None]

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.ids import LONG_MAX, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.format.versions import is_seen, not_held, write_id_of
@@ -22,7 +22,7 @@ from airflow_hiveacid.plan.history import below
 from airflow_hiveacid.plan.keeping import Reset
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
@@ -76,7 +76,38 @@ class Witnesses:
                             " dropped or moved the partition, or truncated the table with Hive 3.1,"
                             " or removed files by hand"
                         )
+        return self._moved(info, state, then)
+
+    def _moved(self, info: PartitionInfo, state: AcidState, then: ValidWriteIdList) -> str | None:
+        """What a version had in another partition, and is in this one now."""
+        names = [d.name for d in state.live if not d.is_compacted]
+        for name, until in self.strangers(info, names):
+            if then.high_watermark <= until:
+                return (
+                    f"{info.location}/{name} was written to another partition, whose files somebody"
+                    " has moved here without a version of their own"
+                )
         return None
+
+    def strangers(
+        self, info: PartitionInfo, names: Iterable[BaseName | DeltaName]
+    ) -> Iterator[tuple[BaseName | DeltaName, WriteId]]:
+        """What came from another partition, as by its rename, and the last version without it here.
+
+        Of later ones it was noted that the other partition has lost it.
+
+        Args:
+            info: the root.
+            names: what is there; a compactor's directories tell nothing.
+        """
+        own = {note.write_id for note in self._commits_of(info)}
+        for name in names if info.name.columns else ():
+            note = None if name.high in own else self._by_number.get(name.high)
+            paths = [] if note is None else self._leaves[note.write_id].get(str(name), [])
+            # First what is quick: a compactor's base may end with a write to other partitions.
+            if paths and note and info.name not in map(PartitionName.parse, note.partitions):
+                noted = (self._lost_since[path] for path in paths if path in self._lost_since)
+                yield name, max(noted, default=WriteId(LONG_MAX))
 
     def unproven(self, state: AcidState, then: ValidWriteIdList) -> str | None:
         """Why nobody can prove that a version of the whole table had nothing; None if one can.
@@ -298,6 +329,28 @@ class Witnesses:
         places = self._written[note.write_id]
         here = places.get(f"{partition}/") or chain.from_iterable(places.values())
         return tuple(here) or (f"version {note.write_id}",)
+
+    @cached_property
+    def _by_number(self) -> Mapping[WriteId, CommitNote]:
+        return {note.write_id: note for note in self.commits}
+
+    @cached_property
+    def _leaves(self) -> Mapping[WriteId, Mapping[str, list[str]]]:
+        """What each commit put anywhere, as paths or URIs, by the names of directories."""
+        found: dict[WriteId, dict[str, list[str]]] = {}
+        for write_id, places in self._written.items():
+            leaves = found.setdefault(write_id, {})
+            for path in chain.from_iterable(places.values()):
+                leaves.setdefault(path.rpartition("/")[2], []).append(path)
+        return found
+
+    @cached_property
+    def _lost_since(self) -> Mapping[str, WriteId]:
+        """Up to which version each path may have been where it is missed."""
+        found: dict[str, WriteId] = {}
+        for reset in self.resets:
+            found |= {name: max(reset.write_id, found.get(name, _NONE)) for name in reset.names}
+        return found
 
     @cached_property
     def _written(self) -> Mapping[WriteId, Mapping[str, list[str]]]:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.ids import WriteId
     from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.versions.past import Past
 
 
 @dataclass
@@ -78,17 +79,21 @@ class Bench:
                 overview=overview,
             ).clean(info)
 
-    def names(self, **asked: object) -> list[str]:
-        """The directories that a version reads."""
+    def past(self, **asked: object) -> Past:
+        """The table as of a version."""
         txns = self.client.valid_txns()
         ids = self.client.valid_write_ids([self.ref], txns)
-        past = past_of(
+        return past_of(
             self.client,
             self.table,
             VersionSpec.of(**asked),  # type: ignore[arg-type]
             Snapshot(txn_id=None, txns=txns, tables=ids),
             taken_s=lambda: server_now(self.client),
         )
+
+    def names(self, **asked: object) -> list[str]:
+        """The directories that a version reads."""
+        past = self.past(**asked)
         roots = self.client.list_partitions(self.table)
         past.check_vanished([info.name for info in roots])
         states = past.states(roots, [list_table(info.location) for info in roots])

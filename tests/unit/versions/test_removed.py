@@ -21,7 +21,7 @@ from airflow_hiveacid.plan.keeping import (
 from airflow_hiveacid.spark.maintenance.clean import Cleaner
 from airflow_hiveacid.spark.maintenance.overview import with_past
 from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
-from airflow_hiveacid.storage.stores.listing import metadata_text
+from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
 from airflow_hiveacid.versions import witnesses
 from airflow_hiveacid.versions.history import history_of
 from airflow_hiveacid.versions.keeping import keep, keep_no_more
@@ -136,6 +136,32 @@ def test_the_horizon_of_a_partition_that_is_renamed_is_minded(
     bench.clean()
     bench.somebody_writes()
     assert bench.names(version=3) == ["base_0000002"]
+
+
+def test_files_of_a_partition_that_is_renamed_are_no_version_of_the_other(
+    make_bench: Callable[..., Bench],
+) -> None:
+    """Who reads that one alone does not miss the one that had them."""
+    bench = make_bench(partitions=("p=1", "p=3"))
+    bench.we_write("p=1")
+    bench.client.drop_partitions(bench.table, [PartitionName.parse("p=1")])
+    bench.client.add_partitions(bench.table, [PartitionName.parse("p=2")])
+    (bench.root / "p=1").rename(bench.root / "p=2")
+    (info,) = bench.client.get_partitions(bench.table, [PartitionName.parse("p=2")])
+
+    def read(version: int) -> list[str]:
+        (state,) = bench.past(version=version).states([info], [list_table(info.location)])
+        return [d.text for d in state.live]
+
+    with pytest.raises(VersionGoneError, match="was written to another partition"):
+        read(1)
+    bench.clean()
+    bench.somebody_writes("p=3")
+    with pytest.raises(VersionGoneError, match="was written to another partition"):
+        read(1)
+    assert read(2) == [D1]
+    found = history_of(bench.client, bench.table)
+    assert {v.number: v.is_readable for v in found.versions} == {2: True, 1: False}
 
 
 def test_a_partition_that_is_dropped_leaves_no_horizon_for_ever(
