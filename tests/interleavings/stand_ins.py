@@ -2,12 +2,13 @@
 
 Everything of the product runs as it is but: the session, the frames, the files' format (a few
 events as JSON), the thread pools (one after another, so that a schedule is all there is), the
-threads of heartbeats (the world beats), the clock, and the disk.
+threads of heartbeats (the world beats), the clock, the disk, and locks that processes do not share.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import types
 import uuid
@@ -412,6 +413,20 @@ def _job_group(spark: object, name: str) -> Iterator[Callable[[], None]]:
     yield cancel
 
 
+def _kept(
+    prop: functools.cached_property[Any], instance: object, owner: type | None = None
+) -> object:
+    """What Python 3.12 does. 3.11 has one lock for all instances, and an actor is a process."""
+    del owner
+    if instance is None:
+        return prop
+    kept = vars(instance)
+    name = str(prop.attrname)
+    if name not in kept:
+        kept[name] = prop.func(instance)
+    return kept[name]
+
+
 SPARK: Final[Any] = types.SimpleNamespace(
     sparkContext=types.SimpleNamespace(applicationId="lab-application")
 )
@@ -425,6 +440,7 @@ def installed() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(locations, "_local", lambda: world().disk)
         patch.setattr(heartbeat, "threading", threading)
+        patch.setattr(functools.cached_property, "__get__", _kept)
         for module in (transaction, compaction_work):
             patch.setattr(module, "SystemClock", lambda: world().clock)
         for module in (publish, overtaking, clean):

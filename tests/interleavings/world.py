@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 TIMEOUT_S: Final = 3.0
 _BEGAN_S: Final = time.time()
 _MOST_BORDERS: Final = 20_000
+_PATIENCE_S: Final = 120.0  # of an interleaving, which takes milliseconds
 
 
 class Killed(BaseException):
@@ -469,7 +470,9 @@ class World:
         for actor, worker in zip(self.actors, _workers, strict=False):
             actor.worker, worker.world, worker.actor = worker, self, actor
         self._start(self.actors[first])
-        self._controller.acquire()
+        if not self._controller.acquire(timeout=_PATIENCE_S):
+            _workers.clear()  # one of them may never come back
+            self.fail("nobody goes on: one waits for what is no border, or its thread has died")
         self.current = None
         self.look()
 

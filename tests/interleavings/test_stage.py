@@ -1,0 +1,28 @@
+"""The stage itself: actors share no more than processes do, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from interleavings import world
+from interleavings.scene import Scene
+from interleavings.schedules import every
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_readers_of_the_past_take_turns_at_every_border() -> None:
+    played = list(every(Scene.parse("v3 : changes past changes"), depth=1, only_switches=True))
+    assert len(played) > 100
+
+
+def test_an_actor_that_waits_for_no_border_ends_the_play(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world, "_PATIENCE_S", 0.1)
+    here, never = world.World(MetastoreGeneration.V3, world.Fixed()), threading.Event()
+    here.actors.append(world.Actor(0, "waits", lambda: never.wait(60)))
+    here.run()
+    never.set()
+    assert "nobody goes on" in (here.violation or "")
