@@ -107,7 +107,7 @@ class Between:
                 raise
             found = self._segments(listing, kept)
         self._check_commits(info, listing)
-        self._check_held(info, listing)
+        self._check_held(info, listing, found)
         return found
 
     def commit_times(self) -> Mapping[WriteId, float]:
@@ -141,12 +141,25 @@ class Between:
         if why is not None:
             raise self._gone(why, 0)
 
-    def _check_held(self, info: PartitionInfo, listing: Listing) -> None:
-        """See that what was there at the first version is there, or what has taken its place."""
+    def _check_held(
+        self, info: PartitionInfo, listing: Listing, found: tuple[ChangeSegment, ...]
+    ) -> None:
+        """See that what was there at the first version is there, or what has taken its place.
+
+        What an overwrite or a compaction of the range has made does not take it: of rows that were
+        gone by then, and that it did not find, no change would tell.
+        """
+        if found:
+            state = found[0].state
+            why = self._witnesses.missed(info, state, self.part.since)
+            if why is not None:
+                raise self._gone(why, 0)
+        else:
+            state = resolve(listing, self.now, self.txns, self.table.kind)
         name = self.held.get(str(info.name))
         if name is None or any(f.path == name or _top(f.path) == name for f in listing.files):
             return
-        if not_held(resolve(listing, self.now, self.txns, self.table.kind), [name]) is not None:
+        if not_held(state, [name]) is not None:
             raise self._gone(
                 f"{name} was at {info.location} at that version and is gone without a version of"
                 " its own, as by TRUNCATE of Hive 3.1 or by hand",

@@ -18,17 +18,20 @@ from airflow_hiveacid.format.errors import (
     VersionUnknownError,
 )
 from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.versions import VersionSpec, newest_of
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.spark.reading.tables import ReadSnapshot
 from airflow_hiveacid.spark.statements.changes import _writes
-from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
 from airflow_hiveacid.versions.between import between
 from airflow_hiveacid.versions.keeping import keep
 from airflow_hiveacid.versions.tags import make_tag
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow_hiveacid.versions.between import Between, Version
     from conftest import Bench
 
@@ -205,6 +208,31 @@ def test_original_files_bear_witness_too(bench: Bench) -> None:
     (bench.root / "000000_0").unlink()
     with pytest.raises(ChangesGoneError, match="000000_0 was at"):
         check_held(bench, 0, held)
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+@pytest.mark.parametrize("then", ["overwritten", "compacted"])
+def test_what_was_gone_before_its_place_was_taken_is_missed(
+    make_bench: Callable[..., Bench], then: str, *, is_ours: bool
+) -> None:
+    """Of a table that is kept; what went with TRUNCATE of Hive 3.1 would stay with a follower."""
+    bench = make_bench(partitions=("p=1",))
+    keep(bench.client, bench.table)
+    write = bench.we_write if is_ours else bench.somebody_writes
+    write("p=1")
+    held = {} if is_ours else {"p=1": delta(1)}
+    (info,) = bench.client.list_partitions(bench.table)
+    bench.truncate("p=1")
+    write("p=1", overwrites=then == "overwritten")
+    if then == "compacted":
+        bench.put("base_0000002", "p=1")
+        marker = bench.root / "p=1" / "base_0000002" / METADATA_FILE
+        marker.write_bytes(metadata_text("compacted"))
+    found = replace(range_of(bench, 1), held=held)
+    with pytest.raises(ChangesGoneError, match=delta(1)):
+        found.segments(info, list_table(info.location))
+    told = range_of(bench, 0).segments(info, list_table(info.location))
+    assert told[-1].fresh, "what came and went is no change"
 
 
 def test_feeds_go_on_from_moments_without_a_gap(bench: Bench) -> None:
