@@ -68,6 +68,8 @@ def feed_changes(job: JobContext) -> JobResult:
         ChangesGoneError: files that hold them may be gone.
         FeedError: the feed is of another table, or of other rows of it; or a partition was dropped
             since, or added with rows of before.
+        ConfigurationError: this run has written a range of other changes before; or the primary key
+            has changed by which the feed goes.
         DirectoryExistsError: somebody else went on with the feed meanwhile.
         HiveAcidError: nothing was changed.
     """
@@ -102,8 +104,11 @@ def _next_range(
 ) -> JobResult:
     table = snapshot.tables[TableRef.parse(spec.target)]
     births = _births(snapshot.client, table)
+    keys = keys_of(snapshot, table, spec.keys)
     if last is not None:
         _check_same(feed, last, table, spec.where)
+        if spec.keys is None:
+            _check_keys(feed, last, keys)
     since: Version = (spec.since or 0) if last is None else last.until
     now = snapshot.snapshot.write_ids(table.ref)
     if last is not None and settled(now) < last.until:
@@ -114,7 +119,7 @@ def _next_range(
         table=table,
         writes=replace(_writes(snapshot, table, since, spec.until), held=held),
         columns=known_columns(table, spec.columns or table.column_names),
-        keys=keys_of(snapshot, table, spec.keys),
+        keys=keys,
         is_net=spec.is_net,
         where=spec.where,
         pre_images=spec.pre_images,
@@ -147,6 +152,7 @@ def _next_range(
         where=spec.where or "",
         asked=_asked(job),
         held=dict(told.held) if is_whole else {**held, **told.held},
+        keys=keys,
     )
     job.on_step("staged")
     sizes = {file.name: file.size_bytes for file in files}
@@ -255,6 +261,23 @@ def _check_same(feed: ChangeFeed, last: FeedNote, table: TableInfo, where: str |
     if last.where != (where or ""):
         reason = f"it has the rows of {table.ref} where {last.where or 'true'}, not where"
         raise FeedError(location=feed.location, reason=f"{reason} {where or 'true'}")
+
+
+def _check_keys(feed: ChangeFeed, last: FeedNote, keys: tuple[str, ...]) -> None:
+    """See that a primary key by which the feed goes, since nobody has named keys, is what it was.
+
+    By other keys other rows are pairs; and without old values rows that go have nothing but their
+    keys, of which whoever goes by the old ones finds none.
+
+    Raises:
+        ConfigurationError: it is not.
+    """
+    if last.keys is not None and {*last.keys} != {*keys}:
+        old, new = (", ".join(names) or "none" for names in (last.keys, keys))
+        raise ConfigurationError(
+            f"the feed at {feed.location} goes by the keys {old}, and by its primary key table"
+            f" {last.table} has {new} now. Nothing was written; say by `keys` which it goes on by"
+        )
 
 
 def _check_dropped(feed: ChangeFeed, last: FeedNote, births: Mapping[str, int]) -> None:

@@ -75,7 +75,8 @@ class FeedNote:
     where the files are, in the range's own; blank if they are in that itself. `where` is the
     condition by which rows were chosen; blank if there was none. `asked` has a digest of each
     argument that says which changes these are, and in which form. `held` has, by partition, what
-    was written last of it by `until` (`format.versions.newest_of`).
+    was written last of it by `until` (`format.versions.newest_of`). `keys` are the columns by which
+    updates were told; None if an earlier release wrote it, which did not say.
     """
 
     table: str
@@ -93,6 +94,7 @@ class FeedNote:
     where: str = ""
     asked: Mapping[str, str] = field(default_factory=dict)
     held: Mapping[str, str] = field(default_factory=dict)
+    keys: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +286,8 @@ def _note_in(location: str, content: bytes) -> FeedNote:
         if body.pop("version") != _NOTE_VERSION:
             reason = "its last note was written by another release"
             raise FeedError(location=location, reason=reason)
-        return FeedNote(**{**body, "files": tuple(body["files"])})
+        keys = body.get("keys")
+        lists = {"files": tuple(body["files"]), "keys": None if keys is None else tuple(keys)}
+        return FeedNote(**{**body, **lists})
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise FeedError(location=location, reason=f"its last note is none: {error!r}") from error

@@ -25,6 +25,7 @@ from airflow_hiveacid.spark.statements import changes
 from airflow_hiveacid.spark.statements.changes import (
     _asked,
     _check_added,
+    _check_keys,
     _check_same,
     _own,
     feed_changes,
@@ -164,3 +165,16 @@ def test_a_feed_goes_on_with_the_rows_that_it_has(tmp_path: Path) -> None:
     for last, where in ((chosen, "carrier = 'DL'"), (chosen, None), (note(0, "one"), "a > 1")):
         with pytest.raises(FeedError, match="not where"):
             _check_same(feed, last, table, where)
+
+
+def test_a_primary_key_that_has_changed_is_asked_about(tmp_path: Path) -> None:
+    """Behind one that was dropped, rows that go without old values would have no key at all."""
+    feed = ChangeFeed(f"file:{tmp_path}/feed")
+    feed.publish(feed.place_for(0, "a"), replace(note(0, "one"), keys=("id", "day")), {})
+    last = feed.last()
+    assert last is not None
+    _check_keys(feed, last, ("id", "day"))
+    _check_keys(feed, note(0, "one"), ("id",))  # an earlier release's
+    for keys in ((), ("id",)):
+        with pytest.raises(ConfigurationError, match="goes by the keys id, day"):
+            _check_keys(feed, last, keys)
