@@ -168,13 +168,15 @@ def _writes(
     """The writes of a range from which the next one can go on.
 
     At a moment a lower write may have been open when a higher one was committed. The next range
-    begins at a number, so this one ends below that write.
+    begins at a number, so this one ends below that write. If it begins at a moment when that was
+    open, there is no range yet.
     """
     found = writes_between(snapshot, table, since, until)
     whole = settled(found.part.until)
     if whole == found.part.until.high_watermark:
         return found
-    return writes_between(snapshot, table, since, whole)
+    begins_above = whole < found.part.since.high_watermark
+    return writes_between(snapshot, table, since, since if begins_above else whole)
 
 
 def _rows(  # noqa: PLR0913 - what is asked for, and what is known of the feed and its table

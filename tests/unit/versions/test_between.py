@@ -32,6 +32,7 @@ from airflow_hiveacid.versions.tags import make_tag
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from airflow_hiveacid.format.changes import ChangeRange
     from airflow_hiveacid.versions.between import Between, Version
     from conftest import Bench
 
@@ -235,6 +236,24 @@ def test_what_was_gone_before_its_place_was_taken_is_missed(
     assert told[-1].fresh, "what came and went is no change"
 
 
+def feed_range(bench: Bench, since: Version, until: Version | None) -> ChangeRange:
+    """What a feed's range consists of."""
+    txns = bench.client.valid_txns()
+    tables = bench.client.valid_write_ids([bench.ref], txns)
+    taken_s = server_now(bench.client)
+    snapshot = ReadSnapshot(
+        client=bench.client,
+        snapshot=Snapshot(txn_id=None, txns=txns, tables=tables),
+        tables={bench.ref: bench.table},
+        taken_s=lambda: taken_s,
+    )
+    return _writes(snapshot, bench.table, since, until).part
+
+
+def held_by(part: ChangeRange) -> list[int]:
+    return [w for w in range(1, 5) if part.holds(WriteId(w))]
+
+
 def test_feeds_go_on_from_moments_without_a_gap(bench: Bench) -> None:
     bench.we_write()
     with bench.writing(job_key="dag/slow/task/-1"):
@@ -247,19 +266,25 @@ def test_feeds_go_on_from_moments_without_a_gap(bench: Bench) -> None:
     assert fresh(bench, 1, moment) == [delta(3)], "the second was open then"
     begin, told = 0, []
     for until in (moment.isoformat(), moment, now(bench), None):
-        txns = bench.client.valid_txns()
-        tables = bench.client.valid_write_ids([bench.ref], txns)
-        taken_s = server_now(bench.client)
-        snapshot = ReadSnapshot(
-            client=bench.client,
-            snapshot=Snapshot(txn_id=None, txns=txns, tables=tables),
-            tables={bench.ref: bench.table},
-            taken_s=lambda taken_s=taken_s: taken_s,  # type: ignore[misc]
-        )
-        part = _writes(snapshot, bench.table, begin, until).part
-        told.append([w for w in range(1, 5) if part.holds(WriteId(w))])
+        part = feed_range(bench, begin, until)
+        told.append(held_by(part))
         begin = part.until.high_watermark
     assert told == [[1], [], [2, 3, 4], []]
+
+
+def test_a_feed_that_begins_at_a_moment_waits_for_what_was_open_then(bench: Bench) -> None:
+    bench.we_write()
+    with bench.writing(job_key="dag/slow/task/-1"):
+        bench.we_write()
+        bench.clock.advance(10)
+        moment = now(bench)
+        bench.clock.advance(10)
+        assert held_by(feed_range(bench, moment, None)) == []
+        bench.we_write()
+        bench.clock.advance(10)
+        for until in (None, now(bench)):
+            assert held_by(feed_range(bench, moment, until)) == []
+    assert held_by(feed_range(bench, moment, None)) == [2, 4]
 
 
 def test_a_write_that_was_aborted_is_in_no_range_though_it_was_forgotten(bench: Bench) -> None:
