@@ -55,7 +55,7 @@ class Between:
 
     `first` and `last` are the versions; None is the table before its first write. `held` are names
     (`newest_of`), by the partition's text, of what the caller knows to have been in a root at the
-    first version.
+    first version, `had` the partitions that it knows to have been there; None if it does not.
     """
 
     client: MetastorePort
@@ -67,6 +67,7 @@ class Between:
     first: Past | None
     last: Past | None
     held: Mapping[str, str] = field(default_factory=dict)
+    had: frozenset[PartitionName] | None = None
 
     @property
     def ends_now(self) -> bool:
@@ -75,13 +76,15 @@ class Between:
         then = self.part.until.visible_within(first, self.part.until.high_watermark)
         return then == self.now.visible_within(first, self.now.high_watermark)
 
-    @property
-    def _pasts(self) -> tuple[Past, ...]:
-        return tuple(past for past in (self.first, self.last) if past is not None)
-
     def vanished(self, existing: Collection[PartitionName]) -> frozenset[PartitionName]:
         """Partitions that either version had, as far as we know, and that are not there."""
-        return frozenset(name for past in self._pasts for name in past.vanished(existing))
+        first, last = (
+            frozenset(() if past is None else past.vanished(existing))
+            for past in (self.first, self.last)
+        )
+        # By its number alone the first version may be of before they were dropped, or of after.
+        gone_before = frozenset() if self.had is None else first - self.had
+        return (first | last) - gone_before
 
     def check_vanished(self, names: Collection[PartitionName]) -> None:
         """See that none of the partitions vanished that matter.

@@ -115,9 +115,10 @@ def _next_range(
         # A metastore may end its list early for a while (docs/adr/0014).
         return _result(job, JobStatus.NOTHING_TO_DO)
     held = {} if last is None else last.held
+    had = None if last is None else frozenset(map(PartitionName.parse, last.births))
     wanted = ChangeQuery(
         table=table,
-        writes=replace(_writes(snapshot, table, since, spec.until), held=held),
+        writes=replace(_writes(snapshot, table, since, spec.until), held=held, had=had),
         columns=known_columns(table, spec.columns or table.column_names),
         keys=keys,
         is_net=spec.is_net,

@@ -20,6 +20,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.format.versions import VersionSpec, newest_of
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.spark.reading.tables import ReadSnapshot
@@ -209,6 +210,25 @@ def test_original_files_bear_witness_too(bench: Bench) -> None:
     (bench.root / "000000_0").unlink()
     with pytest.raises(ChangesGoneError, match="000000_0 was at"):
         check_held(bench, 0, held)
+
+
+def test_what_was_dropped_before_a_range_is_not_missed_by_who_knows_of_it(
+    make_bench: Callable[..., Bench],
+) -> None:
+    """A feed that begins after a DROP PARTITION goes on, whether a cleaner has noted it or not."""
+    bench = make_bench(partitions=("p=1", "p=2", "p=3"))
+    one, two, three = (PartitionName.parse(f"p={number}") for number in (1, 2, 3))
+    for partition in ("p=1", "p=2", "p=3"):
+        bench.we_write(partition)
+    bench.client.drop_partitions(bench.table, [one])
+    bench.we_write("p=2")
+    had, there = frozenset({two, three}), [two, three]
+    for _ in range(2):
+        assert range_of(bench, 3).vanished(there) == {one}
+        assert replace(range_of(bench, 3), had=had).vanished(there) == set()
+        assert replace(range_of(bench, 3), had=had).vanished([two]) == {three}
+        bench.clean()
+    assert replace(range_of(bench, 1), had=frozenset()).vanished([]) == {two, three}
 
 
 @pytest.mark.parametrize("is_ours", [True, False])
