@@ -25,7 +25,7 @@ from airflow_hiveacid.format.errors import (
     VersionRangeError,
 )
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.versions import VersionSpec, not_held, without_aborted
+from airflow_hiveacid.format.versions import VersionSpec, newest_of, not_held, without_aborted
 from airflow_hiveacid.plan.history import Knowledge
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.past import Past, past_of, promises_of
@@ -112,6 +112,13 @@ class Between:
         self._check_commits(info, listing)
         self._check_held(info, listing, found)
         return found
+
+    def newest(self, listing: Listing) -> str | None:
+        """What was written last of a root by the later version (`newest_of`); None if not known."""
+        try:
+            return newest_of(resolve(listing, self.part.until, self.txns, self.table.kind))
+        except NotEnoughHistoryError:
+            return None
 
     def commit_times(self) -> Mapping[WriteId, float]:
         """When writes of the range were committed, to the second, as far as anybody noted it."""

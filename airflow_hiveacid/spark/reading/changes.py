@@ -155,7 +155,7 @@ class ChangeQuery:
 class Told:
     """Changes, and what bears witness of the end of their range: `newest_of`, by partition's text.
 
-    Partitions in which nothing was changed are not among them.
+    Partitions in which nothing was changed, and of which that is known, are not among them.
     """
 
     rows: DataFrame
@@ -184,7 +184,7 @@ def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery)
     names = list(dict.fromkeys((*wanted.columns, *wanted.keys, *used)))
     touched = _touched(spark, client, wanted, moment)
     target = resolve_target(spark, client, table, snapshot.snapshot, touched)
-    stretches = _stretches(target, wanted)
+    stretches, still = _stretches(target, wanted)
     place = free_name("place", table.column_names, CHANGE_COLUMNS)
     old = None if wanted.pre_images else frozenset((*wanted.keys, *used))
     found = _found(spark, wanted, stretches, names, place, old)
@@ -204,7 +204,7 @@ def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery)
     rows = in_order(rows, is_small=is_small)
     return Told(
         rows=rows.select(*[F.col(quoted(n)) for n in (*wanted.columns, *CHANGE_COLUMNS)]),
-        held=_held((info, segment.state) for info, segment in stretches),
+        held=still | _held((info, segment.state) for info, segment in stretches),
     )
 
 
@@ -267,8 +267,10 @@ def _held(states: Iterable[tuple[PartitionInfo, AcidState]]) -> dict[str, str]:
     return {name: newest for name, newest in found if newest is not None}
 
 
-def _stretches(target: Target, wanted: ChangeQuery) -> list[Stretch]:
-    """What of each partition's life is in the range.
+def _stretches(target: Target, wanted: ChangeQuery) -> tuple[list[Stretch], dict[str, str]]:
+    """What of each partition's life is in the range; and what bears witness of all others.
+
+    Of those of which the caller knows that by an earlier range nothing is told.
 
     Raises:
         ChangesGoneError: it cannot be told of one; says since when it could be of all.
@@ -283,7 +285,8 @@ def _stretches(target: Target, wanted: ChangeQuery) -> list[Stretch]:
             return []
 
     listings = each_in_threads(target.listing, target.partitions)
-    each = each_in_threads(of, list(zip(target.partitions, listings, strict=True)))
+    places = list(zip(target.partitions, listings, strict=True))
+    each = each_in_threads(of, places)
     if refused:
         # Where it is not known of one, it is not of all.
         worst = max(refused, key=lambda error: error.oldest or math.inf)
@@ -295,7 +298,15 @@ def _stretches(target: Target, wanted: ChangeQuery) -> list[Stretch]:
             if worst.table == str(target.table.ref)
             else f"of {worst.table}, {worst.why}",
         )
-    return [one for found in each for one in found]
+    still = {
+        str(info.name): wanted.writes.newest(listing)
+        for (info, listing), found in zip(places, each, strict=True)
+        if not found and str(info.name) not in wanted.writes.held
+    }
+    return (
+        [one for found in each for one in found],
+        {name: newest for name, newest in still.items() if newest is not None},
+    )
 
 
 def _found(  # noqa: PLR0913, PLR0917 - what is asked for, and where it is

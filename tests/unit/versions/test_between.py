@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,6 +24,7 @@ from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.format.versions import VersionSpec, newest_of
 from airflow_hiveacid.metastore.server_time import server_now
+from airflow_hiveacid.spark.reading.changes import ChangeQuery, _stretches
 from airflow_hiveacid.spark.reading.tables import ReadSnapshot
 from airflow_hiveacid.spark.statements.changes import _writes
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
@@ -199,6 +201,31 @@ def test_an_overwrite_takes_the_place_of_all(bench: Bench) -> None:
     bench.somebody_writes(overwrites=True)
     bench.somebody_writes()
     assert check_held(bench, 2, held) == [delta(3)]
+
+
+def test_a_feed_knows_of_what_no_range_has_changed(make_bench: Callable[..., Bench]) -> None:
+    """It began at a version; what was there before may be truncated by Hive 3.1 behind it."""
+    bench = make_bench(partitions=("p=1", "p=2", "p=3"))
+    for partition in ("p=1", "p=2", "p=2"):
+        bench.somebody_writes(partition)
+    roots = bench.client.list_partitions(bench.table)
+    target: Any = SimpleNamespace(
+        table=bench.table,
+        partitions=roots,
+        listing=lambda info: list_table(info.location),
+    )
+
+    def asked(held: dict[str, str]) -> ChangeQuery:
+        writes = replace(range_of(bench, 2), held=held)
+        return ChangeQuery(table=bench.table, writes=writes, columns=("id",))
+
+    stretches, still = _stretches(target, asked({}))
+    assert [str(info.name) for info, _ in stretches] == ["p=2"]
+    assert still == {"p=1": delta(1)}
+    assert _stretches(target, asked(still))[1] == {}
+    bench.truncate("p=1")
+    with pytest.raises(ChangesGoneError, match=f"{delta(1)} was at"):
+        _stretches(target, asked(still))
 
 
 def test_original_files_bear_witness_too(bench: Bench) -> None:
