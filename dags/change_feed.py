@@ -5,8 +5,9 @@ Trigger it as often as the copy shall be up to date:
     airflow dags trigger change_feed
 
 Each run writes what was changed since the run before, net, as Parquet, and merges it into the copy.
-The feed remembers where it stopped, so a retry never leaves a change out; to merge a range twice
-changes nothing. Where a major compaction has taken the history, which the table's compaction is
+The feed remembers where it stopped, so a retry never leaves a change out. A range that is merged is
+not merged again (`on_rerun="skip"`): behind later ones it would bring old values back when a run is
+cleared. Where a major compaction has taken the history, which the table's compaction is
 free to do, the range is the whole table, and rows that it lacks are deleted.
 
 Needs the table, which the DAGs of `flights_merge.py` make, the connections `hive_acid_default` and
@@ -102,7 +103,7 @@ with DAG(
         pre_images=False,
         when_gone="whole",
     )
-    merge = HiveAcidMergeOperator.partial(task_id="merge", table=COPY, keys=KEY).expand_kwargs(
-        steps(changes.output)
-    )
+    merge = HiveAcidMergeOperator.partial(
+        task_id="merge", table=COPY, keys=KEY, on_rerun="skip"
+    ).expand_kwargs(steps(changes.output))
     make >> merge

@@ -21,10 +21,11 @@ from airflow_hiveacid.jobs.specs import (
     InsertMode,
     MergeAction,
     MergeWhen,
+    OnRerun,
 )
 from demo.changes import ACTUAL, BOOTSTRAP_FILE, FIRST_DAY, KEY, LAST_DAY, batch_name
 from demo.flights_table import FLIGHTS
-from demo.runs import BOOTSTRAP, COMPACTION, DAGS, MERGE
+from demo.runs import BOOTSTRAP, COMPACTION, DAGS, FEED, MERGE
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
@@ -136,6 +137,11 @@ def test_a_merge_has_one_clause_for_each_operation(dag_bag: DagBag) -> None:
     assert (insert.when, insert.action) == (MergeWhen.NOT_MATCHED, MergeAction.INSERT)
     conditions = [clause.condition for clause in spec.clauses]
     assert conditions == ["s.op = 'U'", "s.op = 'D'", "s.op = 'I'"]
+
+
+def test_a_range_of_changes_is_not_merged_again_behind_later_ones(dag_bag: DagBag) -> None:
+    merge = dag_bag.dags[FEED].get_task("merge")
+    assert merge.partial_kwargs["on_rerun"] == OnRerun.SKIP.value
 
 
 def test_the_bootstrap_can_run_only_once(dag_bag: DagBag) -> None:
