@@ -35,7 +35,8 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator):
     the last one ended. It goes on exactly once: a retry of a range that is done answers what was
     done, and one that was killed does it again, whole. The first range is the whole table, all rows
     as inserts; with `since`, the changes after that version. Where nothing was changed there is no
-    new range. Only one task should go on with a feed at a time; of two, one fails.
+    new range. One task alone should go on with a feed: of two each gets the ranges that the other
+    does not, and at the same time one of them fails.
 
     It returns what it did: `details`, `ranges` has the new range, if there is one, with `location`,
     `since`, `until` and `rows` by type of change.
@@ -44,7 +45,8 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator):
         table: `db.table`, full ACID or insert-only.
         location: URI of the feed's directory.
         keys: columns that tell rows from each other: they make updates of deletes and inserts. By
-            default those of the table's primary key, if it has one; none with an empty list.
+            default those of the table's primary key, if it has one; none with an empty list. Where
+            one may be NULL a MERGE by it finds no row to delete or update.
         net: leave out what came and went within a range; with keys, one change of a key at most.
         columns: which columns to write; all if there are none.
         where: a condition; the changes of the rows for which it holds.
