@@ -72,6 +72,7 @@ _CASTS: Final = (
     "v4 is_partitioned only_hive_4 local : update minor clean read",
     "v4 native only_hive_4 : insert update minor changes past clean",
     "v3 : insert major changes changes past",
+    "v3 has_deletes is_partitioned : insert@a update@b changes changes overwrite@a",
 )
 _STRICT: Final = (
     "v3 is_strict : insert insert/2 update major",
@@ -137,7 +138,7 @@ def test_every_pair_bears_every_single_mishap_at_every_border() -> None:
 
 
 def test_larger_casts_bear_mishaps_by_chance() -> None:
-    assert _wander_through(_CASTS, seeds=_SEEDS) >= 7_800
+    assert _wander_through(_CASTS, seeds=_SEEDS) >= 8_100
 
 
 def test_the_strict_policy_bears_mishaps_by_chance() -> None:
