@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial as bind
 from typing import TYPE_CHECKING, Any, Final
 
@@ -124,8 +124,10 @@ def look_for_news(
         nothing = News(
             table=table, table_id=info.table_id, since=since, version=looked, partitions=()
         )
-        if settled(client.valid_write_ids([ref], client.valid_txns())[ref]) <= looked:
-            return nothing
+        newest = settled(client.valid_write_ids([ref], client.valid_txns())[ref])
+        if newest <= looked:
+            # The log says so to who waits for a version of a table that was here before.
+            return replace(nothing, version=newest)
         try:
             return _listed(client, info, partition, since)
         except LockNotAcquiredError as error:
