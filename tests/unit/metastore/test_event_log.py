@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+
 import pytest
 
 from airflow_hiveacid.format.errors import MetastoreCallError, MetastoreUnavailableError
