@@ -183,8 +183,8 @@ FAULTS: Final = (
             Edit(
                 module=clean,
                 where="Cleaner.clean",
-                old="\n    txns = self.client.valid_txns()\n    seen",
-                new="\n    seen",
+                old="\n    txns = self.client.valid_txns()\n    # Of a clock",
+                new="\n    # Of a clock",
             ),
         ),
     ),
