@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -627,13 +626,12 @@ def test_whatever_of_a_table_decides_where_rows_go_may_not_change_meanwhile(
 
 
 def test_a_table_made_again_in_its_place_is_written_anew(
-    job: Job, table: TableInfo, client: FakeClient, monkeypatch: pytest.MonkeyPatch
+    job: Job, table: TableInfo, client: FakeClient, clock: ManualClock
 ) -> None:
     job.run()
     client.drop_table(table.ref)
     shutil.rmtree(place(table) / "delta_0000001_0000001_0000")
-    later = time.time() + 2  # 3.1 tells tables apart by the second of their making
-    monkeypatch.setattr("airflow_hiveacid.metastore.catalog.time.time", lambda: later)
+    clock.advance(2)  # 3.1 tells tables apart by the second of their making
     again = client.create_table(
         NewTable(ref=table.ref, columns=table.columns, location=table.location)
     )
