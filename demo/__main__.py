@@ -35,6 +35,8 @@ _NOT_RUNNING: Final = 3
 _INTERRUPTED: Final = 130
 _DAYS: Final = 14
 _MAX_DAYS: Final = 365
+_MIN_DAYS: Final = 5
+"""With fewer there are no ten deltas, at which the compaction comes that is waited for."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -124,8 +126,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _days(text: str) -> int:
     days = int(text)
-    if not 0 < days <= _MAX_DAYS:
-        raise argparse.ArgumentTypeError(f"1 to {_MAX_DAYS}")
+    if not _MIN_DAYS <= days <= _MAX_DAYS:
+        raise argparse.ArgumentTypeError(
+            f"{_MIN_DAYS} to {_MAX_DAYS}: fewer leave too few deltas for a compaction"
+        )
     return days
 
 
