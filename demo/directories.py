@@ -11,7 +11,10 @@ import os
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _PREFIXES: Final = ("base_", "delta_", "delete_delta_")
 _HIDDEN: Final = ("_", ".")
@@ -41,15 +44,16 @@ class Picture:
 
 
 class DirectoryWatch:
-    """Pictures of one table's folder. Mutable: it remembers."""
+    """Pictures of one table's folder, by a clock in seconds of the epoch. Mutable: it remembers."""
 
-    def __init__(self, table: Path) -> None:
+    def __init__(self, table: Path, clock: Callable[[], float] = time.time) -> None:
         self._table = table
+        self._clock = clock
         self._pictures: list[Picture] = []
 
     def look(self) -> Picture:
         """Take a picture and return it; one that equals the last only lengthens that one's time."""
-        now = time.time()
+        now = self._clock()
         picture = Picture(from_s=now, until_s=now, directories=_directories(self._table))
         if self._pictures and self._pictures[-1].directories == picture.directories:
             picture = replace(self._pictures.pop(), until_s=now)

@@ -41,6 +41,7 @@ from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.doors.tokens import parse_token
 from airflow_hiveacid.metastore.transaction import begin
 from contract.bench import access
+from secret_search import files_below
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -309,8 +310,9 @@ class DoorLab:
     def leaks(self) -> list[str]:
         """Logs and command lines in which a secret stands."""
         found = []
-        for log in (*self.folder.rglob("*.log*"), *self.folder.rglob("*.out")):
-            text = log.read_text(errors="replace")
+        logs = (files_below(self.folder, pattern) for pattern in ("*.log*", "*.out"))
+        for log, content in itertools.chain.from_iterable(logs):
+            text = content.decode(errors="replace")
             found += [f"{log}: {s[:4]}..." for s in self.secrets if s in text]
         for process in Path("/proc").glob("[0-9]*"):
             try:

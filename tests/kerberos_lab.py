@@ -28,6 +28,7 @@ from airflow_hiveacid.local.site import LocalMetastoreConfig
 from contract.stores.kerberos_hdfs import SERVICE as HDFS_SERVICE
 from contract.stores.kerberos_hdfs import KerberosHdfs
 from contract.stores.mini_hdfs import JARS, class_path
+from secret_search import files_below
 from short_jvms import ENVIRONMENT, SHORT_LIVED
 from spark_submit import SPARK_HOME
 
@@ -345,18 +346,18 @@ class KerberosLab:
         drivers alone have their tokens in there, so it comes last.
         """
         secrets: set[bytes] = set()
-        for keytab in self.folder.rglob("*.keytab"):
-            secrets.update(keys_of(keytab.read_bytes()))
-        for kept in self.folder.rglob("secrets.json"):
-            secrets.update(bytes.fromhex(text) for text in json.loads(kept.read_text()))
+        for _, keytab in files_below(self.folder, "*.keytab"):
+            secrets.update(keys_of(keytab))
+        for _, kept in files_below(self.folder, "secrets.json"):
+            secrets.update(bytes.fromhex(text) for text in json.loads(kept))
         assert secrets, "nothing to look for"
         wanted = [form for secret in secrets for form in forms_of(secret)]
         pattern = re.compile(b"|".join(map(re.escape, wanted)))
         own = re.compile(r"(\.keytab|secrets\.json|principals|stash|cache-\w+|[0-9a-f]{32})\Z")
         found = [
             str(file.relative_to(self.folder))
-            for file in self.folder.rglob("*")
-            if file.is_file() and not own.search(file.name) and pattern.search(file.read_bytes())
+            for file, content in files_below(self.folder)
+            if not own.search(file.name) and pattern.search(content)
         ]
         for process in Path("/proc").glob("[0-9]*"):
             try:

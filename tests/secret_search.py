@@ -6,6 +6,8 @@ descriptions are files that go with their task, so they are looked at while it r
 
 from __future__ import annotations
 
+import fnmatch
+import os
 import subprocess
 import time
 from contextlib import suppress
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _LOOK_S: Final = 0.2
 _GIVE_UP_S: Final = 900.0
@@ -80,9 +82,21 @@ def command_lines_with(secrets: Sequence[bytes]) -> set[str]:
 
 def files_with(folder: Path, words: Sequence[bytes]) -> list[str]:
     """Names of files, below a folder, in which one of the words stands; some may just be going."""
-    found = []
-    for file in folder.rglob("*"):
-        with suppress(FileNotFoundError):
-            if file.is_file() and any(word in file.read_bytes() for word in words):
-                found.append(str(file.relative_to(folder)))
-    return found
+    return [
+        str(file.relative_to(folder))
+        for file, content in files_below(folder)
+        if any(word in content for word in words)
+    ]
+
+
+def files_below(folder: Path, pattern: str = "*") -> Iterator[tuple[Path, bytes]]:
+    """Files below a folder and what is in them, while others come and go: so do whole folders.
+
+    `Path.rglob` ends with an error when a folder goes between its being named and its being read.
+    """
+    for place, _, names in os.walk(folder):
+        for name in fnmatch.filter(names, pattern):
+            file = Path(place, name)
+            with suppress(FileNotFoundError):
+                if file.is_file():
+                    yield file, file.read_bytes()

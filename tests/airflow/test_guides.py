@@ -19,7 +19,7 @@ from airflow_hiveacid.local.s3a import SPARK_S3A
 from kerberos_lab import FOLDERS, USER, KerberosLab, forms_of, keys_of
 from mini_yarn import MiniYarn, YarnLogin, outside
 from s3_lab import MotoS3
-from secret_search import files_with, run_looking
+from secret_search import files_below, files_with, run_looking
 from short_jvms import ENVIRONMENT, SHORT_LIVED
 from spark_cluster import standalone_cluster
 
@@ -154,8 +154,8 @@ def test_the_guide_for_ldap_runs_as_written(tmp_path: Path) -> None:
 
     def passwords() -> list[bytes]:
         """In clear, and as a directory is told them."""
-        files = [file for file in work.rglob("*.password") if file.name != "wrong.password"]
-        found = [file.read_bytes().strip() for file in files]
+        files = files_below(work, "*.password")
+        found = [content.strip() for file, content in files if file.name != "wrong.password"]
         return [form for one in found if one for form in (one, base64.b64encode(one))]
 
     try:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import os
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -60,3 +63,26 @@ def test_any_file_below_a_folder_is_read(tmp_path: Path) -> None:
     assert files_with(tmp_path, [_SECRET]) == ["a/airflow.db"]
     forms = [_SECRET, base64.b64encode(_SECRET)]
     assert sorted(files_with(tmp_path, forms)) == ["a/airflow.db", "a/b/events"]
+
+
+def test_folders_that_go_while_they_are_looked_at_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "stays").mkdir()
+    (tmp_path / "stays" / "log").write_bytes(_SECRET)
+    stop = threading.Event()
+
+    def come_and_go() -> None:
+        while not stop.is_set():
+            for number in range(20):
+                (tmp_path / "scratch" / str(number) / "deep").mkdir(parents=True)
+                (tmp_path / "scratch" / str(number) / "deep" / "file").write_bytes(_SECRET)
+            shutil.rmtree(tmp_path / "scratch")
+
+    with ThreadPoolExecutor(1) as beside:
+        going = beside.submit(come_and_go)
+        try:
+            looks = [files_with(tmp_path, [_SECRET]) for _ in range(200)]
+        finally:
+            stop.set()
+        going.result()
+    assert all("stays/log" in look for look in looks)
+    assert any(len(look) > 1 for look in looks)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from demo.directories import DirectorySize, DirectoryWatch
@@ -30,24 +29,31 @@ def test_a_table_without_a_folder_has_no_directories(tmp_path: Path) -> None:
 
 
 def test_the_past_is_remembered(tmp_path: Path) -> None:
-    watch = DirectoryWatch(tmp_path)
-    began = time.time()
+    times = iter([10.0, 20.0])
+    watch = DirectoryWatch(tmp_path, lambda: next(times))
     make(tmp_path / "delta_0000001_0000001_0000", bucket_00000=1)
     first = watch.look()
     make(tmp_path / "delta_0000002_0000002_0000", bucket_00000=1)
-    moment = time.time()
     second = watch.look()
-    assert watch.before(began) is None
-    assert watch.before(moment) == first
-    assert watch.after(moment) == second
-    assert watch.after(time.time() + 60) is None
+    assert [watch.before(moment) for moment in (9.0, 10.0, 19.0, 20.0)] == [
+        None,
+        first,
+        first,
+        second,
+    ]
+    assert [watch.after(moment) for moment in (10.0, 11.0, 20.0, 21.0)] == [
+        first,
+        second,
+        second,
+        None,
+    ]
 
 
 def test_looking_again_at_the_same_only_lengthens_its_time(tmp_path: Path) -> None:
-    watch = DirectoryWatch(tmp_path)
+    times = iter([10.0, 20.0])
+    watch = DirectoryWatch(tmp_path, lambda: next(times))
     first = watch.look()
-    moment = time.time()
     again = watch.look()
-    assert again.from_s == first.from_s
-    assert again.until_s >= moment
-    assert watch.after(moment) == again
+    assert (first.from_s, first.until_s) == (10.0, 10.0)
+    assert (again.from_s, again.until_s) == (10.0, 20.0)
+    assert [watch.after(moment) for moment in (15.0, 20.0, 21.0)] == [again, again, None]
