@@ -17,7 +17,7 @@
     |  |- StatementOrderError          statements that no one transaction can hold in this order
     |  |- SharedTargetError            INSERTs of one FROM clause that would hide each other
     |  |- MergeCardinalityError        two source rows for one target row
-    |  |- VersionUnknownError          a version that the table has not, or a time that is not over
+    |  |- VersionUnknownError          a version that the table has not, or a time far ahead
     |  |- VersionDoubtfulError         nobody knows what was committed at that time
     |  |- TagTakenError                a tag of that name stands for another version
     |  |- RerunRefusedError            the job was done before
@@ -34,6 +34,7 @@
     |  |- TableChangedError            retryable: another definition since the statement was checked
     |  |- LockNotAcquiredError         retryable: waited long enough
     |  |- VersionNotSettledError       retryable: a write below the version is still open
+    |  |- VersionNotYetError           retryable: a time that is not over by the metastore's clock
     |  |- KeepingRefusedError          retryable: a compaction is on its way, which may remove files
     |  |- FencedError                  a newer copy of this task has taken over
     |  |- EarlierRunUnknownError       nobody can tell whether an earlier try was committed
@@ -382,7 +383,7 @@ class SharedTargetError(InputError):
 
 
 class VersionUnknownError(_TableError):
-    """The table has no such version, or the time that was asked for is not over."""
+    """The table has no such version, or the time that was asked for is far ahead."""
 
 
 class VersionDoubtfulError(_TableError):
@@ -552,6 +553,20 @@ class VersionNotSettledError(TransactionError, RetryableError):
             f"table {table}: version {version} is not settled, since write ID {write_id} is still"
             f" open{who and f' ({who})'}; try again when it has ended, or ask for version"
             f" {write_id - 1}"
+        )
+
+
+class VersionNotYetError(TransactionError, RetryableError):
+    """The time that was asked for is not over yet by the metastore's clock, which may lag behind.
+
+    A run's own `data_interval_end` is that of Airflow's clock.
+    """
+
+    def __init__(self, *, table: object, when: str, now: str) -> None:
+        self.table, self.when, self.now = str(table), when, now
+        super().__init__(
+            f"table {table}: has no state at {when} yet; by the metastore's clock it is {now}. Try"
+            " again when that time is over"
         )
 
 

@@ -216,6 +216,16 @@ class ValidWriteIdList:
         hidden = count_within(self.open, low, top) + count_within(self.aborted, low, top)
         return max(0, top - low + 1) - hidden
 
+    def shows_more_than(self, other: ValidWriteIdList) -> bool:
+        """Whether it shows a write that another list of the same table does not.
+
+        What the other one knows to be aborted is never committed.
+        """
+        above = WriteId(other.high_watermark + 1)
+        return self.visible_within(above, self.high_watermark) > 0 or any(
+            self.is_visible(w) for w in other.open
+        )
+
     def may_hold_commit(self, low: WriteId, high: WriteId) -> bool:
         """Whether a write ID of low..high (inclusive) may be committed by now.
 

@@ -207,7 +207,10 @@ def abort_job(
     long after the task has begun anew. A job that has not yet asked for its first locks cannot be
     told from others; its transaction ends when its heartbeats do. One that begins anew meanwhile is
     found when it is looked at again: its next locks stand before it leaves the last
-    (`succession`).
+    (`succession`). One that cannot be aborted does not keep the others alive.
+
+    Raises:
+        MetastoreError: of the first that could not be aborted, or nobody can say what there is.
     """
     refs, ended = sorted(set(refs)), dict[TxnId, bool]()
     while True:
@@ -216,4 +219,11 @@ def abort_job(
         new = [txn_id for txn_id in doomed if txn_id not in ended]
         if not new:
             return tuple(txn_id for txn_id, is_aborted in ended.items() if is_aborted)
-        ended.update({txn_id: client.abort_txn(txn_id) for txn_id in new})
+        failures = []
+        for txn_id in new:
+            try:
+                ended[txn_id] = client.abort_txn(txn_id)
+            except MetastoreError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.conflicts import LockState
-from airflow_hiveacid.format.ids import TxnId, WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import TableRef
     from airflow_hiveacid.metastore.locks import TableAccess
@@ -80,9 +80,4 @@ def is_overtaken(
     before: Mapping[TableRef, ValidWriteIdList], now: Mapping[TableRef, ValidWriteIdList]
 ) -> bool:
     """Whether anything was committed of these tables between two lists of each."""
-    return any(_has_news(old, now[ref]) for ref, old in before.items())
-
-
-def _has_news(before: ValidWriteIdList, after: ValidWriteIdList) -> bool:
-    later = range(before.high_watermark + 1, after.high_watermark + 1)
-    return any(after.is_visible(WriteId(w)) for w in (*before.open, *later))
+    return any(now[ref].shows_more_than(old) for ref, old in before.items())

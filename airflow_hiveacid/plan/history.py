@@ -33,7 +33,11 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors import VersionDoubtfulError, VersionUnknownError
+from airflow_hiveacid.format.errors import (
+    VersionDoubtfulError,
+    VersionNotYetError,
+    VersionUnknownError,
+)
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.versions import as_of_set
@@ -349,7 +353,8 @@ def as_of_time(
             the metastore does not tell the time.
 
     Raises:
-        VersionUnknownError: the moment is not over, or before the table's birth.
+        VersionNotYetError: the moment is not over, by less than clocks may differ.
+        VersionUnknownError: it is further ahead, or before the table's birth.
         VersionDoubtfulError: nobody knows of some commits whether they were before it.
     """
     at_s, table = at.timestamp(), now.table
@@ -359,6 +364,8 @@ def as_of_time(
             detail="cannot be read as of a time, since the metastore does not say what time it is;"
             " ask for a version by its number",
         )
+    if taken_s < at_s <= taken_s + _MOST_SKEW_S:
+        raise VersionNotYetError(table=table, when=at.isoformat(), now=time_text(taken_s))
     if at_s > taken_s:
         raise VersionUnknownError(
             table=table,

@@ -212,8 +212,8 @@ def between(  # noqa: PLR0913 - a table, two versions of it, and who is asked
 
     Raises:
         VersionRangeError: the later one lacks what the earlier one has.
-        VersionUnknownError, VersionDoubtfulError, VersionNotSettledError: one of them is not known,
-            or could still become another one.
+        VersionUnknownError, VersionDoubtfulError, VersionNotSettledError, VersionNotYetError: one
+            of them is not known, or could still become another one.
         StorageError: notes cannot be read.
     """
     notes = VersionNotes.of(table)
@@ -233,7 +233,7 @@ def between(  # noqa: PLR0913 - a table, two versions of it, and who is asked
         until = since
     last = past(newest if until is None else until)
     before, after = (up_to(now, WriteId(0)) if one is None else one.then for one in (first, last))
-    if _lacks(after, before):
+    if before.shows_more_than(after):
         raise VersionRangeError(
             table=table.ref, since=before.high_watermark, until=after.high_watermark
         )
@@ -251,11 +251,3 @@ def between(  # noqa: PLR0913 - a table, two versions of it, and who is asked
 
 def _top(path: str) -> str:
     return path.partition("/")[0]
-
-
-def _lacks(later: ValidWriteIdList, earlier: ValidWriteIdList) -> bool:
-    """Whether a list lacks a write that another one shows."""
-    above = WriteId(later.high_watermark + 1)
-    return earlier.visible_within(above, earlier.high_watermark) > 0 or any(
-        earlier.is_visible(w) for w in later.open
-    )

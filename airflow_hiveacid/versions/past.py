@@ -216,8 +216,8 @@ def past_of(
 
     Raises:
         NotTransactionalError: the table has no versions.
-        VersionUnknownError, VersionDoubtfulError, VersionNotSettledError: the version is not known,
-            or could still become another one.
+        VersionUnknownError, VersionDoubtfulError, VersionNotSettledError, VersionNotYetError: the
+            version is not known, or could still become another one.
         StorageError: notes cannot be read.
     """
     if table.kind is TransactionalKind.NONE:

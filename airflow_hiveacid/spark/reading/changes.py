@@ -117,6 +117,7 @@ def read_changes(  # noqa: PLR0913 - every one is a choice of its own
     Raises:
         ChangesGoneError: files that would be needed may be gone.
         VersionNotSettledError: a write up to `until` is still open.
+        VersionNotYetError: that time is not over by the metastore's clock.
         VersionRangeError, VersionUnknownError, VersionDoubtfulError: there is no such range, or
             nobody knows which it is.
         ConfigurationError: the snapshot was not taken of this table.

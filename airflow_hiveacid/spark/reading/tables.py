@@ -214,6 +214,7 @@ def read_table(  # noqa: PLR0913 - what is read, how much of it, and as of when
         ExpressionError: the condition is no condition.
         VersionUnknownError, VersionDoubtfulError, VersionNotSettledError: the table has no such
             version, nobody knows which one it is, or it could still become another.
+        VersionNotYetError: the time is not over by the metastore's clock.
         VersionGoneError: what is left of the table does not provably hold all of it.
         StorageError: what is there cannot be read.
     """

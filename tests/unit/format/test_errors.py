@@ -35,6 +35,7 @@ from airflow_hiveacid.format.errors import (
     TableNotFoundError,
     TransactionAbortedError,
     VersionNotSettledError,
+    VersionNotYetError,
     WriteConflictError,
     error_class,
     rebuild,
@@ -85,6 +86,7 @@ def test_only_these_may_be_tried_again() -> None:
         TableChangedError,
         TransactionAbortedError,
         VersionNotSettledError,
+        VersionNotYetError,
         WriteConflictError,
     }
 

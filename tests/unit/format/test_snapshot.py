@@ -176,6 +176,29 @@ def test_a_range_is_resolved_when_nothing_in_it_is_open_or_unknown() -> None:
     assert not snap.is_resolved(WriteId(9), WriteId(10))
 
 
+@pytest.mark.parametrize(
+    ("text", "other", "expected"),
+    [
+        ("5:MAX::", "5:MAX::", False),
+        ("6:MAX::", "5:MAX::", True),  # above the other's watermark
+        ("6:MAX::6", "5:MAX::", False),
+        ("6:6:6:", "5:MAX::", False),
+        ("5:MAX::", "6:MAX::", False),
+        ("5:MAX::", "5:3:3:", True),  # what was open
+        ("5:3:3:", "5:MAX::", False),
+        ("5:MAX::3", "5:3:3:", False),
+        ("4:MAX::", "9:5:5,7:", False),  # open above what is listed
+        ("7:MAX::", "4:MAX::5", True),
+    ],
+)
+def test_a_list_shows_what_another_one_does_not(text: str, other: str, *, expected: bool) -> None:
+    one, two = ids(text), ids(other)
+    assert one.shows_more_than(two) is expected
+    shown = {i for i in range(1, 12) if one.is_visible(WriteId(i))}
+    known = {i for i in range(1, 12) if two.is_visible(WriteId(i)) or two.is_aborted(WriteId(i))}
+    assert bool(shown - known) is expected
+
+
 def test_our_own_write_is_visible_and_younger_ones_of_others_are_not() -> None:
     own = ids("5:MAX::3").with_own(WriteId(8))
     assert [i for i in range(1, 12) if own.is_visible(WriteId(i))] == [1, 2, 4, 5, 8]

@@ -6,6 +6,7 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
+from airflow_hiveacid.format.errors import MetastoreCallError
 from airflow_hiveacid.format.ids import LockId, TxnId
 from airflow_hiveacid.metastore.definition_lock import LockTerms, locked
 from airflow_hiveacid.metastore.fencing import Rival, Seal, abort_job, copies_of, newer, older
@@ -124,6 +125,27 @@ def test_an_order_to_kill_finds_what_the_job_has_begun_while_it_was_carried_out(
     assert abort_job(Racing(server), KEY, TRY_1, [table.ref]) == tuple(begun)
     assert len(begun) == 3
     assert client.valid_txns().open == ()
+
+
+def test_an_order_to_kill_ends_the_others_if_one_cannot_be_aborted(
+    server: FakeMetastore, table: TableInfo
+) -> None:
+    client = FakeClient(server)
+    components = components_for([], [access(table, DataOperation.INSERT)], server.generation)
+    txns = [client.open_txn() for _ in range(3)]
+    for txn_id in txns:
+        agent_info = seal(txns[0]).agent_info
+        client.lock(LockRequest(txn_id=txn_id, components=components, agent_info=agent_info))
+
+    class Stubborn(FakeClient):
+        def abort_txn(self, txn_id: TxnId) -> bool:
+            if txn_id == txns[0]:
+                raise MetastoreCallError(method="abort_txn", reason="for no reason")
+            return super().abort_txn(txn_id)
+
+    with pytest.raises(MetastoreCallError, match="for no reason"):
+        abort_job(Stubborn(server), KEY, TRY_1, [table.ref])
+    assert client.valid_txns().open == (txns[0],)
 
 
 @pytest.mark.promise("O2")

@@ -7,7 +7,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_hiveacid.format.errors import VersionDoubtfulError
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
+    VersionDoubtfulError,
+    VersionNotYetError,
+    VersionUnknownError,
+)
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.plan.history import Between, Given, Knowledge, Sighting, as_of_time
@@ -77,6 +82,29 @@ def test_a_moment_is_not_answered_by_a_list_that_ends_before_what_was_committed(
     with pytest.raises(VersionDoubtfulError, match="and the metastore's list ends at 2"):
         at(short, 3000.0)
     assert at(short, 1500.0) == at(whole, 1500.0)
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "error"),
+    [
+        (0.0, None),
+        (0.001, VersionNotYetError),
+        (86_400.0, VersionNotYetError),
+        (86_400.5, VersionUnknownError),
+    ],
+)
+def test_a_moment_that_is_not_over_may_be_asked_for_again(
+    ahead_s: float, error: type[HiveAcidError] | None
+) -> None:
+    """A run's interval ends by Airflow's clock, and the metastore's may lag behind."""
+    now = ValidWriteIdList.parse("db.t:1:9223372036854775807::")
+    known = Knowledge(commits={W1: Between(after_s=1000.0, by_s=1001.0)})
+    when = datetime.fromtimestamp(4000.0 + ahead_s, UTC)
+    if error is None:
+        assert as_of_time(now, when, known, taken_s=4000.0) == now
+    else:
+        with pytest.raises(error, match=r"no state at .* yet; by the metastore's clock it is 1970"):
+            as_of_time(now, when, known, taken_s=4000.0)
 
 
 def test_bounds_of_a_commit_are_the_narrowest_of_all_that_is_noted() -> None:
