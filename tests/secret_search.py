@@ -94,7 +94,12 @@ def files_below(folder: Path, pattern: str = "*") -> Iterator[tuple[Path, bytes]
 
     `Path.rglob` ends with an error when a folder goes between its being named and its being read.
     """
-    for place, _, names in os.walk(folder):
+
+    def look_again(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise error  # nobody has looked there
+
+    for place, _, names in os.walk(folder, onerror=look_again):
         for name in fnmatch.filter(names, pattern):
             file = Path(place, name)
             with suppress(FileNotFoundError):

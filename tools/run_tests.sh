@@ -1,8 +1,8 @@
 #!/bin/bash
 # Runs every tier but bench, each in its environment, all even when one fails. Three lanes go side by
 # side, since tests of servers, of clocks and of schedulers mostly wait: Spark; servers, then other
-# engines, then the oldest PySpark (the files that meet what changed since); what starts nothing, then
-# Airflow. The last one gives way, and what the lanes but the first say is shown once they have ended.
+# engines, then the oldest PySpark (the files that meet what changed since), then Airflow; what starts
+# nothing. The last one gives way, and what the lanes but the first say is shown once they have ended.
 # A last, small run counts the results of all, so that its last line speaks for them.
 set -uo pipefail
 mkdir -p build
@@ -40,16 +40,14 @@ of_servers() {
     -W "ignore:distutils Version classes:DeprecationWarning" \
     tests/spark/test_bad_input.py tests/spark/test_sources.py tests/spark/test_counted_writes.py \
     tests/spark/test_few_files.py || status=$?
+  in_tier airflow .venv/bin/python "airflow and not clusters" "${airflow_tests[@]}" || status=$?
   return "$status"
 }
 
 that_give_way() {
-  local status=0
   renice -n 10 -p "$BASHPID" >/dev/null # tests of servers and clocks are next door
   in_tier quick .venv-spark/bin/python "not airflow and not bench and not ($starting)" \
-    --doctest-modules tests "${rooms[@]}" || status=$?
-  in_tier airflow .venv/bin/python "airflow and not clusters" "${airflow_tests[@]}" || status=$?
-  return "$status"
+    --doctest-modules tests "${rooms[@]}"
 }
 
 set -m # groups of their own, so that they end with us

@@ -213,17 +213,21 @@ def abort_job(
         MetastoreError: of the first that could not be aborted, or nobody can say what there is.
     """
     refs, ended = sorted(set(refs)), dict[TxnId, bool]()
+    failures: list[MetastoreError] = []
     while True:
         locks = [lock for ref in refs for lock in client.show_locks(ref)]
         doomed = [c.txn_id for c in copies_of(job_key, locks) if attempt.may_end(c.attempt)]
         new = [txn_id for txn_id in doomed if txn_id not in ended]
-        if not new:
-            return tuple(txn_id for txn_id, is_aborted in ended.items() if is_aborted)
-        failures = []
         for txn_id in new:
             try:
                 ended[txn_id] = client.abort_txn(txn_id)
             except MetastoreError as error:
+                ended[txn_id] = False
                 failures.append(error)
+        if new:
+            continue
+        aborted = tuple(txn_id for txn_id, is_aborted in ended.items() if is_aborted)
         if failures:
+            _log.warning("of job_key=%s only these were aborted: txn_ids=%s", job_key, aborted)
             raise failures[0]
+        return aborted

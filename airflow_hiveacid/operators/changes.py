@@ -34,12 +34,14 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator):
     The feed, which is the directory `location`, remembers where it stopped: each range begins where
     the last one ended. It goes on exactly once: a retry of a range that is done answers what was
     done, and one that was killed does it again, whole. The first range is the whole table, all rows
-    as inserts; with `since`, the changes after that version. Where nothing was changed there is no
-    new range. One task alone should go on with a feed: of two each gets the ranges that the other
-    does not, and at the same time one of them fails.
+    as inserts; with `since`, the changes after that version. Where nothing was changed that it
+    tells of, the feed goes on, and there is nothing to take over. One task alone should go on with
+    a feed: of two each gets the ranges that the other does not, and at the same time one of them
+    fails.
 
-    It returns what it did: `details`, `ranges` has the new range, if there is one, with `location`,
-    `since`, `until` and `rows` by type of change.
+    It returns what it did: `details`, `ranges` has the new range, if it has rows, with `location`,
+    `since`, `until` and `rows` by type of change; `until` beside it is the version that the feed
+    has come to. A range that is the whole of a table without rows has a file without rows.
 
     Args:
         table: `db.table`, full ACID or insert-only.
@@ -58,7 +60,8 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator):
             Of a moment, the range ends below the lowest write that was open then.
         when_gone: what to do where a compaction or an overwrite has taken the history, or somebody
             has dropped a partition: `fail`, or write the `whole` table, all rows as inserts; such a
-            range says `is_whole`.
+            range says `is_whole`. It has to end later than the last one, so a partition that is
+            dropped fails tasks until somebody writes.
     """
 
     template_fields: Sequence[str] = (

@@ -11,7 +11,14 @@ import pytest
 from airflow_hiveacid.format.errors import ChangesGoneError, ConfigurationError, FeedError
 from airflow_hiveacid.jobs.changes import ChangesSpec, WhenGone
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs import CompactionChoice
+from airflow_hiveacid.jobs.specs import (
+    CompactionChoice,
+    MergeAction,
+    MergeClause,
+    MergeSpec,
+    MergeWhen,
+    SourceSpec,
+)
 
 if TYPE_CHECKING:
     from spark_lab import Lab, Row
@@ -45,7 +52,9 @@ def test_a_feed_goes_on_where_it_stopped(lab4: Lab, tmp_path: Path) -> None:
         ("insert", 1, 2),
     ]
     assert (first.rows.inserted, first.files) == (2, 1)
-    assert feed(lab4, tmp_path, keys=("id",)).status is JobStatus.NOTHING_TO_DO
+    stays = feed(lab4, tmp_path, keys=("id",))
+    assert stays.status is JobStatus.NOTHING_TO_DO
+    assert stays.details == {"ranges": [], "until": 1}
     lab4.update("t", {"v": "NULL"}, "id = 1")
     lab4.delete("t", "id = 2")
     second = feed(lab4, tmp_path, keys=("id",))
@@ -59,9 +68,66 @@ def test_a_feed_goes_on_where_it_stopped(lab4: Lab, tmp_path: Path) -> None:
     # A compaction is no change.
     lab4.compact("t", CompactionChoice.MAJOR)
     assert feed(lab4, tmp_path, keys=("id",)).status is JobStatus.NOTHING_TO_DO
-    # Where nothing is left of an empty range, the feed stays where it is.
-    lab4.delete("t", "id = 99")
-    assert feed(lab4, tmp_path, keys=("id",)).status is JobStatus.NOTHING_TO_DO
+    # A range without rows is over, too: the next one does not need its files.
+    lab4.insert("t", [(3, None)], ["id", "v"])
+    lab4.delete("t", "id = 3")
+    nothing = feed(lab4, tmp_path, keys=("id",), is_net=True, job_key="dag/none/task/-1")
+    assert nothing.status is JobStatus.NOTHING_TO_DO
+    assert nothing.details == {"ranges": [], "until": 5}
+    lab4.compact("t", CompactionChoice.MAJOR)
+    again = feed(lab4, tmp_path, keys=("id",), is_net=True, job_key="dag/none/task/-1")
+    assert (again.status, again.details) == (nothing.status, nothing.details)
+    lab4.insert("t", [(4, None)], ["id", "v"])
+    third = feed(lab4, tmp_path, keys=("id",))
+    assert [r[:3] for r in rows_of(lab4, third)] == [("insert", 6, 4)]
+    (told,) = third.details["ranges"]  # type: ignore[misc]
+    assert (told["since"], told["until"], told["is_whole"]) == (5, 6, False)
+
+
+def test_whoever_follows_a_table_hears_that_it_has_no_rows_any_more(
+    lab4: Lab, tmp_path: Path
+) -> None:
+    columns = {
+        "id": "bigint",
+        "v": "timestamp",
+        "d": "decimal(7,2)",
+        "s": "struct<a:int,b:struct<c:varchar(3)>>",
+        "l": "array<date>",
+        "m": "map<string,array<double>>",
+        "b": "binary",
+    }
+    values = (
+        "1, TIMESTAMP '2026-01-01 00:00:00', 1.5,"
+        " named_struct('a', 1, 'b', named_struct('c', 'x')),"
+        " array(DATE '2026-01-01'), map('a', array(cast(1 as double))), cast('x' as binary)"
+    )
+    for name in ("t", "copy"):
+        lab4.table(name, columns, partition={"p": "date"})
+        lab4.script(f"INSERT INTO {name} PARTITION (p = '2026-01-01') SELECT {values}")
+    first = feed(lab4, tmp_path, when_gone=WhenGone.WHOLE)
+    lab4.script("TRUNCATE TABLE t")
+    whole = feed(lab4, tmp_path, when_gone=WhenGone.WHOLE)
+    assert (whole.status, whole.files, whole.rows.inserted) == (JobStatus.COMMITTED, 1, 0)
+    before, after = (
+        lab4.spark.read.parquet(one.details["ranges"][0]["location"])  # type: ignore[index, call-overload]
+        for one in (first, whole)
+    )
+    assert (after.count(), after.schema) == (0, before.schema)
+    assert whole.details["ranges"][0]["is_whole"] is True  # type: ignore[index, call-overload]
+    assert feed(lab4, tmp_path, when_gone=WhenGone.WHOLE).status is JobStatus.NOTHING_TO_DO
+    location = whole.details["ranges"][0]["location"]  # type: ignore[index, call-overload]
+    lab4.run(
+        MergeSpec(
+            target=f"{lab4.db}.copy",
+            source=SourceSpec(format="parquet", location=location),
+            keys=("id",),
+            clauses=(
+                MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE),
+                MergeClause(when=MergeWhen.NOT_MATCHED_BY_SOURCE, action=MergeAction.DELETE),
+            ),
+        )
+    )
+    assert lab4.rows("copy") == []
 
 
 def test_a_retry_after_the_range_was_done_does_nothing_and_a_killed_one_does_it_again(

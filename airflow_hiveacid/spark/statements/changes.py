@@ -36,7 +36,7 @@ from airflow_hiveacid.spark.reading.tables import held_snapshot
 from airflow_hiveacid.spark.store_settings import give_store_settings
 from airflow_hiveacid.spark.store_tokens import give_store_tokens
 from airflow_hiveacid.spark.tasks import job_group
-from airflow_hiveacid.spark.writing.feed_files import write_files
+from airflow_hiveacid.spark.writing.feed_files import write_files, write_no_rows
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.threads import each_in_threads
@@ -91,7 +91,8 @@ def feed_changes(job: JobContext) -> JobResult:
         last, own = feed.last(), _own(feed, job)
         if own is not None:
             log.warning("nothing is done: %s has written its range before", job.spec.job_key)
-            return _result(job, JobStatus.ALREADY_DONE, own, feed.place_of(own))
+            status = JobStatus.ALREADY_DONE if own.files else JobStatus.NOTHING_TO_DO
+            return _result(job, status, own.until, own, feed.place_of(own))
         return _next_range(job, spec, feed, last, snapshot)
 
 
@@ -111,9 +112,10 @@ def _next_range(
             _check_keys(feed, last, keys)
     since: Version = (spec.since or 0) if last is None else last.until
     now = snapshot.snapshot.write_ids(table.ref)
+    stays = _result(job, JobStatus.NOTHING_TO_DO, None if last is None else last.until)
     if last is not None and settled(now) < last.until:
         # A metastore may end its list early for a while (docs/adr/0014).
-        return _result(job, JobStatus.NOTHING_TO_DO)
+        return stays
     held = {} if last is None else last.held
     had = None if last is None else frozenset(map(PartitionName.parse, last.births))
     wanted = ChangeQuery(
@@ -127,14 +129,14 @@ def _next_range(
     )
     found = _rows(job, feed, last, snapshot, wanted, births=births)
     if found is None:
-        return _result(job, JobStatus.NOTHING_TO_DO)
+        return stays
     told, is_whole = found
     begin, end = wanted.writes.part.since.high_watermark, wanted.writes.part.until.high_watermark
     place = feed.place_for(begin, AttemptId.parse(job.spec.attempt).nonce)
     files = write_files(told.rows, place, CHANGE_TYPE)
-    if not files:
-        feed.discard(place)
-        return _result(job, JobStatus.NOTHING_TO_DO)
+    if is_whole and not files:
+        # Who follows the table has to hear that it has no rows any more.
+        files = [write_no_rows(told.rows, place)]
     kinds: Counter[str] = Counter()
     for file in files:
         kinds.update(file.kinds)
@@ -160,7 +162,9 @@ def _next_range(
     # Whoever was killed, or has a newer copy, hears so here: nothing takes a range back.
     uri = feed.publish(place, note, sizes, guard=snapshot.confirm_alive)
     job.on_step("published")
-    return _result(job, JobStatus.COMMITTED, note, uri)
+    # Without rows it is a range, too: the next one need not look for them again.
+    status = JobStatus.COMMITTED if files else JobStatus.NOTHING_TO_DO
+    return _result(job, status, end, note, uri)
 
 
 def _writes(
@@ -332,10 +336,18 @@ def _counted(kinds: Mapping[str, int]) -> RowCounts:
 
 
 def _result(
-    job: JobContext, status: JobStatus, note: FeedNote | None = None, uri: str = ""
+    job: JobContext,
+    status: JobStatus,
+    until: int | None,
+    note: FeedNote | None = None,
+    uri: str = "",
 ) -> JobResult:
+    """What was done, of a range that lies there; `until` is the version that the feed has come to.
+
+    A range without rows is told by that version alone: there is nothing to take over.
+    """
     ranges = []
-    if note is not None:
+    if note is not None and note.files:
         ranges = [
             {
                 "location": uri,
@@ -353,5 +365,5 @@ def _result(
         rows=RowCounts() if note is None else _counted(note.rows),
         files=0 if note is None else len(note.files),
         size_bytes=0 if note is None else note.size_bytes,
-        details={"ranges": ranges},
+        details={"ranges": ranges} if until is None else {"ranges": ranges, "until": until},
     )

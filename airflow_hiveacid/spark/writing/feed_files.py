@@ -6,6 +6,7 @@ of a task; only those count whose names came back to the driver.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import uuid
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import TaskContext
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from airflow_hiveacid.spark.failures import typed_failures, worker_errors
 from airflow_hiveacid.spark.store_tokens import with_tokens
@@ -24,7 +26,7 @@ from airflow_hiveacid.storage.stores.filesystem import storage_errors
 from airflow_hiveacid.storage.stores.locations import open_location
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pyspark.sql import DataFrame
 
@@ -71,6 +73,12 @@ def write_files(rows: DataFrame, location: str, counted: str) -> list[FeedFile]:
     ]
 
 
+def write_no_rows(rows: DataFrame, location: str) -> FeedFile:
+    """Write a file with the columns of a frame and no rows; raises as `write_files`."""
+    schema = to_arrow_schema(rows.schema)
+    return _written(schema, (), location=location, number=0, counted="")
+
+
 def _write(
     batches: Iterator[pa.RecordBatch], *, location: str, counted: str
 ) -> Iterator[pa.RecordBatch]:
@@ -81,23 +89,37 @@ def _write(
             return
         context = TaskContext.get()
         number = 0 if context is None else context.partitionId()
-        name = f"part-{number:05d}-{uuid.uuid4().hex}.parquet"
-        fs, path = open_location(task_file(location, name))
-        kinds: dict[str, int] = {}
-        with (
-            storage_errors("write", path),
-            fs.open_output_stream(path, compression=None) as stream,
-        ):
-            with pq.ParquetWriter(stream, first.schema) as writer:
-                rows = 0
-                for table in _groups(first, some):
-                    writer.write_table(table, row_group_size=table.num_rows)
-                    rows += table.num_rows
-                    for one in pc.value_counts(table.column(counted)).to_pylist():
-                        kinds[one["values"]] = kinds.get(one["values"], 0) + one["counts"]
-            size = stream.tell()
-        answer = {"name": name, "rows": rows, "size_bytes": size, "kinds": json.dumps(kinds)}
+        groups = _groups(first, some)
+        file = _written(first.schema, groups, location=location, number=number, counted=counted)
+        answer = {**dataclasses.asdict(file), "kinds": json.dumps(file.kinds)}
         yield pa.RecordBatch.from_pylist([answer], schema=_ANSWER)
+
+
+def _written(
+    schema: pa.Schema,
+    groups: Iterable[pa.Table],
+    *,
+    location: str,
+    number: int,
+    counted: str,
+) -> FeedFile:
+    """Write a file of these row groups."""
+    name = f"part-{number:05d}-{uuid.uuid4().hex}.parquet"
+    fs, path = open_location(task_file(location, name))
+    kinds: dict[str, int] = {}
+    rows = 0
+    with (
+        storage_errors("write", path),
+        fs.open_output_stream(path, compression=None) as stream,
+    ):
+        with pq.ParquetWriter(stream, schema) as writer:
+            for table in groups:
+                writer.write_table(table, row_group_size=table.num_rows)
+                rows += table.num_rows
+                for one in pc.value_counts(table.column(counted)).to_pylist():
+                    kinds[one["values"]] = kinds.get(one["values"], 0) + one["counts"]
+        size = stream.tell()
+    return FeedFile(name=name, rows=rows, size_bytes=size, kinds=kinds)
 
 
 def _groups(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

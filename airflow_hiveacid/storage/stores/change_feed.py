@@ -1,13 +1,13 @@
 """A feed of changes: a directory of Parquet for each range, with a note in it that says which.
 
-The note is the feed's memory. A range is there when its note is: where directories are renamed,
-both appear in one step, in a directory into which nobody but the driver brings anything: a task
-that is late writes to where it was told to, and that is never published. Elsewhere tasks leave
-uploads of which the driver completes those that it has heard of, into a directory of the attempt's
-own inside the range's; the note comes last, and files without one count for nothing. A range has
-the name of the version at which it begins, so two writers cannot both go on from there.
-Whoever has taken over what is in a range may remove it, but for the last one, from which the feed
-goes on.
+The note is the feed's memory, also where a range has no rows and so no files. A range is there when
+its note is: where directories are renamed, both appear in one step, in a directory into which
+nobody but the driver brings anything: a task that is late writes to where it was told to, and that
+is never published. Elsewhere tasks leave uploads of which the driver completes those that it has
+heard of, into a directory of the attempt's own inside the range's; the note comes last, and files
+without one count for nothing. A range has the name of the version at which it begins, so two
+writers cannot both go on from there. Whoever has taken over what is in a range may remove it, but
+for the last one, from which the feed goes on.
 
 Example:
     feed = ChangeFeed("hdfs://nn/feeds/flights")

@@ -72,6 +72,19 @@ def test_the_note_comes_last_and_what_a_dead_attempt_left_goes(s3: MotoS3, table
     assert open_uploads(feed.location) == ()
 
 
+def test_a_range_without_files_is_one(s3: MotoS3, table: str) -> None:
+    feed = ChangeFeed(table.replace("/t", "/feed"))
+    publish(feed, feed.place_for(0, "a"), note(0, 3))
+    assert names(s3) == ["changes_0000000/_changes.json"]
+    assert feed.last() == replace(note(0, 3), directory="a")
+    other = feed.place_for(0, "b")
+    write(other, "part-b.parquet")
+    with pytest.raises(DirectoryExistsError):
+        publish(feed, other, replace(note(0, 4, "part-b.parquet"), attempt="1-b"))
+    assert names(s3) == ["changes_0000000/_changes.json"]
+    assert open_uploads(feed.location) == ()
+
+
 def test_a_file_that_comes_late_is_in_no_range(s3: MotoS3, table: str) -> None:
     feed = ChangeFeed(table.replace("/t", "/feed"))
     place = feed.place_for(0, "a")

@@ -130,22 +130,30 @@ def test_an_order_to_kill_finds_what_the_job_has_begun_while_it_was_carried_out(
 def test_an_order_to_kill_ends_the_others_if_one_cannot_be_aborted(
     server: FakeMetastore, table: TableInfo
 ) -> None:
-    client = FakeClient(server)
+    """Also one that it has begun meanwhile."""
+    client, begun = FakeClient(server), list[TxnId]()
     components = components_for([], [access(table, DataOperation.INSERT)], server.generation)
-    txns = [client.open_txn() for _ in range(3)]
-    for txn_id in txns:
-        agent_info = seal(txns[0]).agent_info
-        client.lock(LockRequest(txn_id=txn_id, components=components, agent_info=agent_info))
+
+    def begin_anew() -> None:
+        begun.append(client.open_txn())
+        agent_info = seal(begun[0]).agent_info
+        client.lock(LockRequest(txn_id=begun[-1], components=components, agent_info=agent_info))
 
     class Stubborn(FakeClient):
         def abort_txn(self, txn_id: TxnId) -> bool:
-            if txn_id == txns[0]:
+            if txn_id == begun[0]:
                 raise MetastoreCallError(method="abort_txn", reason="for no reason")
+            if len(begun) == 2:
+                begin_anew()
             return super().abort_txn(txn_id)
+
+    begin_anew()
+    begin_anew()
 
     with pytest.raises(MetastoreCallError, match="for no reason"):
         abort_job(Stubborn(server), KEY, TRY_1, [table.ref])
-    assert client.valid_txns().open == (txns[0],)
+    assert len(begun) == 3
+    assert client.valid_txns().open == (begun[0],)
 
 
 @pytest.mark.promise("O2")
