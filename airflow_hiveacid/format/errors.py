@@ -51,6 +51,7 @@
     |  |- VersionGoneError             compacted away: what is left does not hold it any more
     |  |- ChangesGoneError             files that a range of changes needs may be gone
     |  |- FeedError                    a feed's place does not go on with this table
+    |  |- FeedOvertakenError           retryable: another task has written the range meanwhile
     |- ClusterError
     |  |- ClusterUnavailableError      retryable: YARN does not answer
     |  |  `- KubernetesUnavailableError
@@ -733,6 +734,18 @@ class FeedError(StorageError):
         super().__init__(
             f"the feed at {location} cannot go on: {reason}. Remove it, or give another location,"
             " and it begins with the table as a whole"
+        )
+
+
+class FeedOvertakenError(StorageError, RetryableError):
+    """Somebody else went on with a feed of changes meanwhile, as an earlier try that was lost."""
+
+    def __init__(self, *, location: str) -> None:
+        self.location = location
+        super().__init__(
+            f"{location} was written by somebody else meanwhile, and was not touched. Try again:"
+            " what this task wrote itself is found, and else the feed goes on from there. If it is"
+            " there without a _changes.json, nobody wrote it: remove it"
         )
 
 

@@ -37,7 +37,7 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator):
     as inserts; with `since`, the changes after that version. Where nothing was changed that it
     tells of, the feed goes on, and there is nothing to take over. One task alone should go on with
     a feed: of two each gets the ranges that the other does not, and at the same time one of them
-    fails.
+    fails, and goes on behind the other when it is tried again.
 
     It returns what it did: `details`, `ranges` has the new range, if it has rows, with `location`,
     `since`, `until` and `rows` by type of change; `until` beside it is the version that the feed

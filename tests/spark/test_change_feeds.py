@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.format.errors import ChangesGoneError, ConfigurationError, FeedError
+from airflow_hiveacid.format.errors import (
+    ChangesGoneError,
+    ConfigurationError,
+    FeedError,
+    FeedOvertakenError,
+)
 from airflow_hiveacid.jobs.changes import ChangesSpec, WhenGone
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs import (
@@ -164,6 +169,28 @@ def test_a_retry_after_the_range_was_done_does_nothing_and_a_killed_one_does_it_
         assert rows_of(lab4, same) == rows_of(lab4, again)
     with pytest.raises(ConfigurationError, match="another keys, until"):
         feed(lab4, tmp_path, job_key="dag/one/task/-1", keys=("id",), until="version 1")
+
+
+def test_whoever_comes_second_goes_on_behind_the_first_when_it_is_tried_again(
+    lab4: Lab, tmp_path: Path
+) -> None:
+    lab4.table("t", {"id": "bigint", "v": "int"})
+    lab4.insert("t", [(1, 1)], ["id", "v"])
+    spec = ChangesSpec(target=f"{lab4.db}.t", location=f"file:{tmp_path}")
+
+    def be_overtaken(step: str) -> None:
+        if step == "staged":
+            lab4.run(spec, job_key="dag/first/task/-1")
+
+    with pytest.raises(FeedOvertakenError, match="changes_0000000 was written by somebody else"):
+        lab4.run(spec, job_key="dag/second/task/-1", on_step=be_overtaken)
+    lab4.insert("t", [(2, 2)], ["id", "v"])
+    again = lab4.run(spec, job_key="dag/second/task/-1")
+    assert rows_of(lab4, again) == [("insert", 2, 2, 2)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "changes_0000000",
+        "changes_0000001",
+    ]
 
 
 @pytest.mark.promise("V4")

@@ -70,7 +70,7 @@ def feed_changes(job: JobContext) -> JobResult:
             since, or added with rows of before.
         ConfigurationError: this run has written a range of other changes before; or the primary key
             has changed by which the feed goes.
-        DirectoryExistsError: somebody else went on with the feed meanwhile.
+        FeedOvertakenError: somebody else went on with the feed meanwhile.
         HiveAcidError: nothing was changed.
     """
     spec = job.job_of(ChangesSpec)

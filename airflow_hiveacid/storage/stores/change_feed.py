@@ -32,6 +32,7 @@ from pyarrow import fs as pafs
 from airflow_hiveacid.format.errors import (
     DirectoryExistsError,
     FeedError,
+    FeedOvertakenError,
     HiveAcidError,
     MetastoreError,
     TransactionError,
@@ -172,7 +173,7 @@ class ChangeFeed:
             guard: called right before the range appears; what it raises keeps it away.
 
         Raises:
-            DirectoryExistsError: somebody else went on from the same version.
+            FeedOvertakenError: somebody else went on from the same version.
             LocationPermissionError, StorageError: it failed otherwise.
         """
         fs, path = open_location(place)
@@ -188,8 +189,11 @@ class ChangeFeed:
             )
             write_new(fs, posixpath.join(chosen, _NOTE), _text_of(note))
             guard()
-            rename_directory(fs, chosen, open_location(target)[1])
-        except (DirectoryExistsError, MetastoreError, TransactionError):
+            try:
+                rename_directory(fs, chosen, open_location(target)[1])
+            except DirectoryExistsError as error:
+                raise FeedOvertakenError(location=target) from error
+        except (FeedOvertakenError, MetastoreError, TransactionError):
             self.discard(place + _CHOSEN)
             self.discard(place)
             raise
@@ -213,8 +217,8 @@ class ChangeFeed:
                 try:
                     fs.handler.put_once(noted, _text_of(done), note.attempt)
                 except FileExistsError as error:
-                    raise DirectoryExistsError(path=root) from error
-        except (DirectoryExistsError, MetastoreError, TransactionError):
+                    raise FeedOvertakenError(location=self.uri_of(note.since)) from error
+        except (FeedOvertakenError, MetastoreError, TransactionError):
             self.discard(place)
             delete_directory(fs, posixpath.join(root, done.directory))
             raise

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_hiveacid.format.errors import DirectoryExistsError
+from airflow_hiveacid.format.errors import FeedOvertakenError
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote, task_file
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.open_uploads import open_uploads
@@ -79,7 +79,7 @@ def test_a_range_without_files_is_one(s3: MotoS3, table: str) -> None:
     assert feed.last() == replace(note(0, 3), directory="a")
     other = feed.place_for(0, "b")
     write(other, "part-b.parquet")
-    with pytest.raises(DirectoryExistsError):
+    with pytest.raises(FeedOvertakenError):
         publish(feed, other, replace(note(0, 4, "part-b.parquet"), attempt="1-b"))
     assert names(s3) == ["changes_0000000/_changes.json"]
     assert open_uploads(feed.location) == ()
@@ -114,7 +114,7 @@ def test_of_two_that_write_at_a_time_the_second_fails_and_does_no_harm(
     write(other, "part-b.parquet")
     uri = publish(feed, one, note(4, 6, "part-a.parquet"))
     write(other, "part-b.parquet", "part-late.parquet")
-    with pytest.raises(DirectoryExistsError):
+    with pytest.raises(FeedOvertakenError):
         publish(feed, other, replace(note(4, 9, "part-b.parquet"), attempt="1-b"))
     last = feed.last()
     assert last is not None

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.format.errors import (
-    DirectoryExistsError,
     FeedError,
+    FeedOvertakenError,
     MetastoreUnavailableError,
     StorageError,
     TransactionAbortedError,
@@ -79,7 +79,7 @@ def test_of_two_that_go_on_from_one_version_the_second_fails(
     write(one, "part-a.parquet")
     write(other, "part-b.parquet")
     publish(feed, one, note(4, 6, "part-a.parquet"))
-    with pytest.raises(DirectoryExistsError):
+    with pytest.raises(FeedOvertakenError):
         publish(feed, other, note(4, 9, "part-b.parquet"))
     assert feed.last() == note(4, 6, "part-a.parquet")
     assert [path.name for path in (tmp_path / "feed").iterdir()] == ["changes_0000004"]
