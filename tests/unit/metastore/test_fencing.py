@@ -104,16 +104,21 @@ def test_what_an_attempt_began_before_and_could_not_abort_is_its_own_to_end() ->
     assert newer(mine, copies) == ()
 
 
+def begin_job(client: FakeClient, table: TableInfo, begun: list[TxnId]) -> None:
+    """Open a transaction more of the job, with its locks, and note it among those it has begun."""
+    components = components_for([], [access(table, DataOperation.INSERT)], client.generation)
+    begun.append(client.open_txn())
+    agent_info = seal(begun[0]).agent_info
+    client.lock(LockRequest(txn_id=begun[-1], components=components, agent_info=agent_info))
+
+
 def test_an_order_to_kill_finds_what_the_job_has_begun_while_it_was_carried_out(
     server: FakeMetastore, table: TableInfo
 ) -> None:
     client, begun = FakeClient(server), list[TxnId]()
-    components = components_for([], [access(table, DataOperation.INSERT)], server.generation)
 
     def begin_anew() -> None:
-        begun.append(client.open_txn())
-        agent_info = seal(begun[0]).agent_info
-        client.lock(LockRequest(txn_id=begun[-1], components=components, agent_info=agent_info))
+        begin_job(client, table, begun)
 
     class Racing(FakeClient):
         def abort_txn(self, txn_id: TxnId) -> bool:
@@ -132,12 +137,9 @@ def test_an_order_to_kill_ends_the_others_if_one_cannot_be_aborted(
 ) -> None:
     """Also one that it has begun meanwhile."""
     client, begun = FakeClient(server), list[TxnId]()
-    components = components_for([], [access(table, DataOperation.INSERT)], server.generation)
 
     def begin_anew() -> None:
-        begun.append(client.open_txn())
-        agent_info = seal(begun[0]).agent_info
-        client.lock(LockRequest(txn_id=begun[-1], components=components, agent_info=agent_info))
+        begin_job(client, table, begun)
 
     class Stubborn(FakeClient):
         def abort_txn(self, txn_id: TxnId) -> bool:
