@@ -222,11 +222,12 @@ class CatalogCalls:
             return self._forget_partitions(table, partitions, context)
         raw = self._raw_table(table.ref)
         kept = catalog.without_statistics(raw.parameters)
-        if kept is None:
-            return 0
-        raw.parameters = kept
-        self._send_table(table.ref, raw, context)
-        return 1
+        if kept is not None:
+            raw.parameters = kept
+        # 4.x has to hear of the write ID in any case (docs/adr/0064).
+        if kept is not None or self._connection.generation is MetastoreGeneration.V4:
+            self._send_table(table.ref, raw, context)
+        return int(kept is not None)
 
     def _forget_partitions(
         self, table: TableInfo, names: Sequence[PartitionName], context: _WriteContext
@@ -354,6 +355,8 @@ class CatalogCalls:
         )
         if context is not None:
             request.writeId, request.validWriteIdList = context.write_id, context.write_ids
+            # The request's own is not looked at by 4.0.1, the table's is.
+            table.writeId = context.write_id
         self._connection.call("alter_table_req", request, repeat=Repeat.NEVER)
 
     def _send_partitions(

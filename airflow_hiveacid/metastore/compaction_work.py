@@ -71,9 +71,10 @@ _log = logging.getLogger(__name__)
 class CompactionWork:
     """An open compaction: what may be compacted is what `write_ids` shows. Mutable.
 
-    `snapshot` was taken with the compactors' lock in hand, so that it shows what the last one of
-    them has made; that of the transaction may be older. `claim` is None on 3.1. With a `refusal`
-    (somebody else is at it) the transaction is over and the body has nothing to do.
+    `snapshot` was taken with the compactors' lock and the queue's entry in hand, so that it shows
+    what the last one of them has made; that of the transaction may be older. `claim` is None on
+    3.1. With a `refusal` (somebody else is at it) the transaction is over and the body has nothing
+    to do.
     """
 
     def __init__(self, client: MetastorePort, txn: Transaction, ref: TableRef) -> None:
@@ -99,11 +100,14 @@ class CompactionWork:
             self.refuse("another compactor is at work here")
             return
         on_alone(self.txn)
-        self.snapshot = self.txn.newest(self._ref).for_compactor()
         claim = worker.claim(kind)
         if isinstance(claim, _Taken):
             self.refuse(claim.why)
-        elif claim is not None:
+            return
+        self.claim = claim
+        # Behind the claim, as Hive's worker: who had the entry before us has ended by now.
+        self.snapshot = self.txn.newest(self._ref).for_compactor()
+        if claim is not None:
             highest = self.write_ids.high_watermark
             self.claim = dataclasses.replace(claim, highest_write_id=highest)
             self._client.update_compactor_state(self.claim, self.txn.txn_id)
@@ -195,7 +199,7 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
         raise  # if it was committed after all, the entry waits for the cleaner and is right
     except BaseException as error:
         if work is not None and work.claim is not None:
-            _mark_failed(client, work.claim, f"{type(error).__name__}: {error}")
+            mark_failed(client, work.claim, f"{type(error).__name__}: {error}")
         raise
 
 
@@ -347,10 +351,11 @@ class _QueueWorker:
             claim = self._claim_in(entry.pool)
         if claim is not None:
             _log.warning("burying compaction %s of dead worker %s", claim.entry_id, entry.worker_id)
-            _mark_failed(self.client, claim, "its worker died")
+            mark_failed(self.client, claim, "its worker died")
 
 
-def _mark_failed(client: MetastorePort, claim: ClaimedCompaction, why: str) -> None:
+def mark_failed(client: MetastorePort, claim: ClaimedCompaction, why: str) -> None:
+    """Say in the queue that an entry has failed, as far as the server takes it."""
     message = why[:_LONGEST_MESSAGE]
     try:
         client.mark_failed(dataclasses.replace(claim, error_message=message))

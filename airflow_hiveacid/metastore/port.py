@@ -207,6 +207,9 @@ class TransactionPort(Protocol):
     def valid_txns(self) -> ValidTxnList:
         """All open and aborted transactions, one's own included, up to the newest."""
 
+    def open_but_compactions(self) -> frozenset[TxnId]:
+        """All open transactions that are no compactions, as far as the server tells them apart."""
+
     def valid_write_ids(
         self, refs: Iterable[TableRef], txns: ValidTxnList
     ) -> dict[TableRef, ValidWriteIdList]:

@@ -118,10 +118,18 @@ class TransactionCalls:
 
     def valid_txns(self) -> ValidTxnList:
         """See TransactionPort."""
+        return self._txns([])
+
+    def open_but_compactions(self) -> frozenset[TxnId]:
+        """See TransactionPort."""
+        return frozenset(self._txns([_TYPES[TxnType.COMPACTION]]).open)
+
+    def _txns(self, left_out: list[int]) -> ValidTxnList:
+        """All but those of these types, which 3.1 does not know."""
         if self._connection.generation is MetastoreGeneration.V4:
             # get_open_txns of 4.x leaves out read-only transactions, which Hive's queries are: a
             # cleaner that went by it would take their files away.
-            request = ttypes.GetOpenTxnsRequest(excludeTxnTypes=[])
+            request = ttypes.GetOpenTxnsRequest(excludeTxnTypes=left_out)
             answer = self._connection.call("get_open_txns_req", request, repeat=Repeat.SAFE)
         else:
             answer = self._connection.call("get_open_txns", repeat=Repeat.SAFE)

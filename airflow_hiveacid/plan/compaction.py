@@ -44,7 +44,8 @@ class CompactionPlan:
     `is_major` tells the kind. `inputs` are the delta directories (and, for a major one, the base)
     in the order of their write IDs; `high` is the highest write ID covered, `low` the lowest (0
     for a major one). `bytes_in` counts all input files. `appears` says how the store shows the
-    result.
+    result, `has_older_readers` that somebody may read by an older snapshot, on a metastore that
+    knows compactions that are not committed.
     """
 
     is_major: bool
@@ -55,6 +56,7 @@ class CompactionPlan:
     bytes_in: int
     kind: TransactionalKind = TransactionalKind.FULL_ACID
     appears: Appearance = Appearance.AT_ONCE
+    has_older_readers: bool = False
 
     @property
     def has_deletes(self) -> bool:
@@ -82,13 +84,15 @@ class CompactionPlan:
         """Whether the result is to stay unseen until the commit, and by whom came before it.
 
         It takes two directories, or rows in it do not say by which write they are; or its files
-        appear one by one, and the metastore knows compactions that are not committed.
+        appear one by one, and the metastore knows compactions that are not committed. Of a base
+        Hive 4 takes it that who did not know its last write to be committed may read it: see
+        docs/adr/0063.
         """
         if self.appears is not Appearance.AT_ONCE:
             return self.appears is not Appearance.FILE_BY_FILE
-        return not self.is_major and (
-            self.kind is TransactionalKind.INSERT_ONLY or (self.has_deletes and self.has_inserts)
-        )
+        if self.is_major:
+            return self.has_older_readers
+        return self.kind is TransactionalKind.INSERT_ONLY or (self.has_deletes and self.has_inserts)
 
     @property
     def needs_one_file(self) -> bool:
@@ -96,14 +100,9 @@ class CompactionPlan:
         return self.appears in (Appearance.FILE_BY_FILE, Appearance.FILE_BY_FILE_HIDDEN_FROM_HIVE)
 
     def outputs(self, visibility_txn_id: TxnId | None) -> tuple[BaseName | DeltaName, ...]:
-        """The directories to publish.
-
-        Where a rename shows a directory whole, a base needs no suffix, and has a name that every
-        engine reads.
-        """
+        """The directories to publish, of a result that `hides` with a suffix."""
         if self.is_major:
-            suffix = None if self.appears is Appearance.AT_ONCE else visibility_txn_id
-            return (BaseName(write_id=self.high, visibility_txn_id=suffix),)
+            return (BaseName(write_id=self.high, visibility_txn_id=visibility_txn_id),)
         return tuple(
             DeltaName(
                 low=self.low,

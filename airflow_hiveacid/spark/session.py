@@ -65,6 +65,9 @@ AT_START: Final = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 """What a session has from its start, unless the submitter has it otherwise."""
+_SPECULATION: Final = "spark.speculation"
+"""Of a task that runs twice both copies may keep their rows, in an order, or of a chance, of their
+own; whoever reads what is kept meets one or the other (docs/adr/0065)."""
 
 # Settings of these kinds change what an expression means; Spark's defaults are what we test.
 _MEANINGS: Final = (
@@ -86,7 +89,8 @@ def open_session(app_name: str) -> SparkSession:
     ORC reader tells what a wall clock says (`time_zones`).
 
     Raises:
-        ConfigurationError: a Python package is missing on the driver; it says which.
+        ConfigurationError: a Python package is missing on the driver; it says which. Or somebody
+            else's context runs tasks twice.
     """
     for name in _NEEDED:
         try:
@@ -105,11 +109,13 @@ def open_session(app_name: str) -> SparkSession:
     at_start: dict[str, bool | float | int | str | None] = {
         key: given.get(key, value) for key, value in AT_START.items()
     }
+    at_start[_SPECULATION] = "false"
     builder = builder.config(map=at_start)
     options = given.get(_EXECUTOR_OPTIONS, "") or ""
     if not names_a_zone(options):
         builder = builder.config(_EXECUTOR_OPTIONS, f"{options} {UTC_OPTION}".strip())
     spark = builder.getOrCreate()
+    _check_tasks_run_once(spark)
     if not names_a_zone(given.get(_DRIVER_OPTIONS, "") or ""):
         zones = jvm_of(spark).java.util.TimeZone
         zones.setDefault(zones.getTimeZone("UTC"))
@@ -119,6 +125,15 @@ def open_session(app_name: str) -> SparkSession:
     give_store_settings(spark)
     give_store_tokens(spark)
     return spark
+
+
+def _check_tasks_run_once(spark: SparkSession) -> None:
+    if (spark.sparkContext.getConf().get(_SPECULATION) or "").lower() == "true":
+        raise ConfigurationError(
+            f"the program's Spark context has {_SPECULATION}=true: of a task that runs twice a"
+            " statement could meet the rows of either copy. Set it to false where the context is"
+            " made"
+        )
 
 
 def check_session(spark: SparkSession) -> None:

@@ -329,6 +329,14 @@ class FakeClient:
         )
 
     @served
+    def open_but_compactions(self) -> frozenset[TxnId]:
+        return frozenset(
+            txn_id
+            for txn_id, txn in self._remembered().items()
+            if txn.state is TxnState.OPEN and txn.txn_type is not TxnType.COMPACTION
+        )
+
+    @served
     def valid_write_ids(
         self, refs: Iterable[TableRef], txns: ValidTxnList
     ) -> dict[TableRef, ValidWriteIdList]:

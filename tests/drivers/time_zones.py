@@ -16,6 +16,7 @@ def main() -> None:
         "executors": spark.sparkContext.getConf().get("spark.executor.extraJavaOptions"),
         "name": spark.sparkContext.appName,
         "is_utc": runs_in_utc(spark),
+        "speculation": spark.sparkContext.getConf().get("spark.speculation"),
     }
     print(json.dumps(found))  # noqa: T201 - the answer
     spark.stop()

@@ -10,10 +10,12 @@ import sys
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.specs import (
     InsertSpec,
     MergeAction,
@@ -22,7 +24,7 @@ from airflow_hiveacid.jobs.specs import (
     SourceSpec,
 )
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
-from airflow_hiveacid.spark.session import open_session
+from airflow_hiveacid.spark.session import _check_tasks_run_once, open_session
 from short_jvms import ENVIRONMENT
 from spark_lab import make_lab
 
@@ -219,6 +221,7 @@ def test_applications_run_in_utc_unless_their_submitter_names_a_zone(
     options = " ".join(
         f'--conf "spark.{side}.extraJavaOptions={given}"' for side in ("driver", "executor")
     )
+    options += " --conf spark.speculation=true"
     environment = {
         **os.environ,
         **ENVIRONMENT,
@@ -234,4 +237,15 @@ def test_applications_run_in_utc_unless_their_submitter_names_a_zone(
     found = json.loads(done.stdout.splitlines()[-1])
     # Spark puts options of its own before them.
     assert found.pop("executors").endswith(f" {executors}")
+    # Of a task that runs twice, either copy of what is kept would be met (docs/adr/0065).
+    assert found.pop("speculation") == "false"
     assert found == {"driver": driver, "name": "mine", "is_utc": driver == "UTC"}
+
+
+def test_a_context_that_runs_tasks_twice_is_refused() -> None:
+    given = {"spark.speculation": "True"}
+    stub: Any = SimpleNamespace(sparkContext=SimpleNamespace(getConf=lambda: given))
+    with pytest.raises(ConfigurationError, match="speculation"):
+        _check_tasks_run_once(stub)
+    given.clear()
+    _check_tasks_run_once(stub)

@@ -31,6 +31,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
     CompactionEntry,
     CompactionState,
 )
+from airflow_hiveacid.metastore.compaction_work import mark_failed
 from airflow_hiveacid.plan.cleaning import (
     CleaningPlan,
     FirstSeen,
@@ -157,8 +158,10 @@ class Cleaner:
         self.on_step("removed")
         # Before the directory is looked at: what becomes ready later may have left something there.
         ready = self._ready(partition)
-        left, _ = self._state(partition, self.client.valid_txns())
+        txns = self.client.valid_txns()
+        left, _ = self._state(partition, txns)
         notes.note_first_seen(partition.name, _still_of_use(seen, left))
+        ready = self._committed(ready, txns, notes)
         marked = self._mark_cleaned(ready, notes) if is_clean(left) else ()
         return dataclasses.replace(_outcome(partition, plan), marked_entries=marked, oldest=oldest)
 
@@ -331,6 +334,29 @@ class Cleaner:
             if entry.state is CompactionState.READY_FOR_CLEANING and entry.partition == name
         ]
 
+    def _committed(
+        self, ready: Iterable[CompactionEntry], txns: ValidTxnList, notes: TableNotes
+    ) -> list[CompactionEntry]:
+        """Those whose compaction was committed; what was aborted of ours fails.
+
+        Of an entry that is marked as cleaned the server forgets which transactions up to its write
+        ID were aborted. A compactor marks its entry before it commits, and may die in between; then
+        its inputs are all there is, with the rows of those transactions in them.
+        """
+        found = []
+        for entry in ready:
+            entry_id, txn_id = entry.entry_id, entry.txn_id
+            if txn_id is None or not (txn_id in txns.open or txn_id in txns.aborted):
+                found.append(entry)
+            elif (
+                txn_id in txns.aborted
+                and entry_id is not None
+                and notes.highest_write_id(entry_id) is not None
+            ):
+                mark_failed(self.client, _claim_of(entry, entry_id), "it was not committed")
+                notes.forget_compaction(entry_id)
+        return found
+
     def _mark_cleaned(self, ready: Iterable[CompactionEntry], notes: TableNotes) -> tuple[int, ...]:
         """Tell the queue which of our compactions are done for good.
 
@@ -345,16 +371,8 @@ class Cleaner:
             if highest is None:
                 continue
             try:
-                self.client.mark_cleaned(
-                    ClaimedCompaction(
-                        entry_id=entry.entry_id,
-                        table=entry.table,
-                        partition=entry.partition,
-                        compaction_type=entry.compaction_type,
-                        run_as=entry.run_as,
-                        highest_write_id=highest,
-                    )
-                )
+                claim = _claim_of(entry, entry.entry_id)
+                self.client.mark_cleaned(dataclasses.replace(claim, highest_write_id=highest))
             except MetastoreCallError as error:
                 # 4.0.1 on PostgreSQL cannot mark an unpartitioned table ("could not determine data
                 # type of parameter"). The files are gone all the same; the entry stays in sight.
@@ -364,6 +382,17 @@ class Cleaner:
             notes.forget_compaction(entry.entry_id)
             marked.append(entry.entry_id)
         return tuple(marked)
+
+
+def _claim_of(entry: CompactionEntry, entry_id: int) -> ClaimedCompaction:
+    """What goes back to the server of an entry that nobody works on any more."""
+    return ClaimedCompaction(
+        entry_id=entry_id,
+        table=entry.table,
+        partition=entry.partition,
+        compaction_type=entry.compaction_type,
+        run_as=entry.run_as,
+    )
 
 
 def forget_unreadable(table: TableInfo, outcomes: Iterable[CleaningOutcome]) -> None:

@@ -30,6 +30,7 @@ from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs import CompactionChoice, CompactSpec
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.compaction_work import compacting
+from airflow_hiveacid.metastore.unchanged import check_partition
 from airflow_hiveacid.plan.compaction import (
     Appearance,
     CompactionPlan,
@@ -200,12 +201,14 @@ class Compactor:
         look: Callable[[Transaction], None],
     ) -> CompactionOutcome:
         txn, claim = work.txn, work.claim
+        check_partition(self.client, self.table, partition)
         kind = CompactionChoice.MAJOR if wanted.is_major else CompactionChoice.MINOR
         plan = self._decide(self._state(partition, work.snapshot), kind)
         if isinstance(plan, NoCompaction):
             work.refuse(plan.why)
             return _outcome(partition, plan)
-        plan = dataclasses.replace(plan, why=wanted.why)
+        older = self._has_older_readers(txn.txn_id)
+        plan = dataclasses.replace(plan, why=wanted.why, has_older_readers=older)
         if claim is not None:
             self.client.set_job_id(claim, self.spark.sparkContext.applicationId)
             self._note_as_ours(claim.entry_id, work)
@@ -224,13 +227,21 @@ class Compactor:
         if work.has_rival():
             return _outcome(partition, NoCompaction(why=str(work.refusal)))
         look(txn)
-        self._require_unchanged(partition, plan, work)
+        # Trino changes a definition whatever locks there are.
+        check_partition(self.client, self.table, partition)
+        unfinished = self._require_unchanged(partition, plan, work)
+        if unfinished is not None:
+            work.refuse(unfinished)
+            return _outcome(partition, NoCompaction(why=unfinished))
         replacement = Replacement(
             plan=plan,
             directories=directories,
             look=partial(self._state, partition, work.snapshot),
         )
         replacement.remove_dead_siblings()
+        # To look at many files takes its time: whoever has left the queue by now was seen there.
+        if work.has_rival():
+            return _outcome(partition, NoCompaction(why=str(work.refusal)))
         txn.on_abort(replacement.take_back)
         txn.ensure_alive()  # costs nothing, unless we stood still while we looked
         replacement.publish()
@@ -398,17 +409,41 @@ class Compactor:
     def _options(self, *, is_base: bool) -> WriterOptions:
         return writer_options(self.table, self.client.generation, is_base=is_base)
 
+    def _has_older_readers(self, own: TxnId) -> bool:
+        """Whether a transaction may have a snapshot of before the last write that goes in.
+
+        Asked when ours is taken: whoever begins later sees all that we see. Compactions are none:
+        ours take a base as Hive 3.1 does, and Hive's own are kept away by the queue.
+        """
+        if self.client.generation is MetastoreGeneration.V3:
+            return False
+        return bool(self.client.open_but_compactions() - {own})
+
     def _require_unchanged(
         self, partition: PartitionInfo, plan: CompactionPlan, work: CompactionWork
-    ) -> None:
-        """Another compactor's result would overlap with ours and double rows."""
-        state = self._state(partition, work.snapshot)
+    ) -> str | None:
+        """Another compactor's result would overlap with ours and double rows.
+
+        Returns:
+            Why nobody can say yet whether there is one; None if there is none.
+
+        Raises:
+            DirectoryExistsError: there is.
+        """
+        # A worker of Hive's leaves the queue, and is committed a moment later.
+        txns = self.client.valid_txns()
+        state = self._state(partition, dataclasses.replace(work.snapshot, txns=txns))
+        for name in (d.name for d in state.invisible):
+            txn_id = name.visibility_txn_id
+            if txn_id is not None and txn_id in txns.open:
+                return f"transaction {txn_id} is about to show {name}"
         changed = live_names(state) ^ live_names(plan.state)
         # Made under a later snapshot than ours: it is not live here, and would be beside our base.
         wider = read_beside(plan, [d.name for d in state.directories])
         if changed or wider:
             found = min(changed or {str(name) for name in wider})
             raise DirectoryExistsError(path=f"{partition.location}/{found}")
+        return None
 
 
 def _compact_task(work: BucketCompaction) -> Iterator[pa.RecordBatch]:

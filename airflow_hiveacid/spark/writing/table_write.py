@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.directories import FileEntry
-from airflow_hiveacid.format.errors import OvertakenError, TableChangedError, WriteConflictError
+from airflow_hiveacid.format.errors import OvertakenError, WriteConflictError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, data_file, parse_directory_name
 from airflow_hiveacid.format.policies import doing_of
 from airflow_hiveacid.format.rivals import committed_since, first_rival
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
 from airflow_hiveacid.format.winner import Winner
+from airflow_hiveacid.metastore.unchanged import check_table
 from airflow_hiveacid.plan.history import Between, CommitNote, below
 from airflow_hiveacid.plan.reruns import LedgerEntry, earlier_run
 from airflow_hiveacid.spark.reading.staged import Staged
@@ -48,20 +49,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transaction import Transaction
     from airflow_hiveacid.spark.writing.order import WriteOrder
-
-_SHAPE: Final = (
-    "table_id",
-    "location",
-    "columns",
-    "partition_columns",
-    "kind",
-    "storage",
-    "bucket_columns",
-    "num_buckets",
-    "bucketing_version",
-    "sort_columns",
-)
-"""What of a table's definition a statement is checked against."""
 
 _CHANGES: Final = frozenset({DataOperation.UPDATE, DataOperation.DELETE})
 
@@ -117,10 +104,7 @@ class TableWrite:
         Raises:
             TableChangedError: its definition changed, or it is another table of that name.
         """
-        now = self._client.get_table(self.table.ref)
-        changed = [name for name in _SHAPE if getattr(now, name) != getattr(self.table, name)]
-        if changed:
-            raise TableChangedError(table=self.table.ref, what=", ".join(changed))
+        check_table(self._client, self.table)
 
     # ---- earlier runs ----------------------------------------------------------------------------
 

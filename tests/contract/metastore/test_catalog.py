@@ -24,6 +24,8 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.metastore import catalog_calls
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.connection import Repeat
+from airflow_hiveacid.metastore.gen.tables.ttypes import AlterTableRequest, EnvironmentContext
 from airflow_hiveacid.metastore.new_table import define, ensure_table
 from contract.bench import REAL_PARAMS, month
 
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from airflow_hiveacid.format.ids import WriteId
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.metastore.client import MetastoreClient
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -225,6 +229,44 @@ def test_statistics_of_a_table_that_were_right_are_marked_as_out_of_date(
     assert "COLUMN_STATS_ACCURATE" not in parameters
     assert parameters["transactional"] == "true"
     client.abort_txn(txn_id)
+
+
+@pytest.mark.promise("R9")
+@pytest.mark.parametrize(
+    "bench", [pytest.param("real-4.0.1", marks=pytest.mark.server)], indirect=True
+)
+@pytest.mark.parametrize("parameters", [_ACCURATE, {}], ids=["accurate", "unmarked"])
+def test_an_analysis_that_began_before_a_write_cannot_mark_statistics_as_right_behind_it(
+    bench: Bench, client: MetastoreClient, parameters: dict[str, str]
+) -> None:
+    """Hive would answer count(*) from them, without the rows of the write."""
+    table = bench.table(parameters=parameters)
+    ref = table.ref
+
+    def listed(own: WriteId) -> ValidWriteIdList:
+        return client.valid_write_ids([ref], client.valid_txns())[ref].with_own(own)
+
+    writer = client.open_txn()
+    write_id = client.allocate_write_id(writer, ref)
+    analysis = client.open_txn()
+    theirs = client._raw_table(ref)
+    seen = client.valid_write_ids([ref], client.valid_txns())[ref]
+    client.forget_statistics(table, [], write_id=write_id, write_ids=listed(write_id))
+    client.commit_txn(writer)
+    own = client.allocate_write_id(analysis, ref)
+    theirs.parameters = {**theirs.parameters, **_ACCURATE, "numRows": "10"}
+    theirs.writeId = own
+    request = AlterTableRequest(
+        dbName=ref.db,
+        tableName=ref.name,
+        table=theirs,
+        environmentContext=EnvironmentContext(properties={"DO_NOT_UPDATE_STATS": "true"}),
+        writeId=own,
+        validWriteIdList=seen.with_own(own).text(),
+    )
+    client._connection.call("alter_table_req", request, repeat=Repeat.NEVER)
+    client.commit_txn(analysis)
+    assert "COLUMN_STATS_ACCURATE" not in client.get_table(ref).parameters
 
 
 def test_a_plain_table_is_turned_into_an_external_one_by_4x_alone(

@@ -16,6 +16,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
 from airflow_hiveacid.metastore.compaction_work import compacting
 from airflow_hiveacid.metastore.connection import Repeat
 from airflow_hiveacid.metastore.gen.compaction.ttypes import ShowCompactRequest
+from airflow_hiveacid.metastore.txn_values import TxnType
 from contract.bench import NEEDS_V4, access, month, start
 
 if TYPE_CHECKING:
@@ -171,6 +172,48 @@ def test_a_compaction_goes_from_claim_to_cleaned(client: MetastorePort, table: T
     (entry,) = client.show_compactions(table.ref)
     assert entry.state is CompactionState.SUCCEEDED
     assert not entry.state.is_pending
+
+
+@NEEDS_V4
+def test_a_compaction_that_was_marked_and_not_committed_can_fail_for_whoever_finds_it(
+    client: MetastorePort, table: TableInfo
+) -> None:
+    client.request_compaction(table.ref, month("1"), MAJOR, pool="hiveacid-x")
+    claim = claim_of(client, "hiveacid-x")
+    txn_id = client.open_txn(TxnType.COMPACTION)
+    claim = replace(claim, highest_write_id=WriteId(3))
+    client.update_compactor_state(claim, txn_id)
+    client.mark_compacted(claim)
+    client.abort_txn(txn_id)
+    (entry,) = client.show_compactions(table.ref)
+    assert (entry.state, entry.txn_id) == (CompactionState.READY_FOR_CLEANING, txn_id)
+    assert txn_id in client.valid_txns().aborted
+    assert entry.entry_id is not None
+    found = ClaimedCompaction(
+        entry_id=entry.entry_id,
+        table=entry.table,
+        partition=entry.partition,
+        compaction_type=entry.compaction_type,
+        run_as=entry.run_as,
+        error_message="it was not committed",
+    )
+    client.mark_failed(found)
+    (entry,) = client.show_compactions(table.ref)
+    assert (entry.state, entry.error_message) == (CompactionState.FAILED, found.error_message)
+    assert client.request_compaction(table.ref, month("1"), MAJOR).accepted
+
+
+@NEEDS_V4
+def test_open_transactions_are_told_from_compactions(
+    client: MetastorePort,
+) -> None:
+    before = client.open_but_compactions()
+    kinds = {kind: client.open_txn(kind) for kind in TxnType}
+    opened = {kinds[TxnType.DEFAULT], kinds[TxnType.READ_ONLY]}
+    assert client.open_but_compactions() - before == opened
+    for txn_id in kinds.values():
+        client.abort_txn(txn_id)
+    assert not client.open_but_compactions() & set(kinds.values())
 
 
 @NEEDS_V4

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from airflow_hiveacid.format.acid_state import AcidState, resolve
@@ -345,4 +347,16 @@ def test_what_a_rename_shows_has_as_many_files_as_it_likes() -> None:
     found = shown(two_buckets(), CompactionChoice.MAJOR, Appearance.AT_ONCE)
     assert isinstance(found, CompactionPlan)
     assert not found.hides
-    assert [str(o) for o in found.outputs(TxnId(9))] == ["base_0000002"]
+    assert [str(o) for o in found.outputs(None)] == ["base_0000002"]
+
+
+def test_a_base_is_hidden_until_its_commit_from_those_who_read_by_an_older_snapshot() -> None:
+    """Hive 4 reads a base whose last write it takes to be open, if that is the lowest such one."""
+    major = shown(two_buckets(), CompactionChoice.MAJOR, Appearance.AT_ONCE)
+    assert isinstance(major, CompactionPlan)
+    major = dataclasses.replace(major, has_older_readers=True)
+    assert major.hides
+    assert not major.needs_one_file
+    assert [str(o) for o in major.outputs(TxnId(9))] == ["base_0000002_v0000009"]
+    minor = dataclasses.replace(major, is_major=False)
+    assert not minor.hides, "rows of a delta are read by their own write IDs"

@@ -44,7 +44,7 @@ def look(root: Path) -> AcidState:
 def staged(root: Path, plan: CompactionPlan) -> tuple[StagedDirectory, ...]:
     staging = Staging(location=f"file:{root}", token="15-a")
     files = []
-    for name in plan.outputs(OWN):
+    for name in plan.outputs(None if plan.is_major and not plan.hides else OWN):
         path = staging.attempt_path(name, bucket_file(BucketId(0)), "a0").removeprefix("file:")
         Path(path).parent.mkdir(parents=True)
         Path(path).write_text("rows")
