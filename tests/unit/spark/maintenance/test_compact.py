@@ -24,6 +24,7 @@ from airflow_hiveacid.metastore.unchanged import check_partition
 from airflow_hiveacid.spark.maintenance import compact as compact_module
 from airflow_hiveacid.spark.maintenance.clean import Cleaner
 from airflow_hiveacid.spark.maintenance.compact import CompactionOutcome, Compactor
+from airflow_hiveacid.spark.maintenance.replacement import Replacement
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
@@ -230,6 +231,26 @@ def test_a_worker_of_hives_that_has_left_the_queue_and_not_committed_is_waited_f
         assert f"transaction {worker} is about to show base_0000003" in outcome.why
         client.commit_txn(worker)
     assert values(client, table) == [1, 2, 3, 4, 5]
+
+
+def test_a_worker_of_3x_that_comes_while_the_directory_is_looked_at_goes_first(
+    server: FakeMetastore, table: TableInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if server.generation is MetastoreGeneration.V4:
+        return  # where the queue lets nobody in beside us
+    client = FakeClient(server)
+    for value in (1, 2):
+        insert(client, table, value)
+    real = Replacement.remove_dead_siblings
+
+    def remove(self: Replacement) -> None:
+        real(self)
+        client.request_compaction(table.ref, None, CompactionType.MAJOR)
+
+    monkeypatch.setattr(Replacement, "remove_dead_siblings", remove)
+    outcome = compact(client, table, CompactionChoice.MAJOR)
+    assert (outcome.done, there(table, "base_")) == (False, [])
+    assert "queue has it as initiated" in outcome.why
 
 
 def test_an_entry_whose_compaction_was_not_committed_is_not_marked_as_cleaned(
