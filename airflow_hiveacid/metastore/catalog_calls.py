@@ -7,11 +7,16 @@ Names, lists and removals go through hmsclient, whose Hive 2.3 stubs are right a
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import TableNotFoundError, UnsupportedTableError
+from airflow_hiveacid.format.errors import (
+    MetastoreCallError,
+    TableNotFoundError,
+    UnsupportedTableError,
+)
 from airflow_hiveacid.format.table import UNPARTITIONED, PartitionName, TransactionalKind
 from airflow_hiveacid.metastore import catalog
 from airflow_hiveacid.metastore.connection import Connection, Faults, Repeat
@@ -55,6 +60,8 @@ _CASCADE: Final = {"CASCADE": "true"}
 
 
 _Item = TypeVar("_Item")
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,12 +229,27 @@ class CatalogCalls:
             return self._forget_partitions(table, partitions, context)
         raw = self._raw_table(table.ref)
         kept = catalog.without_statistics(raw.parameters)
-        if kept is not None:
-            raw.parameters = kept
-        # 4.x has to hear of the write ID in any case (docs/adr/0064).
-        if kept is not None or self._connection.generation is MetastoreGeneration.V4:
-            self._send_table(table.ref, raw, context)
-        return int(kept is not None)
+        if kept is None:
+            self._leave_write_id(table.ref, raw, context)
+            return 0
+        raw.parameters = kept
+        self._send_table(table.ref, raw, context)
+        return 1
+
+    def _leave_write_id(self, ref: TableRef, raw: Struct, context: _WriteContext) -> None:
+        """Have 4.x know the last write of a table without a mark (docs/adr/0064), if it lets us."""
+        if self._connection.generation is MetastoreGeneration.V3:
+            return
+        try:
+            self._send_table(ref, raw, context)
+        except (MetastoreCallError, UnsupportedTableError) as refusal:
+            _log.warning(
+                "an ANALYZE beside this write could mark statistics without its rows as right"
+                " table=%s write_id=%s: %s",
+                ref,
+                context.write_id,
+                refusal,
+            )
 
     def _forget_partitions(
         self, table: TableInfo, names: Sequence[PartitionName], context: _WriteContext

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 from hmsclient.genthrift.hive_metastore import ttypes
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import UnsupportedTableError
+from airflow_hiveacid.format.errors import MetastoreCallError, UnsupportedTableError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import (
@@ -32,6 +33,7 @@ from airflow_hiveacid.metastore.catalog_calls import CatalogCalls
 from airflow_hiveacid.metastore.gen.tables.ttypes import (
     Partition,
     SerDeInfo,
+    SkewedInfo,
     StorageDescriptor,
     Table,
 )
@@ -242,6 +244,33 @@ def test_a_message_holds_so_many_partitions_that_it_stays_small(
     write_ids = ValidWriteIdList.parse("d.t:1:1::")
     count = client.forget_statistics(table, days, write_id=WriteId(1), write_ids=write_ids)
     assert (count, len(wire.sent), sum(wire.sent)) == (len(days), messages, len(days) * columns)
+
+
+@pytest.mark.parametrize("generation", MetastoreGeneration)
+@pytest.mark.parametrize("is_skewed", [False, True])
+def test_whoever_may_not_alter_a_table_without_a_mark_writes_it_all_the_same(
+    generation: MetastoreGeneration, caplog: pytest.LogCaptureFixture, *, is_skewed: bool
+) -> None:
+    asked: list[str] = []
+    raw = struct()
+    raw.parameters = {"transactional": "true"}
+    raw.sd.skewedInfo = SkewedInfo(skewedColNames=["id"]) if is_skewed else None
+
+    def call(method: str, *_: object, **__: object) -> Any:  # noqa: ANN401
+        asked.append(method)
+        if method == "get_table_req":
+            return SimpleNamespace(table=raw)
+        raise MetastoreCallError(method=method, reason="no privilege ALTER")
+
+    wire: Any = SimpleNamespace(generation=generation, call=call)
+    client = CatalogCalls()
+    client._connection = wire
+    table = dataclasses.replace(table_info(raw), partition_columns=())
+    write_ids = ValidWriteIdList.parse("d.t:1:1::")
+    assert client.forget_statistics(table, [], write_id=WriteId(2), write_ids=write_ids) == 0
+    is_asked = generation is MetastoreGeneration.V4 and not is_skewed
+    assert asked == ["get_table_req", *(["alter_table_req"] if is_asked else [])]
+    assert ("write_id=2" in caplog.text) is (generation is MetastoreGeneration.V4)
 
 
 def test_a_partition_says_its_columns_where_they_are_not_the_tables() -> None:
