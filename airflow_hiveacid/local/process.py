@@ -52,10 +52,12 @@ class ProcessRecord:
 
     def is_alive(self) -> bool:
         """Tells whether this very process still runs."""
+        is_there = birth_of(self.pid) == self.birth
+        # Asked last: what has ended by then does not stay a zombie.
         child = _CHILDREN.get(self.pid)
         if child is not None and child.poll() is not None:
             del _CHILDREN[self.pid]
-        return birth_of(self.pid) == self.birth
+        return is_there
 
     def write(self, file: Path) -> None:
         """Replaces the file in one step."""

@@ -132,3 +132,19 @@ def test_a_port_somebody_listens_on_is_not_free() -> None:
         listener.listen()
         assert not process.is_port_free("127.0.0.1", listener.getsockname()[1])
     assert process.is_port_free("127.0.0.1", process.free_port("127.0.0.1"))
+
+
+def test_a_child_that_ends_while_it_is_looked_at_does_not_stay_one_either(
+    sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, look = record_of(sleeper.pid), process.birth_of
+
+    def end_first(pid: int) -> str | None:
+        os.kill(pid, signal.SIGKILL)
+        while look(pid) is not None:
+            time.sleep(0.01)
+        return None
+
+    monkeypatch.setattr(process, "birth_of", end_first)
+    assert not record.is_alive()
+    assert not Path(f"/proc/{sleeper.pid}").exists()
