@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.metastore.clock import Clock, SystemClock
-from airflow_hiveacid.metastore.commit import abort_quietly, commit
+from airflow_hiveacid.metastore.commit import commit
 from airflow_hiveacid.metastore.fencing import Seal, fence
-from airflow_hiveacid.metastore.heartbeat import Heartbeat
+from airflow_hiveacid.metastore.heartbeat import open_beating
 from airflow_hiveacid.metastore.lock_wait import acquire
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 
@@ -57,23 +57,13 @@ def locked(
         TransactionAbortedError: somebody aborted the transaction while it waited.
     """
     with ExitStack() as undo:
-        txn_id = client.open_txn()
-        undo.callback(abort_quietly, client, txn_id)
-        interval_s = client.txn_timeout_s / 2
-        heartbeat = Heartbeat(
-            client.clone(call_timeout_s=interval_s / 2),
-            txn_id,
-            interval_s=interval_s,
-            clock=terms.clock,
-        )
-        undo.callback(heartbeat.stop)
-        heartbeat.start()
+        txn_id, heartbeat = open_beating(client, terms.clock, undo)
         _acquire(client, txn_id, components, terms)
         yield txn_id
         undo.pop_all()
         heartbeat.stop()
     try:
-        commit(client, txn_id, {}, patience_s=interval_s, clock=terms.clock)
+        commit(client, txn_id, {}, patience_s=client.txn_timeout_s / 2, clock=terms.clock)
     except HiveAcidError as error:
         # It held locks and nothing else: they end with it, and what was defined is defined.
         _log.warning("cannot end txn_id=%s, its locks stay until it times out: %s", txn_id, error)

@@ -19,9 +19,11 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import HiveAcidError, TransactionAbortedError
+from airflow_hiveacid.metastore.commit import abort_quietly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import ExitStack
 
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.metastore.clock import Clock
@@ -114,3 +116,20 @@ class Heartbeat:
             return False
         self._confirmed_s = began_s
         return True
+
+
+def open_beating(client: MetastorePort, clock: Clock, undo: ExitStack) -> tuple[TxnId, Heartbeat]:
+    """Open a transaction and keep it alive; `undo` ends both, by an abort.
+
+    Raises:
+        MetastoreError: it cannot be opened, or no second connection is to be had.
+    """
+    txn_id = client.open_txn()
+    undo.callback(abort_quietly, client, txn_id)
+    interval_s = client.txn_timeout_s / 2
+    heartbeat = Heartbeat(
+        client.clone(call_timeout_s=interval_s / 2), txn_id, interval_s=interval_s, clock=clock
+    )
+    undo.callback(heartbeat.stop)
+    heartbeat.start()
+    return txn_id, heartbeat

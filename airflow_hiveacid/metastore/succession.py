@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockType
 from airflow_hiveacid.metastore.clock import SystemClock
-from airflow_hiveacid.metastore.commit import abort_quietly
-from airflow_hiveacid.metastore.heartbeat import Heartbeat
+from airflow_hiveacid.metastore.heartbeat import open_beating
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 
 if TYPE_CHECKING:
@@ -56,16 +55,7 @@ class Succession:
         if not self._left or not components:
             return
         with ExitStack() as undo:
-            txn_id, interval_s = self._client.open_txn(), self._client.txn_timeout_s / 2
-            undo.callback(abort_quietly, self._client, txn_id)
-            heartbeat = Heartbeat(
-                self._client.clone(call_timeout_s=interval_s / 2),
-                txn_id,
-                interval_s=interval_s,
-                clock=SystemClock(),
-            )
-            undo.callback(heartbeat.stop)
-            heartbeat.start()
+            txn_id, _ = open_beating(self._client, SystemClock(), undo)
             self._client.lock(
                 LockRequest(txn_id=txn_id, components=components, agent_info=seal.agent_info)
             )

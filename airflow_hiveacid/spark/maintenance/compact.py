@@ -205,8 +205,7 @@ class Compactor:
         kind = CompactionChoice.MAJOR if wanted.is_major else CompactionChoice.MINOR
         plan = self._decide(self._state(partition, work.snapshot), kind)
         if isinstance(plan, NoCompaction):
-            work.refuse(plan.why)
-            return _outcome(partition, plan)
+            return _refused(partition, work, plan.why)
         older = self._has_older_readers(txn.txn_id)
         plan = dataclasses.replace(plan, why=wanted.why, has_older_readers=older)
         if claim is not None:
@@ -222,8 +221,7 @@ class Compactor:
         txn.confirm_alive()
         why_not = self._why_unseen(plan, directories, txn.txn_id)
         if why_not is not None:
-            work.refuse(why_not)
-            return _outcome(partition, NoCompaction(why=why_not))
+            return _refused(partition, work, why_not)
         if work.has_rival():
             return _outcome(partition, NoCompaction(why=str(work.refusal)))
         look(txn)
@@ -231,15 +229,15 @@ class Compactor:
         check_partition(self.client, self.table, partition)
         unfinished = self._require_unchanged(partition, plan, work)
         if unfinished is not None:
-            work.refuse(unfinished)
-            return _outcome(partition, NoCompaction(why=unfinished))
+            return _refused(partition, work, unfinished)
         replacement = Replacement(
             plan=plan,
             directories=directories,
             look=partial(self._state, partition, work.snapshot),
         )
         replacement.remove_dead_siblings()
-        # To look at many files takes its time: whoever has left the queue by now was seen there.
+        # To look at many files takes its time, in which a worker of 3.1 may have come. One that has
+        # gone again within it is not known of.
         if work.has_rival():
             return _outcome(partition, NoCompaction(why=str(work.refusal)))
         txn.on_abort(replacement.take_back)
@@ -471,6 +469,12 @@ def _compact_plain_task(work: PlainCompaction) -> Iterator[pa.RecordBatch]:
         "size_bytes": written.size_bytes,
     }
     yield pa.RecordBatch.from_pylist([row], schema=_COMPACTED_ARROW)
+
+
+def _refused(partition: PartitionInfo, work: CompactionWork, why: str) -> CompactionOutcome:
+    """What becomes of a compaction that is given up, in the queue as well."""
+    work.refuse(why)
+    return _outcome(partition, NoCompaction(why=why))
 
 
 def _outcome(partition: PartitionInfo, plan: CompactionPlan | NoCompaction) -> CompactionOutcome:
